@@ -1,0 +1,59 @@
+# Two commands do everything: `make demo` and `make test`. The rest are their parts.
+PYTHON ?= python3.11
+PORT ?= 0
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
+
+.PHONY: help demo test check format bench soak clean lock chromium
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.runtime ## start Postroom on the embedded database and print its address [PORT=8025]
+	@exec $(BIN)/postroom demo --port $(PORT)
+
+test: $(VENV)/.dev chromium ## every check and every test
+	@scripts/check
+	@scripts/test
+
+check: $(VENV)/.dev ## format, lint, types, import rules
+	@scripts/check
+
+format: $(VENV)/.dev ## rewrite the sources as the formatter wants them
+	@$(BIN)/ruff check --quiet --fix-only src tests bench scripts
+	@$(BIN)/ruff format --quiet src tests bench scripts
+
+bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+soak: $(VENV)/.dev ## the tests that take longer than a landing may
+	@$(BIN)/python -m pytest -m soak -n 2 -o timeout=3600 tests
+
+clean: ## remove the environment and everything made by these commands
+	rm -rf $(VENV) .demo .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.* build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock: $(VENV)/.dev ## compile the hash-locked requirements anew
+	@$(INSTALL) uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+chromium:
+	@scripts/chromium
+
+$(BIN)/python:
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
+	@echo "installing Postroom"
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "installing what the tests need"
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.runtime
