@@ -1,0 +1,79 @@
+"""Ready-made paragraphs per language, wrapped and encoded for transfer: a letter is a join of bytes."""
+
+import binascii
+import functools
+import textwrap
+from dataclasses import dataclass
+
+from mailsim.letters.dice import Dice
+from mailsim.letters.words import TONGUES
+
+_PARAGRAPHS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`plain` and `quoted` fit the transfer encoding `encoding`; `html` is quoted-printable."""
+
+    encoding: str
+    plain: tuple[bytes, ...]
+    quoted: tuple[bytes, ...]
+    html: tuple[bytes, ...]
+    texts: tuple[str, ...]
+
+
+def quoted_printable(text: str, charset: str = "utf-8") -> bytes:
+    return binascii.b2a_qp(text.encode(charset), istext=True).replace(b"\n", b"\r\n")
+
+
+def transfer(text: str, encoding: str) -> bytes:
+    """Text with LF line ends for one of the two encodings of everyday mail."""
+    return (
+        quoted_printable(text)
+        if encoding == "quoted-printable"
+        else text.replace("\n", "\r\n").encode("ascii")
+    )
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def paragraphs(language: str) -> tuple[str, ...]:
+    """Each paragraph is a few sentences in an order of its own."""
+    sentences = TONGUES[language].sentences
+    made: list[str] = []
+    for number in range(_PARAGRAPHS):
+        dice = Dice(number, 7)
+        chosen = [dice.pick(sentences) for _ in range(dice.between(3, 7))]
+        text = " ".join(dict.fromkeys(chosen))
+        made.append(text[0].upper() + text[1:])
+    return tuple(made)
+
+
+@functools.cache
+def blocks(language: str) -> Blocks:
+    texts = paragraphs(language)
+    encoding = "7bit" if all(text.isascii() for text in texts) else "quoted-printable"
+    wrapped = [textwrap.fill(text, 72) for text in texts]
+    return Blocks(
+        encoding=encoding,
+        plain=tuple(transfer(f"{text}\n\n", encoding) for text in wrapped),
+        quoted=tuple(transfer(textwrap.indent(text, "> ") + "\n>\n", encoding) for text in wrapped),
+        html=tuple(quoted_printable(f'<p style="margin:0 0 12px 0">{escaped(text)}</p>\n') for text in texts),
+        texts=texts,
+    )
+
+
+def chosen(seed: int, shelf: tuple[bytes, ...], size: int) -> list[bytes]:
+    """Blocks until they reach `size` bytes. The same seed chooses the same places on every shelf."""
+    dice = Dice(seed, 8)
+    roll = dice.roll
+    count = len(shelf)
+    found: list[bytes] = []
+    total = 0
+    while total < size:
+        block = shelf[roll() % count]
+        found.append(block)
+        total += len(block)
+    return found

@@ -1,0 +1,142 @@
+"""What the nth message of a mailbox is: a pure function of seed, address and number, in microseconds.
+
+Threads never leave a span of SPAN consecutive numbers, so a thread's first message is found without a search.
+"""
+
+import bisect
+import functools
+import itertools
+from collections.abc import Mapping
+from datetime import datetime
+
+from mailsim.letters.catalogue import KINDS, subject_for, variants
+from mailsim.letters.dice import Dice, mixed, number_of
+from mailsim.letters.order import Order, Person, stranger
+from mailsim.letters.words import LANGUAGES
+
+SPAN = 32
+_CONTACTS = 48
+_LOOK_BACK = 8
+_ANSWERS = frozenset({"reply", "sent"})
+
+
+@functools.lru_cache(maxsize=256)
+def _scale(mix: tuple[tuple[str, float], ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    names = tuple(name for name, weight in mix if weight > 0)
+    if not names:
+        raise ValueError("a mix of letters needs at least one kind with a weight above 0")
+    for name in names:
+        variants(name)
+    return names, tuple(itertools.accumulate(weight for _, weight in mix if weight > 0))
+
+
+_ORDINARY = tuple((name, float(kind.weight)) for name, kind in KINDS.items())
+
+
+def _drawn(message_seed: int, mix: Mapping[str, float] | None) -> str:
+    names, sums = _scale(_ORDINARY if mix is None else tuple(mix.items()))
+    return names[bisect.bisect_right(sums, (mixed(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])]
+
+
+def _message_seed(box: int, number: int) -> int:
+    return mixed(box + number)
+
+
+def reply_parent(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int | None:
+    """The number of the message that this one answers, lower and in the same span; None begins a thread."""
+    return _parent(number_of(seed, address), number, mix)
+
+
+def _parent(box: int, number: int, mix: Mapping[str, float] | None) -> int | None:
+    own = _message_seed(box, number)
+    kind = _drawn(own, mix)
+    if kind not in _ANSWERS or (kind == "sent" and own & 1):
+        return None
+    reach = min(number % SPAN, _LOOK_BACK)
+    dice = Dice(own, 13)
+    for _ in range(3 if reach else 0):
+        candidate = number - dice.between(1, reach)
+        if KINDS[_drawn(_message_seed(box, candidate), mix)].personal:
+            return candidate
+    return None
+
+
+def thread_start(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int:
+    """The number of the first message of the thread that this message belongs to."""
+    box = number_of(seed, address)
+    return _ancestors(box, number, mix)[-1]
+
+
+def thread_numbers(
+    seed: int, address: str, number: int, mix: Mapping[str, float] | None = None
+) -> tuple[int, ...]:
+    """The numbers of all messages in this message's thread, ascending, numbers not yet in use included."""
+    box = number_of(seed, address)
+    start = _ancestors(box, number, mix)[-1]
+    inside = {start}
+    for later in range(start + 1, (start // SPAN + 1) * SPAN):
+        if _parent(box, later, mix) in inside:
+            inside.add(later)
+    return tuple(sorted(inside))
+
+
+def _ancestors(box: int, number: int, mix: Mapping[str, float] | None) -> list[int]:
+    """The message itself, then its parent, and so on to the thread's start."""
+    line = [number]
+    while (parent := _parent(box, line[-1], mix)) is not None:
+        line.append(parent)
+    return line
+
+
+@functools.lru_cache(maxsize=65536)
+def _contact(box: int, number: int) -> tuple[str, Person]:
+    dice = Dice(box, 1000 + number)
+    language = dice.pick(LANGUAGES)
+    return language, stranger(dice.roll(), language)
+
+
+def message_id_for(seed: int, address: str, number: int) -> str:
+    return _message_id(number_of(seed, address), number)
+
+
+def _message_id(box: int, number: int) -> str:
+    return f"<{_message_seed(box, number):016x}.{number}@mail.example.net>"
+
+
+def order_for(
+    *, seed: int, address: str, number: int, date: datetime, mix: Mapping[str, float] | None = None
+) -> Order:
+    """The order for the nth message of a mailbox; `mix` gives kinds their weights, ordinary mail by default."""
+    box = number_of(seed, address)
+    own = _message_seed(box, number)
+    kind = _drawn(own, mix)
+    line = _ancestors(box, number, mix)
+    if kind == "reply" and len(line) == 1:
+        kind = "plain"
+    start = _message_seed(box, line[-1])
+    language, contact = _contact(box, mixed(start ^ 14) % _CONTACTS)
+    owner: Person = ("", address)
+    if len(line) == 1:
+        subject = subject_for(kind, own, language)
+    else:
+        subject = f"Re: {subject_for(_started(box, line[-1], mix), start, language)}"
+    ids = tuple(_message_id(box, earlier) for earlier in line[:0:-1])
+    return Order(
+        seed=own,
+        kind=kind,
+        language=language,
+        sender=owner if kind == "sent" else contact,
+        to=(contact,) if kind == "sent" else (owner,),
+        cc=(_contact(box, own % _CONTACTS)[1],) if own % 7 == 0 else (),
+        date=date,
+        message_id=_message_id(box, number),
+        in_reply_to=ids[-1] if ids else None,
+        references=ids,
+        subject=subject,
+        quoted_seed=_message_seed(box, line[1]) if ids else None,
+    )
+
+
+def _started(box: int, number: int, mix: Mapping[str, float] | None) -> str:
+    kind = _drawn(_message_seed(box, number), mix)
+    return "plain" if kind == "reply" else kind

@@ -1,0 +1,99 @@
+"""What to write: an Order. Whatever it leaves out is filled in from its seed when it is made."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from mailsim.letters import catalogue
+from mailsim.letters.dice import Dice, mixed
+from mailsim.letters.words import LANGUAGES, TONGUES
+
+Person = tuple[str, str]
+"""A display name, which may be empty, and an address."""
+
+_NOBODY: Person = ("", "")
+_UNDATED = datetime.min.replace(tzinfo=UTC)
+_FIRST_DAY = datetime(2024, 1, 1, 6, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`size` is the wanted number of bytes: of the body, or of the attachment where the kind has one.
+
+    `subject` "" writes no Subject at all. `quoted_seed` is the seed of the message that a reply quotes.
+    `variant` is one of `variants(kind)`.
+    """
+
+    seed: int = 0
+    kind: str = "plain"
+    variant: str = ""
+    language: str = ""
+    sender: Person = _NOBODY
+    to: tuple[Person, ...] = ()
+    cc: tuple[Person, ...] = ()
+    bcc: tuple[Person, ...] = ()
+    date: datetime = _UNDATED
+    message_id: str = ""
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+    subject: str | None = None
+    size: int | None = None
+    quoted_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        fill = object.__setattr__
+        if not self.language:
+            fill(self, "language", LANGUAGES[mixed(self.seed) % len(LANGUAGES)])
+        if not self.variant:
+            fill(self, "variant", catalogue.variant_for(self.kind, self.seed))
+        elif self.variant not in catalogue.variants(self.kind):
+            raise ValueError(
+                f"{self.kind} mail has no variant {self.variant!r}; it has {catalogue.variants(self.kind)}"
+            )
+        if not self.sender[1]:
+            fill(self, "sender", stranger(self.seed, self.language))
+        if not (self.to or self.cc or self.bcc):
+            fill(self, "to", (("", "someone@example.org"),))
+        if self.date is _UNDATED:
+            fill(self, "date", _FIRST_DAY + timedelta(seconds=mixed(self.seed ^ 1) % 63_072_000))
+        if not self.message_id:
+            fill(self, "message_id", f"<{mixed(self.seed ^ 2):016x}@{self.sender[1].rpartition('@')[2]}>")
+        if self.subject is None:
+            fill(self, "subject", catalogue.subject_for(self.kind, self.seed, self.language))
+
+    @property
+    def title(self) -> str:
+        return self.subject or ""
+
+
+def stranger(seed: int, language: str) -> Person:
+    """A person at a firm; the same seed and language give the same one."""
+    dice = Dice(seed, 3)
+    tongue = TONGUES[language]
+    name = dice.pick(tongue.names)
+    return name, f"{local_part(name)}@{dice.pick(tongue.firms)[1]}"
+
+
+_ASCII = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "ß": "ss",
+        "é": "e",
+        "è": "e",
+        "ê": "e",
+        "ë": "e",
+        "É": "e",
+        "ï": "i",
+        "î": "i",
+        "ô": "o",
+        "ç": "c",
+        "à": "a",
+        "'": "",
+        " ": ".",
+    }
+)
+
+
+def local_part(name: str) -> str:
+    return name.lower().translate(_ASCII)
