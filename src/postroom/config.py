@@ -1,0 +1,267 @@
+"""Settings: read once from the environment, checked together, every fault reported at once with its remedy.
+
+The only reader of the environment. Functions below wiring take the values they use, never the Settings.
+"""
+
+import difflib
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from postroom.errors import SettingsError
+from postroom.model import Secret
+
+PREFIX: Final = "POSTROOM_"
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"  # text on a terminal, JSON elsewhere
+    JSON = "json"
+    TEXT = "text"
+
+
+class Wake(StrEnum):
+    NOTIFY = "notify"  # idle workers are woken at once; the poll is the net
+    POLL = "poll"  # the poll interval is the brake
+
+
+def _secret(value: object) -> object:
+    return Secret(value) if isinstance(value, str) else value
+
+
+def _postgresql_url(value: Secret) -> Secret:
+    try:
+        parts = urlsplit(value.reveal())
+        usable = (
+            parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/") != "" and parts.port != 0
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("is not the URL of a PostgreSQL database")
+    return value
+
+
+def _absolute(value: Path) -> Path:
+    if not value.is_absolute():
+        raise ValueError("is a relative path")
+    return value
+
+
+def _public_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
+        raise ValueError("is not a plain address")
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+        raise ValueError("is not an https address, and providers call no other")
+    return value.rstrip("/")
+
+
+def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
+    """A field with its meaning and what a right value looks like: the remedy of a wrong one."""
+    return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
+    )
+
+    home: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+        "where the embedded database and local files live", "an absolute path of a directory", None
+    )
+    database_url: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_postgresql_url)] | None = (
+        _setting(
+            "a PostgreSQL server of yours, 15 or newer, instead of the embedded one",
+            "a URL such as postgresql://user:password@host:5432/database",
+            None,
+        )
+    )
+    database_pool_size: int = _setting(
+        "the most connections one process opens", "a whole number from 2 to 500", 10, ge=2, le=500
+    )
+    host: str = _setting(
+        "the address the web process listens on",
+        "an address of this machine such as 127.0.0.1 or 0.0.0.0",
+        "127.0.0.1",
+    )
+    port: int = _setting(
+        "the port the web process listens on; 0 takes a free one",
+        "a whole number from 0 to 65535",
+        8025,
+        ge=0,
+        le=65535,
+    )
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "the address under which providers and browsers reach the web process",
+        "an https address such as https://post.example.org, or http on a loopback host for development",
+        None,
+    )
+    log_level: LogLevel = _setting(
+        "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO
+    )
+    log_format: LogFormat = _setting(
+        "JSON lines or readable text; auto is text on a terminal", "auto, json or text", LogFormat.AUTO
+    )
+    concurrency: int = _setting(
+        "how many pieces of work one worker process runs at a time",
+        "a whole number from 1 to 1000",
+        8,
+        ge=1,
+        le=1000,
+    )
+    wake: Wake = _setting(
+        "whether idle workers are woken at once or find due work by the poll alone",
+        "notify or poll",
+        Wake.NOTIFY,
+    )
+    poll_seconds: float = _setting(
+        "how often an idle worker looks for due work", "a number from 0.1 to 3600", 5, ge=0.1, le=3600
+    )
+    lease_seconds: float = _setting(
+        "how long a piece of work belongs to a worker that gives no sign of life",
+        "a number from 1 to 86400",
+        60,
+        ge=1,
+        le=86400,
+    )
+    stop_seconds: float = _setting(
+        "how long a stopping process may finish what it has begun",
+        "a number from 0 to 3600",
+        20,
+        ge=0,
+        le=3600,
+    )
+    max_attempts: int = _setting(
+        "how often a piece of work is tried before it waits for a person",
+        "a whole number from 1 to 1000",
+        10,
+        ge=1,
+        le=1000,
+    )
+    backoff_first_seconds: float = _setting(
+        "how long the second attempt waits after the first failed; each further wait is twice as long",
+        "a number above 0, at most 86400",
+        5,
+        gt=0,
+        le=86400,
+    )
+    backoff_max_seconds: float = _setting(
+        "the longest wait between two attempts",
+        "a number up to 604800, not below POSTROOM_BACKOFF_FIRST_SECONDS",
+        3600,
+        gt=0,
+        le=604800,
+    )
+
+    @field_validator("backoff_max_seconds")
+    @classmethod
+    def _longest_wait_is_not_shorter_than_the_first(cls, value: float, info: ValidationInfo) -> float:
+        if value < info.data.get("backoff_first_seconds", value):
+            raise ValueError("is shorter than the first wait")
+        return value
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One setting as `postroom config show` prints it: secrets are masked already."""
+
+    name: str
+    value: str | int | float | None
+    source: str
+    meaning: str
+
+
+def load(**options: object) -> Settings:
+    """The settings of this process; options given on the command line win over the environment."""
+    given = {name: value for name, value in options.items() if value is not None}
+    faults = _unknown_names()
+    try:
+        settings = Settings(**cast("dict[str, Any]", given))
+    except ValidationError as error:
+        faults = [
+            _fault(found["loc"][0], found["type"], found["msg"], found["input"]) for found in error.errors()
+        ] + faults
+        raise SettingsError("\n".join(faults)) from None
+    if faults:
+        raise SettingsError("\n".join(faults))
+    return settings
+
+
+def shown(settings: Settings) -> list[Shown]:
+    return [
+        Shown(
+            name=_variable(name),
+            value=_plain(getattr(settings, name)),
+            source=_source(name),
+            meaning=field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def environment_with(**changed: object) -> dict[str, str]:
+    """The environment for a child process: ours with these settings replaced, or removed by None."""
+    environment = {
+        name: value for name, value in os.environ.items() if name.upper() not in map(_variable, changed)
+    }
+    return environment | {_variable(name): str(value) for name, value in changed.items() if value is not None}
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _plain(value: object) -> str | int | float | None:
+    return value if isinstance(value, int | float) or value is None else str(value)
+
+
+def _source(name: str) -> str:
+    given = any(variable.upper() == _variable(name) and value for variable, value in os.environ.items())
+    return "environment" if given else "default"
+
+
+def _unknown_names() -> list[str]:
+    given = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
+    known = [name.upper() for name in Settings.model_fields]
+    return [
+        _unknown(name, difflib.get_close_matches(rest, known, n=1))
+        for name, rest in given
+        if name.upper().startswith(PREFIX) and rest not in known
+    ]
+
+
+def _unknown(name: str, near: list[str]) -> str:
+    remedy = (
+        f"Did you mean {PREFIX}{near[0]}?"
+        if near
+        else "Remove it; `postroom config show` lists every setting."
+    )
+    return f"{name}: there is no such setting. {remedy}"
+
+
+def _fault(name: str | int, kind: str, message: str, given: object) -> str:
+    field: FieldInfo = Settings.model_fields[str(name)]
+    extra = cast("dict[str, str]", field.json_schema_extra)
+    cause = message.removeprefix("Value error, ") if kind == "value_error" else "cannot be used"
+    value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
+    return f"{_variable(str(name))}: {value} {cause}. Give {extra['expects']}."
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return "Secret" in str(field.annotation)

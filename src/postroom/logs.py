@@ -1,0 +1,216 @@
+"""Log lines: set up once, the same shape from every process, and nothing personal or secret in them.
+
+`Fields` is the whole list of what a line may say: pyright refuses any other name or type where it is written,
+and `_guard` refuses it again when it runs. Messages of other libraries never pass: of their records and of
+exceptions only class and place are kept, and the words only where they are ours and for the operator.
+"""
+
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Mapping, MutableMapping
+from datetime import datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, LiteralString, TextIO, TypedDict, Unpack
+from uuid import UUID
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from postroom.errors import OperatorError
+
+REFUSED: Final = "[refused]"
+
+
+class Fields(TypedDict, total=False):
+    """Every name a log line may carry. Strings are words of ours: a kind, a state, a route; never data."""
+
+    attempts: int
+    concurrency: int
+    count: int
+    exit_code: int
+    kind: str
+    mailbox: UUID
+    method: str
+    organization: UUID
+    outcome: Enum
+    pid: int
+    port: int
+    reason: LiteralString
+    retry_at: datetime
+    route: str
+    seconds: float
+    signal: str
+    state: str
+    status: int
+    version: int
+    work: int
+    worker: UUID
+
+
+# What the processors here add themselves, and the shape that each string must have.
+_SHAPES: Final[Mapping[str, re.Pattern[str]]] = {
+    "cause": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
+    "error": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
+    "event": re.compile(r"[a-z_]{1,30}(\.[a-z_]{1,30}){1,2}"),
+    "kind": re.compile(r"[a-z][a-z_]{0,31}"),
+    "level": re.compile(r"[a-z]{1,10}"),
+    "logger": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
+    "message": re.compile(r"[^@\x00-\x1f]{1,400}"),
+    "method": re.compile(r"[A-Z]{1,10}"),
+    "process": re.compile(r"[a-z]{1,20}"),
+    "reason": re.compile(r"[a-z][a-z ]{2,60}"),
+    "route": re.compile(r"/[a-z_/{}.]{0,80}"),
+    "signal": re.compile(r"SIG[A-Z0-9]{1,10}"),
+    "state": re.compile(r"[a-z][a-z_]{0,31}"),
+    "timestamp": re.compile(r"[0-9T:.\-]{10,30}Z"),
+    "where": re.compile(r"[A-Za-z0-9_.\-/<>]{1,120}:[0-9]{1,6}"),
+}
+_NAMES: Final = frozenset(Fields.__annotations__) | frozenset(_SHAPES) | {"refused"}
+_FIRST: Final = ("timestamp", "level", "process", "event")
+# A run this long of letters and digits mixed is a token, a key or an id of somebody's, not a word.
+_TOKEN: Final = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])(?=[0-9+/=_-]*[A-Za-z])[A-Za-z0-9+/=_-]{20,}")
+_refusals = 0
+
+
+class Log:
+    """The logger of one module; its methods accept nothing but `Fields`."""
+
+    __slots__ = ("_bound",)
+
+    def __init__(self) -> None:
+        self._bound: Any = structlog.get_logger()
+
+    def debug(self, event: LiteralString, **fields: Unpack[Fields]) -> None:
+        self._bound.debug(event, **fields)
+
+    def info(self, event: LiteralString, **fields: Unpack[Fields]) -> None:
+        self._bound.info(event, **fields)
+
+    def warning(
+        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[Fields]
+    ) -> None:
+        self._bound.warning(event, exc_info=error, **fields)
+
+    def error(
+        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[Fields]
+    ) -> None:
+        self._bound.error(event, exc_info=error, **fields)
+
+
+def setup(
+    process: LiteralString, *, level: str = "info", style: str = "auto", stream: TextIO | None = None
+) -> None:
+    """Send every log line of this process, whoever writes it, through one guard to one stream."""
+    out = stream if stream is not None else sys.stderr
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    text = style == "text" or (style == "auto" and out.isatty())
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _named(process),
+            _exception_by_class_and_place,
+            _guard,
+            structlog.dev.ConsoleRenderer(colors=out.isatty())
+            if text
+            else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.INFO), force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+
+
+def refusals() -> int:
+    """How many values this process has kept out of its log lines. Anything but 0 is a mistake of ours."""
+    return _refusals
+
+
+def place(trace: TracebackType | None) -> str:
+    """The innermost line of ours in a traceback, else the innermost: where to look, not what stood there."""
+    frames = traceback.extract_tb(trace)
+    own = [frame for frame in frames if "/postroom/" in frame.filename]
+    chosen = (own or frames)[-1:]
+    return _location(chosen[0].filename, chosen[0].lineno or 0) if chosen else "unknown:0"
+
+
+def _location(filename: str, line: int) -> str:
+    return f"{'/'.join(Path(filename).parts[-2:])}:{line}"
+
+
+def _named(process: LiteralString) -> Processor:
+    def add(_logger: object, _method: str, event: EventDict) -> EventDict:
+        event["process"] = process
+        return event
+
+    return add
+
+
+def _exception_by_class_and_place(_logger: object, _method: str, event: EventDict) -> EventDict:
+    error: object = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exception()
+    if isinstance(error, BaseException):
+        event["error"] = type(error).__name__
+        event["where"] = place(error.__traceback__)
+        if isinstance(error, OperatorError):
+            event["message"] = " ".join(str(error).split())
+        if error.__cause__ is not None:
+            event["cause"] = type(error.__cause__).__name__
+    return event
+
+
+def _guard(_logger: object, _method: str, event: EventDict) -> MutableMapping[str, Any]:
+    """Let through what `Fields` allows; replace the rest and count it, since a log call must never raise."""
+    global _refusals  # noqa: PLW0603  one counter for the process is what a metric reads
+    names = [*_FIRST, *(name for name in event if name not in _FIRST)]
+    passed = {name: _passed(name, event[name]) for name in names if name in event and name in _NAMES}
+    refused = len(event) - len(passed) + sum(value == REFUSED for value in passed.values())
+    if refused:
+        _refusals += refused
+        passed["refused"] = refused
+    return passed
+
+
+def _passed(name: str, value: object) -> object:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    shape = _SHAPES.get(name)
+    if isinstance(value, str) and shape is not None and shape.fullmatch(value) and not _TOKEN.search(value):
+        return value
+    return REFUSED
+
+
+class _Foreign(logging.Handler):
+    """Records of other libraries, by logger, level and place: their text may hold anything and stays out."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log: Any = structlog.get_logger()
+        where = _location(record.pathname, record.lineno)
+        log.log(
+            record.levelno,
+            "library.message",
+            logger=record.name,
+            where=where,
+            exc_info=record.exc_info and record.exc_info[1],
+        )
+
+
+def _uncaught(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    log: Any = structlog.get_logger()
+    log.critical("process.crashed", exc_info=error)
