@@ -1,0 +1,64 @@
+"""Tasks that outlive a request: pushes, their retries, late effects. Knows nothing about what they do.
+
+A task is either working or waiting on the clock. One that waits for anything else without limit (a queue, an event)
+must do so through `idle`, or moving the clock would wait for it in vain.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+from mailsim.clock import Clock
+
+Result = TypeVar("Result")
+SETTLE_SECONDS = 30.0
+_log = logging.getLogger("mailsim")
+
+
+class Background:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._idle: set[asyncio.Task[Any]] = set()
+        clock.settle = self.settle
+
+    def start(self, work: Coroutine[Any, Any, object], name: str = "background") -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def idle(self, waiting: Awaitable[Result]) -> Result:
+        """Wait for something that may never come, without holding up a move of the clock."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._idle.add(task)
+        try:
+            return await waiting
+        finally:
+            self._idle.discard(task)
+
+    async def settle(self, limit: float = SETTLE_SECONDS) -> None:
+        """Return when every task waits on the clock or has ended, at the latest after `limit` real seconds."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while self._working():
+                    await asyncio.sleep(0.001)
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _working(self) -> bool:
+        return any(task not in self._clock.sleeping and task not in self._idle for task in self._tasks)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("background task %s failed", task.get_name(), exc_info=error)
