@@ -1,7 +1,7 @@
 """Tasks that outlive a request: pushes, their retries, late effects. Knows nothing about what they do.
 
-A task is either working or waiting on the clock. One that waits for anything else without limit (a queue, an event)
-must do so through `idle`, or moving the clock would wait for it in vain.
+A task is either working or waiting on the clock. One that waits for anything else without limit (a queue, an
+event) must do so through `idle`, or moving the clock would wait for it in vain.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ class Background:
             self._idle.discard(task)
 
     async def settle(self, limit: float = SETTLE_SECONDS) -> None:
-        """Return when every task waits on the clock or has ended, at the latest after `limit` real seconds."""
+        """Return when every task waits on the clock or has ended, at latest after `limit` real seconds."""
         for _ in range(3):
             await asyncio.sleep(0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
-                while self._working():
+                while self._working():  # noqa: ASYNC110 - a task that starts to sleep on the clock sets no event
                     await asyncio.sleep(0.001)
 
     async def stop(self) -> None:

@@ -1,7 +1,9 @@
-"""The simulator's clock: real time with an offset, or a hand-driven one. Both can be moved forward, never back.
+"""The simulator's clock: real time with an offset, or a hand-driven one. Both can be moved forward, never
+back.
 
-Everything that happens later (expiry, retry, delay) waits with `sleep_until` or `sleep`, so that moving the clock makes
-it happen. Timeouts of network calls and the configured latency are real time and do not belong here.
+Everything that happens later (expiry, retry, delay) waits with `sleep_until` or `sleep`, so that moving the
+clock makes it happen. Timeouts of network calls and the configured latency are real time and do not belong
+here.
 """
 
 import asyncio
@@ -19,7 +21,9 @@ async def _nothing_to_settle() -> None:
 
 class Clock:
     def __init__(self, *, manual: bool = False, start: datetime | None = None) -> None:
-        """`start` is the first instant; without it the clock starts at the machine's time, to the millisecond."""
+        """`start` is the first instant; without it the clock starts at the machine's time, to the
+        millisecond.
+        """
         now = time.time()
         first = start.timestamp() if start else int(now * 1000) / 1000
         self.manual = manual
@@ -67,7 +71,9 @@ class Clock:
             self.sleeping.discard(task)
 
     async def move(self, seconds: float) -> datetime:
-        """Go forward step by step: at each moment somebody waits for, wake them and let their work settle first."""
+        """Go forward step by step: at each moment somebody waits for, wake them and let their work settle
+        first.
+        """
         if not 0 <= seconds < 100 * 366 * 86400:
             raise ValueError("the clock moves forward, by at most 100 years at once")
         target = self.time() + seconds

@@ -73,7 +73,9 @@ def _shares(provider: ProviderName) -> list[Share]:
 
 
 def first_states(provider: ProviderName, seed: int, count: int, *, spread: bool) -> tuple[list[State], bytes]:
-    """The different states, and for each message the index of its own. Without `spread` all lie unread in the inbox."""
+    """The different states, and for each message the index of its own. Without `spread` all lie unread in the
+    inbox.
+    """
     shares = _shares(provider) if spread else [Share(256, arrival(provider))]
     table = bytes(index for index, share in enumerate(shares) for _ in range(share.of256))
     assert len(table) == 256

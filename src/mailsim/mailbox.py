@@ -1,7 +1,8 @@
 """One mailbox: its messages by number, folders or labels, threads, drafts, and the log of every change.
 
-Provider-neutral and lazy: bytes of generated mail are written when somebody reads them. It makes no provider ids and
-answers no requests; the Gmail and Graph modules derive ids, history and delta from the numbers and the log.
+Provider-neutral and lazy: bytes of generated mail are written when somebody reads them. It makes no provider
+ids and answers no requests; the Gmail and Graph modules derive ids, history and delta from the numbers and
+the log.
 """
 
 from array import array
@@ -34,7 +35,9 @@ Listener = Callable[["Mailbox", Change], None]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who a mailbox belongs to. `key` is a 64-bit number from seed and address, from which providers make their ids."""
+    """Who a mailbox belongs to. `key` is a 64-bit number from seed and address, from which providers make
+    their ids.
+    """
 
     provider: ProviderName
     address: str
@@ -47,11 +50,13 @@ class Account:
 
 
 class Mailbox:
-    """Message numbers rise with arrival: 0 is the oldest. A number is never used twice; a deleted one stays empty."""
+    """Message numbers rise with arrival: 0 is the oldest. A number is never used twice; a deleted one stays
+    empty.
+    """
 
     def __init__(self, account: Account, stock: Stock, clock: Clock, cache: Cache) -> None:
         self.account = account
-        self.provider = account.provider
+        self.provider: ProviderName = account.provider
         self.address = account.address
         self.stock = stock
         self.folders = {folder.key: folder for folder in standard_folders(account.provider)}
@@ -233,7 +238,9 @@ class Mailbox:
         return self._draft_keys.get(number, number)
 
     def edit_draft(self, number: int, raw: bytes) -> int:
-        """Save a draft again. Gmail: the old message is deleted and a new one added; Outlook: edited in place."""
+        """Save a draft again. Gmail: the old message is deleted and a new one added; Outlook: edited in
+        place.
+        """
         state = self._existing_draft(number)
         if self.provider == "gmail":
             return self._replace(number, raw, state)
@@ -278,7 +285,9 @@ class Mailbox:
         if old.kind == "system":
             raise Invalid(f"{key} is part of every mailbox and cannot be changed")
         if parent is not None and (self.provider == "gmail" or key in self._line(parent)):
-            raise Invalid("a folder moves under another one that is not its own descendant; labels do not nest")
+            raise Invalid(
+                "a folder moves under another one that is not its own descendant; labels do not nest"
+            )
         new = replace(old, name=name or old.name, parent=parent or old.parent)
         if (new.name, new.parent) != (old.name, old.parent):
             self._unused_name(new.name, new.parent)

@@ -1,7 +1,7 @@
 """Reads RFC 5322 bytes into a tree of parts, in one pass, never raising on broken mail. Writes nothing.
 
-Bodies stay slices of the message until asked for; transfer decoding happens on first use. Both provider shapes and the
-truth are made from this tree.
+Bodies stay slices of the message until asked for; transfer decoding happens on first use. Both provider
+shapes and the truth are made from this tree.
 """
 
 import binascii
@@ -75,7 +75,10 @@ class Part:
             return False
         if self.filename or self.disposition == "attachment" or self.content_type == "message/rfc822":
             return True
-        return not self.content_type.startswith(("text/", "multipart/")) and self.content_type != "message/delivery-status"
+        return (
+            not self.content_type.startswith(("text/", "multipart/"))
+            and self.content_type != "message/delivery-status"
+        )
 
 
 def read(raw: bytes) -> Part:
@@ -107,7 +110,11 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
         content_type=content_type,
         params=params,
         encoding=encoding,
-        disposition=disposition if disposition in {"attachment", "inline"} else "attachment" if disposition else "",
+        disposition=disposition
+        if disposition in {"attachment", "inline"}
+        else "attachment"
+        if disposition
+        else "",
         filename=decode_words(details.get("filename") or params.get("name", "")),
         children=_children(raw, (body, end), content_type, params, encoding, depth),
         _raw=raw,
@@ -134,7 +141,7 @@ def _children(
 
 
 def _split(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int]]:
-    """Where the parts between the boundary lines begin and end. A missing last boundary ends with the body."""
+    """Where the parts between the boundary lines begin and end. Without a last one the body ends it."""
     pieces: list[tuple[int, int]] = []
     begin = -1
     at = raw.find(line, start, end)
@@ -193,7 +200,9 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
 
 
 def parameters(value: str) -> tuple[str, dict[str, str]]:
-    """`text/plain; charset=utf-8` -> ("text/plain", {"charset": "utf-8"}), RFC 2231 continuations and charsets undone."""
+    """`text/plain; charset=utf-8` -> ("text/plain", {"charset": "utf-8"}), RFC 2231 continuations and
+    charsets undone.
+    """
     head, semicolon, _ = value.partition(";")
     if not semicolon:
         return head.strip().lower(), {}

@@ -1,6 +1,7 @@
 """What is known about one message besides its bytes, the folders it can lie in, and the changes of both.
 
-Provider-neutral. Gmail reads a state as a set of label ids (`labels_of`), Graph as folder, isRead, flag, and so on.
+Provider-neutral. Gmail reads a state as a set of label ids (`labels_of`), Graph as folder, isRead, flag, and
+so on.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ Importance = Literal["low", "normal", "high"]
 FolderKind = Literal["system", "user", "search"]
 ChangeKind = Literal[
     "added",  # after is set
-    "changed",  # before and after differ: moved, labels, read, flag, categories, importance, no longer a draft
+    "changed",  # before and after differ: moved, labels, read, flag, categories, importance, sent
     "edited",  # the bytes changed in place (Outlook draft); before equals after
     "deleted",  # for good; before is set
     "folder_added",
@@ -24,7 +25,9 @@ ChangeKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`places`: at Gmail the label ids except UNREAD, STARRED and IMPORTANT; at Outlook exactly one folder key."""
+    """`places`: at Gmail the label ids except UNREAD, STARRED and IMPORTANT; at Outlook exactly one folder
+    key.
+    """
 
     places: frozenset[str]
     read: bool = False
@@ -67,8 +70,8 @@ def with_labels(state: State, labels: frozenset[str]) -> State:
 class Folder:
     """An Outlook folder, or a Gmail label.
 
-    `key`: at Gmail the label id; at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph ids are made.
-    `query`: what a search folder shows.
+    `key`: at Gmail the label id; at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph ids
+    are made. `query`: what a search folder shows.
     """
 
     key: str
@@ -81,7 +84,9 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`sequence` counts from 1 in each mailbox. `number` is -1 for folder changes, which carry the folder instead."""
+    """`sequence` counts from 1 in each mailbox. `number` is -1 for folder changes, which carry the folder
+    instead.
+    """
 
     sequence: int
     kind: ChangeKind

@@ -1,7 +1,7 @@
 """The states of a mailbox's messages in four bytes each, with counts that make totals and pages cheap.
 
-Equal states share one index. Blocks of 4096 messages count their states, so that a page of a rare folder in a mailbox
-of a million messages skips the blocks without it. Knows nothing about mail.
+Equal states share one index. Blocks of 4096 messages count their states, so that a page of a rare folder in a
+mailbox of a million messages skips the blocks without it. Knows nothing about mail.
 """
 
 from array import array

@@ -1,4 +1,5 @@
-"""The mail that a mailbox has from the start: how much, of which kinds, when each message arrived, who wrote it to whom.
+"""The mail that a mailbox has from the start: how much, of which kinds, when each message arrived, who wrote
+it to whom.
 
 Pure functions of seed, address and message number; bytes are written by `letters` when somebody reads them.
 """
@@ -17,7 +18,7 @@ _SENT = frozenset({"SENT", "DRAFT", "sentitems", "drafts"})
 
 @dataclass(frozen=True)
 class Stock:
-    """`count` messages spread evenly over the `days` before `end_ms`. An empty `kinds` means the usual mix."""
+    """`count` messages spread evenly over the `days` before `end_ms`. No `kinds`: the usual mix."""
 
     seed: int
     address: str
@@ -25,7 +26,9 @@ class Stock:
     count: int = 0
     days: float = 30
     kinds: tuple[str, ...] = ()
-    spread: bool = True  # over inbox, archive, sent, spam, trash and drafts; otherwise all unread in the inbox
+    spread: bool = (
+        True  # over inbox, archive, sent, spam, trash and drafts; otherwise all unread in the inbox
+    )
     size: int | None = None  # of each body in bytes, where the kind allows it
     _weights: Mapping[str, float] | None = field(init=False, default=None)
 

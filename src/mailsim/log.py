@@ -1,0 +1,53 @@
+"""The request log: what came in and what was answered, the newest few thousand. With bodies when asked."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+KEPT = 10_000
+LONGEST_BODY = 256 * 1024
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer, or one part of a batch. Filled while it happens.
+
+    `via`: the number of the batch request that carried this one.
+    """
+
+    number: int
+    milliseconds: int
+    method: str
+    path: str
+    query: str
+    provider: str = ""
+    endpoint: str = ""
+    mailbox: str = ""
+    status: int = 0  # 0: none yet, or the connection was cut
+    units: int = 0
+    fault: str = ""
+    duration_ms: float = 0.0
+    via: int = 0
+    request_headers: tuple[tuple[str, str], ...] = ()
+    request_body: bytes = b""
+    response_headers: tuple[tuple[str, str], ...] = ()
+    response_body: bytes = b""
+
+
+class RequestLog:
+    def __init__(self, kept: int = KEPT) -> None:
+        self._exchanges: deque[Exchange] = deque(maxlen=kept)
+        self._count = 0
+        self.bodies = False  # keep headers and bodies too
+
+    def open(self, milliseconds: int, method: str, path: str, query: str = "", *, via: int = 0) -> Exchange:
+        self._count += 1
+        exchange = Exchange(self._count, milliseconds, method, path, query, via=via)
+        self._exchanges.append(exchange)
+        return exchange
+
+    def newest(self) -> Iterator[Exchange]:
+        return reversed(self._exchanges)
+
+    def clear(self) -> None:
+        self._exchanges.clear()

@@ -1,0 +1,128 @@
+"""Simulator holds what every part of mailsim shares; Provider is what a provider module gives to the rest.
+
+A provider module exports `routes(sim) -> list[Route]`: it registers its Provider in `sim.providers` and
+returns routes whose `name` is the endpoint as faults and meters call it (`messages.get`). `app.py` puts them
+behind the gate.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import httpx2
+from starlette.types import Scope
+
+from mailsim.background import Background
+from mailsim.clock import Clock
+from mailsim.faults import Faults
+from mailsim.log import RequestLog
+from mailsim.mailbox import Mailbox
+from mailsim.meters import Meters
+from mailsim.state import ProviderName
+from mailsim.world import World
+
+Quota = Literal["new", "old", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    seed: int = 1
+    latency_ms: int = 0
+    quota: Quota = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer: what a fault says in a provider's words, or one part of a batch."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for what, as far as it shows before the request is handled."""
+
+    mailbox: str = ""
+    endpoint: str = ""
+
+
+async def _nothing(_mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+    return 0
+
+
+Action = Callable[[Mailbox, Mapping[str, Any]], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What the gate, the truth and the control need to know about a provider.
+
+    The four actions return how many things they touched. Their details come from the control request as they
+    are.
+    """
+
+    name: ProviderName
+    message_id: Callable[[Mailbox, int], str]  # number -> id
+    message_number: Callable[[Mailbox, str], int | None]  # id -> number, None when unknown
+    thread_id: Callable[[Mailbox, int], str]  # number of the thread's first message -> id
+    folder_id: Callable[[Mailbox, str], str]  # folder or label key -> id
+    refusal: Callable[[int, int], Reply]  # status, Retry-After seconds (0: none) -> the provider's own error
+    caller: Callable[
+        [Scope, str], Caller
+    ]  # request, name of the route -> mailbox and endpoint; must not raise
+    subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for people and for the control
+    prefixes: tuple[str, ...] = ()  # of the paths whose unknown ones it answers with its own 404
+    revoke: Action = _nothing  # consents; details: {"reason": "consent" | "password" | …}
+    expire_tokens: Action = _nothing  # access tokens end now
+    expire_cursors: Action = _nothing  # history ids, delta links
+    lifecycle: Action = (
+        _nothing  # details: {"event": "missed" | "subscriptionRemoved" | "reauthorizationRequired", …}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator:
+    options: Options
+    clock: Clock
+    world: World
+    faults: Faults
+    meters: Meters
+    log: RequestLog
+    background: Background
+    http: httpx2.AsyncClient  # for pushes and handshakes; give each call its own timeout
+    providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
+    places: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # "http" and "https": the base URLs, once known
+
+    def refused(self, provider: ProviderName, mailbox: str, endpoint: str) -> Reply | None:
+        """For one part of a batch: the answer of a fault, if one shall happen."""
+        fault = self.faults.take_answer(mailbox, endpoint, provider)
+        if fault is None:
+            return None
+        self.meters.of(mailbox).faults += 1
+        if fault.kind == "throttle":
+            return self.providers[provider].refusal(429, fault.retry_after)
+        return self.providers[provider].refusal(fault.status or 503, fault.retry_after)
+
+
+def make_simulator(options: Options, clock: Clock) -> Simulator:
+    """Needs a running event loop from its first use on. Close with `close_simulator`."""
+    return Simulator(
+        options=options,
+        clock=clock,
+        world=World(options.seed, clock),
+        faults=Faults(options.seed),
+        meters=Meters(),
+        log=RequestLog(),
+        background=Background(clock),
+        # Pushes go to whoever subscribed, mostly with a certificate of their own making.
+        http=httpx2.AsyncClient(verify=False, trust_env=False, follow_redirects=False),
+    )
+
+
+async def close_simulator(sim: Simulator) -> None:
+    await sim.background.stop()
+    await sim.http.aclose()
