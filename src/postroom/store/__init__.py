@@ -1,0 +1,1 @@
+"""The only SQL. Functions take a connection; the caller owns the transaction."""

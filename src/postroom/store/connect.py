@@ -1,0 +1,40 @@
+"""One connection of the owner's, or the reason why there is none, in words."""
+
+from psycopg import AsyncConnection, ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+
+from postroom.errors import DatabaseTooOld, SettingsError
+from postroom.store.translate import translated
+
+Connection = AsyncConnection[TupleRow]
+
+OLDEST = 15
+
+
+async def connect(url: str, *, name: str = "postroom") -> Connection:
+    """Connect as the URL says, each statement committing by itself, and refuse a server that is too old."""
+    check_url(url)
+    with translated():
+        connection = await AsyncConnection.connect(
+            url, autocommit=True, connect_timeout=10, application_name=name
+        )
+    found = connection.info.server_version
+    if found < OLDEST * 10_000:
+        await connection.close()
+        raise DatabaseTooOld(
+            f"The database is PostgreSQL {found // 10_000}; Postroom needs {OLDEST} or newer."
+            " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
+        )
+    return connection
+
+
+def check_url(url: str) -> None:
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:
+        # Without the driver's words and without the cause: they repeat the URL, and with it the password.
+        raise SettingsError(
+            "POSTROOM_DATABASE_URL is not a PostgreSQL URL."
+            " Write it as postgresql://ROLE:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded."
+        ) from None

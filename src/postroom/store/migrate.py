@@ -1,0 +1,173 @@
+"""Brings the schema to what this Postroom needs: numbered files, forward only, each applied once.
+
+The files are the truth. A file that was edited after it was applied, a number that this Postroom does not
+know and a number that was passed over are errors; nothing is repaired by guessing.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from psycopg.rows import class_row
+
+from postroom.errors import SchemaError
+from postroom.store import roles
+from postroom.store.connect import Connection, connect
+from postroom.store.translate import translated
+
+# Any number will do, as long as it is always this one.
+_LOCK = 0x706F7374726F6F6D
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    statements: bytes
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    version: int
+    name: str
+    sha256: str
+    applied_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the database stands to this Postroom. `fault` says in words why migrating is impossible."""
+
+    applied: list[Applied]
+    pending: list[Migration]
+    changed: list[Migration]
+    missing_roles: list[str]
+    fault: str | None
+
+    @property
+    def current(self) -> bool:
+        return not (self.pending or self.missing_roles or self.fault)
+
+
+@cache
+def shipped() -> tuple[Migration, ...]:
+    """The migrations of this Postroom, in order."""
+    found: list[Migration] = []
+    for file in files("postroom.store").joinpath("migrations").iterdir():
+        match = re.fullmatch(r"(\d{4})_([a-z_]+)\.sql", file.name)
+        if match:
+            content = file.read_bytes()
+            found.append(Migration(int(match[1]), match[2], content, sha256(content).hexdigest()))
+    return tuple(sorted(found, key=lambda migration: migration.version))
+
+
+async def migrate(url: str, on_progress: Callable[[Migration], None] | None = None) -> list[Applied]:
+    """Apply what is pending and return it. Any number of processes may call this at the same time."""
+    async with await connect(url) as connection:
+        with translated():
+            if (await _status(connection)).current:
+                return []
+            # A session's lock, since each migration is a transaction of its own; it ends with the connection.
+            await connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+            await roles.ensure(connection)
+            await roles.take(connection)
+            status = await _status(connection)
+            if status.fault:
+                raise SchemaError(status.fault)
+            return [await _apply(connection, each, on_progress) for each in status.pending]
+
+
+async def status(url: str) -> Status:
+    """Read only: what is applied, what is pending, and what is wrong."""
+    async with await connect(url) as connection:
+        with translated():
+            return await _status(connection)
+
+
+async def _status(connection: Connection) -> Status:
+    applied = await _applied(connection)
+    ours = {migration.version: migration for migration in shipped()}
+    done = {each.version: each for each in applied}
+    changed = [ours[n] for n in ours if n in done and done[n].sha256 != ours[n].sha256]
+    pending = [ours[n] for n in ours if n not in done]
+    return Status(
+        applied, pending, changed, await roles.missing(connection), _fault(applied, pending, changed)
+    )
+
+
+def _fault(
+    applied: Sequence[Applied], pending: Sequence[Migration], changed: Sequence[Migration]
+) -> str | None:
+    known = {migration.version for migration in shipped()}
+    newest = max(known)
+    for each in applied:
+        if each.version > newest:
+            return (
+                f"The database has migration {_label(each)}, but this Postroom knows none after {newest:04}."
+                " The database is newer: install the Postroom that made it, or restore a backup."
+            )
+        if each.version not in known:
+            return (
+                f"The database has migration {_label(each)}, which this Postroom does not know."
+                " Install the Postroom that made it, or restore a backup."
+            )
+    if changed:
+        return (
+            f"Migration {_label(changed[0])} was changed after it had been applied."
+            " Put its file back as it was, and write what it should do now into a new migration."
+        )
+    for each in pending:
+        if applied and each.version < applied[-1].version:
+            return (
+                f"Migration {_label(each)} was passed over: {_label(applied[-1])} is applied already."
+                " Give it the next free number."
+            )
+    return None
+
+
+def _label(migration: Migration | Applied) -> str:
+    return f"{migration.version:04}_{migration.name}"
+
+
+async def _applied(connection: Connection) -> list[Applied]:
+    cursor = connection.cursor(row_factory=class_row(Applied))
+    exists = await connection.execute("SELECT to_regclass('postroom.schema_migrations') IS NOT NULL")
+    if (await exists.fetchone()) != (True,):
+        return []
+    await cursor.execute(
+        "SELECT version, name, sha256, applied_at FROM postroom.schema_migrations ORDER BY version"
+    )
+    return await cursor.fetchall()
+
+
+async def _apply(
+    connection: Connection, migration: Migration, on_progress: Callable[[Migration], None] | None
+) -> Applied:
+    if on_progress:
+        on_progress(migration)
+    async with connection.transaction(), connection.cursor(row_factory=class_row(Applied)) as cursor:
+        await cursor.execute(
+            """
+            CREATE TABLE IF NOT EXISTS schema_migrations (
+                version    integer     PRIMARY KEY,
+                name       text        NOT NULL,
+                sha256     text        NOT NULL,
+                applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+            )
+            """
+        )
+        await cursor.execute(migration.statements)
+        await cursor.execute(
+            """
+            INSERT INTO schema_migrations (version, name, sha256) VALUES (%s, %s, %s)
+            RETURNING version, name, sha256, applied_at
+            """,
+            [migration.version, migration.name, migration.sha256],
+        )
+        rows = await cursor.fetchall()
+    return rows[0]
