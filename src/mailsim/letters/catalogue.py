@@ -10,21 +10,139 @@ from mailsim.letters.words import TONGUES
 class Kind:
     """`writer` is a module of this package and a function in it, imported at the first letter of the kind.
 
-    `weight` is its share of an ordinary mailbox, in thousandths; `personal` kinds may be answered.
+    `weight` is its share of an ordinary mailbox, in thousandths; `personal` kinds may be answered;
+    `sender` says who writes: a person, a firm's newsletter, the mail system.
     """
 
     writer: str
     weight: int
     variants: tuple[str, ...] = ("",)
     personal: bool = False
+    sender: str = "person"
 
+
+_CHARSETS = (
+    "us-ascii/7bit",
+    "utf-8/quoted-printable",
+    "utf-8/base64",
+    "utf-8/8bit",
+    "iso-8859-1/quoted-printable",
+    "iso-8859-1/8bit",
+    "iso-8859-2/quoted-printable",
+    "iso-8859-7/base64",
+    "iso-8859-8/base64",
+    "iso-8859-9/quoted-printable",
+    "iso-8859-15/quoted-printable",
+    "windows-1250/8bit",
+    "windows-1251/base64",
+    "windows-1252/quoted-printable",
+    "windows-1252/8bit",
+    "windows-1256/base64",
+    "koi8-r/base64",
+    "koi8-r/8bit",
+    "tis-620/base64",
+    "iso-2022-jp/7bit",
+    "shift_jis/base64",
+    "shift_jis/8bit",
+    "euc-jp/base64",
+    "gb2312/base64",
+    "gb18030/base64",
+    "gb18030/8bit",
+    "big5/base64",
+    "big5/quoted-printable",
+    "euc-kr/base64",
+    "euc-kr/quoted-printable",
+    "utf-16/base64",
+)
+_ODD_HEADERS = (
+    "rfc2231",
+    "rfc2231-continued",
+    "rfc2231-both",
+    "encoded-word-filename",
+    "bare-filename",
+    "semicolon-filename",
+    "words-b",
+    "words-q",
+    "words-mixed",
+    "words-language",
+    "folded",
+    "repeated",
+    "groups",
+    "quoted-names",
+    "comments",
+    "many-recipients",
+    "old-date",
+    "date-comment",
+    "no-subject",
+    "empty-subject",
+    "on-behalf",
+    "resent",
+    "bcc-only",
+    "utf8-address",
+)
+_MALFORMED = (
+    "utf8-called-ascii",
+    "utf8-called-latin1",
+    "cp1252-called-utf8",
+    "unknown-charset",
+    "empty-charset",
+    "unknown-encoding",
+    "broken-base64",
+    "broken-quoted-printable",
+    "content-type-garbage",
+    "content-type-twice",
+    "uuencoded",
+    "nul-bytes",
+    "long-line",
+    "no-final-boundary",
+    "cut-in-base64",
+    "no-boundary",
+    "boundary-prefix",
+    "multipart-base64",
+    "enclosed-base64",
+    "bare-lf",
+    "bare-cr",
+    "no-message-id",
+    "no-date",
+    "bad-date",
+    "no-from",
+    "two-froms",
+    "open-quote",
+    "space-before-colon",
+    "no-colon",
+    "mbox-line",
+    "raw-utf8-headers",
+    "raw-latin1-headers",
+    "split-character",
+    "unfinished-word",
+    "quoted-word",
+    "no-body",
+    "empty-body",
+    "path-filename",
+    "long-filename",
+    "control-filename",
+)
+_FILES = ("zip", "vcf", "ics", "csv", "docx", "winmail", "nameless", "bytes", "several", "twins")
 
 KINDS: dict[str, Kind] = {
-    "plain": Kind("everyday.plain", 240, personal=True),
-    "html": Kind("everyday.html", 200, personal=True),
-    "reply": Kind("everyday.reply", 240, personal=True),
+    "plain": Kind("everyday.plain", 230, personal=True),
+    "html": Kind("everyday.html", 190, personal=True),
+    "reply": Kind("everyday.reply", 230, ("text", "html"), personal=True),
     "sent": Kind("everyday.sent", 80, personal=True),
-    "newsletter": Kind("newsletter.newsletter", 140),
+    "newsletter": Kind("newsletter.newsletter", 130, sender="news"),
+    "forward": Kind("forward.forward", 25, ("inline", "attached"), personal=True),
+    "nested": Kind("forward.nested", 2),
+    "auto-reply": Kind("automatic.auto_reply", 12, ("vacation", "exchange")),
+    "bounce": Kind("automatic.bounce", 6, ("message", "headers"), sender="daemon"),
+    "meeting": Kind("meeting.meeting", 20, ("request", "cancel")),
+    "signed": Kind("signed.signed", 4, ("smime", "pgp")),
+    "charset": Kind("charsets.charset", 15, _CHARSETS),
+    "headers": Kind("odd_headers.odd_headers", 6, _ODD_HEADERS),
+    "malformed": Kind("broken.malformed", 3, _MALFORMED),
+    "inline-image": Kind("inline.inline_image", 15, ("related", "only", "between", "bare")),
+    "attachment": Kind("attachments.with_files", 15, _FILES),
+    "reference": Kind("cloud.reference", 2),
+    "big": Kind("attachments.big", 0),
 }
 
 
@@ -50,5 +168,12 @@ def subject_for(kind: str, seed: int, language: str) -> str:
     tongue = TONGUES[language]
     if kind == "newsletter":
         return dice.pick(tongue.headlines)
+    if kind == "bounce":
+        return "Undelivered Mail Returned to Sender"
     subject = f"{dice.pick(tongue.subjects)} {dice.between(100, 9999)}"
-    return f"Re: {subject}" if kind == "reply" else subject
+    if kind == "auto-reply":
+        return tongue.away_subject.format(subject=subject)
+    return _PREFIXES.get(kind, "") + subject
+
+
+_PREFIXES = {"reply": "Re: ", "forward": "Fwd: ", "nested": "Fwd: "}

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from mailsim.letters.catalogue import KINDS, subject_for, variants
 from mailsim.letters.dice import Dice, mixed, number_of
-from mailsim.letters.order import Order, Person, stranger
+from mailsim.letters.order import Order, Person, stranger, writer
 from mailsim.letters.words import LANGUAGES
 
 SPAN = 32
@@ -106,7 +106,7 @@ def _message_id(box: int, number: int) -> str:
 def order_for(
     *, seed: int, address: str, number: int, date: datetime, mix: Mapping[str, float] | None = None
 ) -> Order:
-    """The order for the nth message of a mailbox; `mix` gives kinds their weights, ordinary mail by default."""
+    """The order for the nth message of a mailbox; `mix` gives kinds weights, ordinary mail by default."""
     box = number_of(seed, address)
     own = _message_seed(box, number)
     kind = _drawn(own, mix)
@@ -125,7 +125,7 @@ def order_for(
         seed=own,
         kind=kind,
         language=language,
-        sender=owner if kind == "sent" else contact,
+        sender=_sender(kind, own, language, owner, contact),
         to=(contact,) if kind == "sent" else (owner,),
         cc=(_contact(box, own % _CONTACTS)[1],) if own % 7 == 0 else (),
         date=date,
@@ -135,6 +135,12 @@ def order_for(
         subject=subject,
         quoted_seed=_message_seed(box, line[1]) if ids else None,
     )
+
+
+def _sender(kind: str, own: int, language: str, owner: Person, contact: Person) -> Person:
+    if kind == "sent":
+        return owner
+    return contact if KINDS[kind].sender == "person" else writer(kind, own, language)
 
 
 def _started(box: int, number: int, mix: Mapping[str, float] | None) -> str:

@@ -1,51 +1,84 @@
 """What most mail consists of: plain, HTML, replies, what the owner sent. Written in microseconds."""
 
+from datetime import timedelta
+
 from mailsim.letters.blocks import Blocks, blocks, chosen, escaped, quoted_printable, transfer
 from mailsim.letters.dice import Dice, mixed
-from mailsim.letters.headers import date_text, opening
 from mailsim.letters.order import Order
+from mailsim.letters.parts import Part, boundary, letter, multipart
 from mailsim.letters.words import TONGUES
 
-_TEXT = 'Content-Type: text/plain; charset="{charset}"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n'
-_HTML = 'Content-Type: text/html; charset="utf-8"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n'
+HTML_HEAD = 'Content-Type: text/html; charset="utf-8"\r\nContent-Transfer-Encoding: quoted-printable\r\n'
 _TOP = quoted_printable(
     '<!DOCTYPE html>\n<html><head><meta charset="utf-8">\n'
     "<style>body{font-family:Calibri,Arial,sans-serif;font-size:11pt}</style></head>\n<body>\n"
 )
 _BOTTOM = b"</body></html>\r\n"
+_QUOTE = quoted_printable(
+    '<blockquote style="margin:0 0 0 8px;border-left:1px solid #ccc;padding-left:8px">\n'
+)
 
 
-def boundary(seed: int, place: int = 0) -> str:
-    """A line that occurs nowhere else in the letter, made from its seed."""
-    return f"=_{mixed(seed ^ (place + 1) * 0x51ED):016x}_{place}"
+def plain(order: Order) -> bytes:
+    return letter(order, text_part(order, wanted(order)))
 
 
-def text_head(shelf: Blocks) -> str:
-    charset = "us-ascii" if shelf.encoding == "7bit" else "utf-8"
-    return _TEXT.format(charset=charset, encoding=shelf.encoding)
+def html(order: Order) -> bytes:
+    size = wanted(order)
+    return letter(order, alternative(order, text_part(order, size * 2 // 5), html_part(order, size * 3 // 5)))
 
 
-def frame(order: Order) -> tuple[str, str]:
-    """The salutation above a letter's paragraphs and the signature below them."""
-    dice = Dice(order.seed, 9)
-    tongue = TONGUES[order.language]
-    name, address = order.sender
-    reference = f"{dice.roll():016x}"
-    above = f"{dice.pick(tongue.greetings)}\n\n"
-    signature = f"{name or address}\n\n-- \n{address}\nRef. {reference[:4]}-{reference[4:8]}\n"
-    below = f"{dice.pick(tongue.closings)}\n{signature}"
-    return above, below
+def reply(order: Order) -> bytes:
+    return letter(order, _answer(order))
+
+
+def sent(order: Order) -> bytes:
+    """The owner's own copy: no trail of servers, and Bcc still shows."""
+    part = _answer(order) if order.in_reply_to else text_part(order, wanted(order))
+    return letter(order, part, travelled=False)
 
 
 def wanted(order: Order) -> int:
     return order.size if order.size is not None else 800 + mixed(order.seed ^ 10) % 5200
 
 
-def text_body(order: Order, size: int) -> bytes:
+def alternative(order: Order, text: Part, html: Part) -> Part:
+    return multipart("alternative", (text, html), boundary(order.seed))
+
+
+def text_part(order: Order, size: int, below: str = "", more: tuple[bytes, ...] = ()) -> Part:
+    """A letter of about `size` bytes, followed by the line `below` and the ready blocks `more`."""
     shelf = blocks(order.language)
-    above, below = frame(order)
-    start, end = _framed(above, shelf), _framed(below, shelf)
-    return b"".join((start, *chosen(order.seed, shelf.plain, size - len(start) - len(end)), end))
+    above, signature = _frame(order)
+    start, end = _framed(above, shelf), _framed(signature + below, shelf)
+    body = b"".join((start, *chosen(order.seed, shelf.plain, size - len(start) - len(end)), end, *more))
+    charset = "us-ascii" if shelf.encoding == "7bit" else "utf-8"
+    return Part(
+        f'Content-Type: text/plain; charset="{charset}"\r\nContent-Transfer-Encoding: {shelf.encoding}\r\n',
+        body,
+    )
+
+
+def html_part(order: Order, size: int, below: bytes = b"") -> Part:
+    above, signature = _frame(order)
+    start = _TOP + quoted_printable(f"<p>{escaped(above).strip()}</p>\n")
+    end = (
+        quoted_printable("<p>" + escaped(signature).strip().replace("\n", "<br>\n") + "</p>\n")
+        + below
+        + _BOTTOM
+    )
+    shelf = blocks(order.language).html
+    return Part(HTML_HEAD, b"".join((start, *chosen(order.seed, shelf, size - len(start) - len(end)), end)))
+
+
+def _frame(order: Order) -> tuple[str, str]:
+    """The salutation above a letter's paragraphs and the signature below them."""
+    dice = Dice(order.seed, 9)
+    tongue = TONGUES[order.language]
+    name, address = order.sender
+    reference = f"{dice.roll():016x}"
+    signature = f"{name or address}\n\n-- \n{address}\nRef. {reference[:4]}-{reference[4:8]}\n"
+    return f"{dice.pick(tongue.greetings)}\n\n", f"{dice.pick(tongue.closings)}\n{signature}"
 
 
 def _framed(text: str, shelf: Blocks) -> bytes:
@@ -55,56 +88,18 @@ def _framed(text: str, shelf: Blocks) -> bytes:
     return transfer(text, shelf.encoding)
 
 
-def html_body(order: Order, size: int) -> bytes:
-    above, below = frame(order)
-    start = _TOP + quoted_printable(f"<p>{escaped(above).strip()}</p>\n")
-    end = quoted_printable("<p>" + escaped(below).strip().replace("\n", "<br>\n") + "</p>\n") + _BOTTOM
-    return b"".join(
-        (start, *chosen(order.seed, blocks(order.language).html, size - len(start) - len(end)), end)
-    )
-
-
-def plain(order: Order) -> bytes:
-    shelf = blocks(order.language)
-    return (opening(order) + text_head(shelf)).encode("ascii") + text_body(order, wanted(order))
-
-
-def alternative(order: Order, text: bytes, html_bytes: bytes) -> tuple[str, bytes]:
-    """The Content-Type line and the body of a multipart/alternative."""
-    mark = boundary(order.seed)
-    parts = (
-        f"--{mark}\r\n{text_head(blocks(order.language))}".encode("ascii"), text,
-        f"\r\n--{mark}\r\n{_HTML}".encode("ascii"), html_bytes,
-        f"\r\n--{mark}--\r\n".encode("ascii"),
-    )  # fmt: skip
-    return f'Content-Type: multipart/alternative; boundary="{mark}"\r\n', b"".join(parts)
-
-
-def html(order: Order) -> bytes:
-    size = wanted(order)
-    kind, body = alternative(order, text_body(order, size * 2 // 5), html_body(order, size - size * 2 // 5))
-    return f"{opening(order)}{kind}\r\n".encode("ascii") + body
-
-
-def reply(order: Order) -> bytes:
-    shelf = blocks(order.language)
-    body = _answer(order, wanted(order))
-    return (opening(order) + text_head(shelf)).encode("ascii") + body
-
-
-def _answer(order: Order, size: int) -> bytes:
+def _answer(order: Order) -> Part:
     """A new text above, the first paragraphs of the answered letter below."""
-    shelf = blocks(order.language)
-    quoted_seed = order.quoted_seed if order.quoted_seed is not None else mixed(order.seed)
-    answered = (order.to or order.cc or order.bcc)[0]
-    line = TONGUES[order.language].wrote.format(date=date_text(order.date), name=answered[0] or answered[1])
-    quoted = chosen(quoted_seed, shelf.quoted, size // 2)
-    return b"".join((text_body(order, size // 2), _framed(f"\n{line}\n>\n", shelf), *quoted))
-
-
-def sent(order: Order) -> bytes:
-    """The owner's own copy: no trail of servers, and Bcc still shows."""
-    shelf = blocks(order.language)
     size = wanted(order)
-    body = _answer(order, size) if order.in_reply_to else text_body(order, size)
-    return (opening(order, travelled=False) + text_head(shelf)).encode("ascii") + body
+    shelf = blocks(order.language)
+    seed = order.quoted_seed if order.quoted_seed is not None else mixed(order.seed)
+    name, address = (order.to or order.cc or order.bcc)[0]
+    earlier = order.date - timedelta(minutes=7 + seed % 2000)
+    line = TONGUES[order.language].wrote.format(date=f"{earlier:%Y-%m-%d %H:%M}", name=name or address)
+    if order.variant != "html":
+        return text_part(order, size // 2, f"\n{line}\n>\n", tuple(chosen(seed, shelf.quoted, size // 2)))
+    text = text_part(order, size // 5, f"\n{line}\n>\n", tuple(chosen(seed, shelf.quoted, size // 5)))
+    line = f"<p>{escaped(line)}</p>\n"
+    quoted = chosen(seed, shelf.html, size * 3 // 10)
+    quote = b"".join((quoted_printable(line), _QUOTE, *quoted, b"</blockquote>\r\n"))
+    return alternative(order, text, html_part(order, size * 3 // 5, quote))

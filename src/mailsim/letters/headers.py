@@ -9,6 +9,7 @@ from datetime import datetime
 from mailsim.letters.dice import mixed
 from mailsim.letters.order import Order, Person
 
+_UNANSWERABLE = frozenset({"auto-reply", "bounce"})
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+\Z")
@@ -100,7 +101,7 @@ def trail(order: Order) -> str:
     receivers = order.to or order.cc or order.bcc
     date = date_text(order.date)
     return (
-        f"Return-Path: <{address}>\r\n"
+        f"Return-Path: <{'' if order.kind in _UNANSWERABLE else address}>\r\n"
         f"Received: from mail.{domain} (mail.{domain} [192.0.2.{number % 254 + 1}])\r\n"
         f"\tby mx.example.net with ESMTPS id {number:016x}\r\n"
         f"\tfor <{receivers[0][1]}>; {date}\r\n"
@@ -125,3 +126,9 @@ def opening(order: Order, extra: str = "", *, travelled: bool = True) -> str:
     lines.append(extra)
     lines.append("MIME-Version: 1.0\r\n")
     return "".join(lines)
+
+
+def swapped(head: str, name: str, line: str) -> str:
+    """The header block with the first `name` field, folds included, replaced by `line`."""
+    pattern = re.compile(rf"^{name}:.*\r\n(?:[ \t].*\r\n)*", re.MULTILINE)
+    return pattern.sub(lambda _: line, head, count=1)

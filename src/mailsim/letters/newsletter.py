@@ -4,9 +4,9 @@ import functools
 
 from mailsim.letters.blocks import blocks, escaped, quoted_printable
 from mailsim.letters.dice import Dice
-from mailsim.letters.everyday import alternative, text_body, wanted
-from mailsim.letters.headers import opening
+from mailsim.letters.everyday import HTML_HEAD, alternative, text_part, wanted
 from mailsim.letters.order import Order
+from mailsim.letters.parts import Part, letter
 from mailsim.letters.words import TONGUES
 
 
@@ -55,5 +55,5 @@ def newsletter(order: Order) -> bytes:
         found.append(dice.pick(shelf))
         left -= len(found[-1])
     found.append(bottom)
-    kind, body = alternative(order, text_body(order, size // 5), b"".join(found))
-    return f"{opening(order, extra)}{kind}\r\n".encode("ascii") + body
+    html = Part(HTML_HEAD, b"".join(found))
+    return letter(order, alternative(order, text_part(order, size // 5), html), extra)

@@ -50,7 +50,7 @@ class Order:
                 f"{self.kind} mail has no variant {self.variant!r}; it has {catalogue.variants(self.kind)}"
             )
         if not self.sender[1]:
-            fill(self, "sender", stranger(self.seed, self.language))
+            fill(self, "sender", writer(self.kind, self.seed, self.language))
         if not (self.to or self.cc or self.bcc):
             fill(self, "to", (("", "someone@example.org"),))
         if self.date is _UNDATED:
@@ -63,6 +63,18 @@ class Order:
     @property
     def title(self) -> str:
         return self.subject or ""
+
+
+def writer(kind: str, seed: int, language: str) -> Person:
+    """Who writes such a letter when the order does not say."""
+    match catalogue.KINDS[kind].sender:
+        case "daemon":
+            return "Mail Delivery System", "mailer-daemon@mx.example.net"
+        case "news":
+            firm, domain = Dice(seed, 3).pick(TONGUES[language].firms)
+            return firm, f"news@{domain}"
+        case _:
+            return stranger(seed, language)
 
 
 def stranger(seed: int, language: str) -> Person:
