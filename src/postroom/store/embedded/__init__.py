@@ -1,0 +1,9 @@
+"""The embedded PostgreSQL of a home: `attach` starts or joins it; it stops when the last process has ended.
+
+Read in this order: attachment (what callers use), supervisor (it owns the server), server, home.
+"""
+
+from postroom.store.embedded.attachment import Attachment, attach
+from postroom.store.embedded.home import default_home
+
+__all__ = ["Attachment", "attach", "default_home"]

@@ -1,0 +1,245 @@
+"""What a process holds while it uses the embedded database: a shared lock in the home.
+
+The server belongs to a supervisor process. If that is killed, whoever is still attached starts it anew.
+"""
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from postroom.errors import DatabaseUnavailable, PostroomError
+from postroom.store.embedded import home as homes
+from postroom.store.embedded import shortcut
+from postroom.store.embedded.binaries import MAJOR
+from postroom.store.embedded.home import Home
+from postroom.store.embedded.server import PORT, SUPERUSER, processes_of
+
+_DATABASE = "postroom"
+_ROLES = """
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postroom') THEN
+        CREATE ROLE postroom_application NOLOGIN;
+        CREATE ROLE postroom_engine NOLOGIN;
+        CREATE ROLE postroom LOGIN CREATEDB IN ROLE postroom_application, postroom_engine;
+    END IF;
+END $$
+"""
+Say = Callable[[str], None]
+
+
+def attach(
+    home: Path, *, say: Say = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
+) -> "Attachment":
+    """Start the server of this home, or join it. Blocks until it answers; `say` hears of what takes long."""
+    place = homes.prepare(home)
+    deadline = time.monotonic() + wait_seconds
+    with homes.disk_errors(f"cannot use {place.root}"):
+        lock = homes.take(place.attached, homes.SHARED, deadline)
+    if lock is None:
+        raise DatabaseUnavailable(
+            f"the database server in {place.root} is being stopped and does not end "
+            f"(its supervisor is process {_supervisor_of(place)}): end that process"
+        )
+    try:
+        url = _ensure(place, major, say, deadline)
+        return Attachment(url, place, major, lock)
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """The right to use the server of a home. Ends with `release`, or with the process."""
+
+    url: str
+    _home: Home
+    _major: int
+    _lock: int
+    _released: threading.Event = field(default_factory=threading.Event)
+    _wake: int = field(default_factory=lambda: os.eventfd(0))
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._guard, name="postroom-database-guard", daemon=True).start()
+
+    def release(self) -> None:
+        """Let go of the server; it stops when nobody else holds it. May be called twice."""
+        if self._released.is_set():
+            return
+        self._released.set()
+        os.eventfd_write(self._wake, 1)
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _guard(self) -> None:
+        """Start the server again if its supervisor is killed while this process still needs it."""
+        while not self._released.is_set():
+            _wait_for_end(_supervisor_of(self._home), self._wake)
+            if self._released.is_set():
+                break
+            try:
+                _ensure(self._home, self._major, lambda _: None, time.monotonic() + 60)
+            except PostroomError:
+                self._released.wait(5)
+        os.close(self._wake)
+
+
+def _wait_for_end(pid: int | None, wake: int) -> None:
+    try:
+        process = os.pidfd_open(pid or 0)
+    except OSError:
+        return
+    try:
+        select.select([process, wake], [], [])
+    finally:
+        os.close(process)
+
+
+def _supervisor_of(home: Home) -> int | None:
+    """The pid of the supervisor that runs now, if one does."""
+    with contextlib.suppress(OSError, ValueError):
+        if not homes.is_free(home.supervisor):
+            return int(home.supervisor.read_text("ascii"))
+    return None
+
+
+def _ensure(home: Home, major: int, say: Say, deadline: float) -> str:
+    """Wait for the server, start it if nobody has; the URL of the database in it."""
+    if not homes.is_free(home.supervisor) and _fault(home, create=False) is None:
+        return _url(home, _DATABASE, _DATABASE)
+    with homes.disk_errors(f"cannot use {home.root}"):
+        starting = homes.take(home.starting, homes.EXCLUSIVE, deadline)
+    if starting is None:
+        raise DatabaseUnavailable(
+            f"another process does not finish starting the database in {home.root}: end it"
+        )
+    try:
+        _start(home, major, say, deadline)
+    finally:
+        os.close(starting)
+    return _url(home, _DATABASE, _DATABASE)
+
+
+def _start(home: Home, major: int, say: Say, deadline: float) -> None:
+    while True:
+        if homes.is_free(home.supervisor):
+            _launch(home, major, say, deadline)
+        fault = _fault(home, create=True)
+        if fault is None:
+            return
+        if time.monotonic() > deadline:
+            raise DatabaseUnavailable(
+                f"the database server in {home.root} does not answer ({fault}): look into {home.log}; "
+                f"if it hangs, end its processes {processes_of(home.data)} and start again"
+            )
+        time.sleep(0.02)
+
+
+def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
+    """Start a supervisor and listen to it until its server is ready."""
+    listen, speak = os.pipe()
+    try:
+        with homes.disk_errors(f"cannot write {home.log}"):
+            log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        try:
+            subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "postroom.store.embedded.supervisor",
+                    str(home.root),
+                    str(major),
+                    str(speak),
+                ],
+                cwd="/",
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(speak,),
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(log)
+            os.close(speak)
+        for line in _lines(listen, deadline):
+            word, _, rest = line.partition(" ")
+            if word == "say":
+                say(rest)
+            elif word == "error":
+                raise DatabaseUnavailable(rest)
+            else:
+                return
+    finally:
+        os.close(listen)
+
+
+def _environment() -> dict[str, str]:
+    """What a long-lived process needs of ours; settings and their secrets stay here."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "PYTHON", "COVERAGE")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    places = [str(Path(__file__).parents[3]), *filter(None, [environment.get("PYTHONPATH")])]
+    return environment | {"PYTHONPATH": os.pathsep.join(places)}
+
+
+def _lines(descriptor: int, deadline: float) -> Iterator[str]:
+    """Whole lines until the other end is closed or the deadline has passed."""
+    rest = b""
+    while select.select([descriptor], [], [], max(0, deadline - time.monotonic()))[0]:
+        chunk = os.read(descriptor, 4096)
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in lines)
+
+
+def _fault(home: Home, *, create: bool) -> str | None:
+    """Why the database cannot be used now, if it cannot. Makes it on a server that is new."""
+    import psycopg  # here, because the supervisor imports this package and must stay small
+
+    if shortcut.directory(home) is None:
+        return "it has no socket yet"
+    try:
+        with psycopg.connect(
+            _url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=5
+        ) as connection:
+            if (
+                connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
+                is not None
+            ):
+                return None
+            if not create:
+                return "it is being made"
+            connection.execute(_ROLES)
+            connection.execute("CREATE DATABASE postroom OWNER postroom")  # last: where it exists, all exists
+            return None
+    except psycopg.errors.DiskFull as error:
+        raise DatabaseUnavailable(
+            f"the disk that holds {home.root} is full: free some space and start again"
+        ) from error
+    except psycopg.Error as error:
+        return str(error).strip().partition("\n")[0]
+
+
+def _url(home: Home, role: str, database: str) -> str:
+    host = quote(str(shortcut.directory(home)), safe="")
+    return f"postgresql://{role}@/{database}?host={host}&port={PORT}"

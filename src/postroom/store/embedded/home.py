@@ -1,0 +1,150 @@
+"""Where the embedded database lies inside a Postroom home, and the locks that its processes hold there.
+
+All truth about who runs is in flocks, which end with their process however it ends; no pid file is believed.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import pwd
+import stat
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from postroom.errors import DatabaseUnavailable
+
+SHARED = fcntl.LOCK_SH
+EXCLUSIVE = fcntl.LOCK_EX
+OWN_SERVER = "or set POSTROOM_DATABASE_URL to a PostgreSQL server of your own"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The part of a home that belongs to the database: `HOME/postgres`, owner-only."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "server.log"
+
+    @property
+    def attached(self) -> Path:
+        """Shared by every process that uses the database; the supervisor takes it exclusively to stop."""
+        return self.root / "attached.lock"
+
+    @property
+    def starting(self) -> Path:
+        """Exclusive while somebody starts the supervisor, so that ten arrivals start one."""
+        return self.root / "starting.lock"
+
+    @property
+    def supervisor(self) -> Path:
+        """Exclusive for the life of the supervisor; holds its pid."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def server(self) -> Path:
+        """Held by the server's own processes and nobody else: free means that none of them lives."""
+        return self.root / "server.lock"
+
+    @property
+    def shortcut(self) -> Path:
+        """Names the short directory that leads to the socket where the path of `data` is too long for one."""
+        return self.root / "shortcut"
+
+
+def default_home() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/postroom")
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("postroom", appauthor=False))
+
+
+def prepare(path: Path) -> Home:
+    """Create what is missing of a home, owner-only, and refuse one that belongs to somebody else."""
+    top = Path(os.path.realpath(path.expanduser()))
+    with disk_errors(f"cannot use {top} as Postroom's home"):
+        top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(top, top)
+        home = Home(top / "postgres")
+        home.root.mkdir(mode=0o700, exist_ok=True)
+        _require_own(home.root, top)
+        if stat.S_IMODE(home.root.stat().st_mode) != 0o700:
+            home.root.chmod(0o700)
+    return home
+
+
+def _require_own(path: Path, top: Path) -> None:
+    owner = path.lstat().st_uid
+    if owner == os.geteuid():
+        return
+    raise DatabaseUnavailable(
+        f"{path} belongs to {account_name(owner)}, and Postroom runs as {account_name(os.geteuid())}: "
+        f"run it as {account_name(owner)}, set POSTROOM_HOME to a directory other than {top}, {OWN_SERVER}"
+    )
+
+
+def account_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user id {uid}"
+
+
+def take(path: Path, kind: int, deadline: float) -> int | None:
+    """A descriptor that holds the lock until it is closed or its process ends; None after the deadline."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                return descriptor
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(0.02)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock exclusively. Takes it for a moment, so takers must try more than once."""
+    descriptor = take(path, SHARED, deadline=0)
+    if descriptor is None:
+        return False
+    os.close(descriptor)
+    return True
+
+
+@contextlib.contextmanager
+def disk_errors(what: str) -> Generator[None]:
+    """Turn what a disk can do to us into one message with its remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise DatabaseUnavailable(f"{what}: {_remedy(error)}, {OWN_SERVER}") from error
+
+
+def _remedy(error: OSError) -> str:
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    advice = {
+        errno.ENOSPC: "free some space on that disk",
+        errno.EDQUOT: "free some of this user's quota",
+        errno.EROFS: "set POSTROOM_HOME to a directory that can be written",
+        errno.EACCES: "set POSTROOM_HOME to a directory that this user can write",
+        errno.EPERM: "set POSTROOM_HOME to a directory that this user can write",
+        errno.EEXIST: "set POSTROOM_HOME to a directory, not a file",
+        errno.ENOTDIR: "set POSTROOM_HOME to a directory, not a file",
+    }.get(error.errno or 0, "set POSTROOM_HOME to another directory")
+    return f"{reason}{where}; {advice}"

@@ -1,0 +1,101 @@
+"""The process that owns a home's server: starts it, again when it falls, and stops it when nobody is left.
+
+Started by `attach`, detached from every terminal. Who is left holds a lock, so a process killed in any way
+counts as gone. It speaks to its starter in lines: `say …`, `ready`, `error …`.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from postroom.errors import DatabaseUnavailable, PostroomError
+from postroom.store.embedded import binaries as programs
+from postroom.store.embedded import home as homes
+from postroom.store.embedded import shortcut
+from postroom.store.embedded.home import Home
+from postroom.store.embedded.server import Server, account_for
+
+_IDLE_SECONDS = 0.5
+_STARTING_SECONDS = 0.02
+_LOG_LIMIT = 5_000_000
+
+
+def main() -> None:
+    home, major, starter = Home(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    if os.fork():
+        os._exit(0)  # the starter must not have a child that it never reaps
+    os.umask(0o077)
+    # It ends when the last user of the database has ended. Ctrl-C and a service's stop reach those users.
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(ignored, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    own = homes.take(home.supervisor, homes.EXCLUSIVE, time.monotonic() + 5)
+    if own is None:
+        return  # another supervisor was faster
+    os.ftruncate(own, 0)
+    os.write(own, str(os.getpid()).encode())
+    try:
+        _supervise(home, major, starter)
+    except PostroomError as error:
+        _note(str(error))
+        _tell(starter, f"error {error}")
+
+
+def _supervise(home: Home, major: int, starter: int) -> None:
+    server = Server(home, programs.find(major), account_for(home))
+    with homes.disk_errors(f"cannot start the database in {home.root}"):
+        _shorten(home.log)
+        if not home.data.exists():
+            _tell(starter, f"say creating the database in {home.root}")
+            server.create()
+        server.check_version()
+        shortcut.provide(home)
+    try:
+        while not _run(home, server, starter):
+            _note("the server ended by itself and is started again")
+    finally:
+        shortcut.remove(home)
+
+
+def _run(home: Home, server: Server, starter: int) -> bool:
+    """Run the server until nobody uses it any more (true) or it ends by itself (false)."""
+    process = server.start()
+    ready = False
+    try:
+        while process.poll() is None:
+            if not ready and server.is_ready(process):
+                ready = True
+                _tell(starter, "ready")
+            # The lock is kept to the end: who comes now waits until the server has stopped, then starts it.
+            if homes.take(home.attached, homes.EXCLUSIVE, deadline=0) is not None:
+                return True
+            shortcut.provide(home)
+            signal.sigtimedwait({signal.SIGCHLD}, _IDLE_SECONDS if ready else _STARTING_SECONDS)
+    finally:
+        server.stop(process)
+    if not ready:
+        raise DatabaseUnavailable(server.complaint("the database server did not start"))
+    return False
+
+
+def _tell(starter: int, line: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(starter, (" ".join(line.split()) + "\n").encode())
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(f"postroom: {line}\n")
+    sys.stderr.flush()
+
+
+def _shorten(log: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_LIMIT:
+            log.replace(log.with_suffix(".log.1"))
+
+
+if __name__ == "__main__":
+    main()
