@@ -1,0 +1,116 @@
+"""Runs the app on two listening sockets, http and https, in one process, until a signal or the caller ends
+it.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from mailsim.errors import Invalid
+
+GRACE_SECONDS = 1  # for requests that are still being answered at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isdecimal() or int(port) > 65535:
+            raise Invalid(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8025")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def listen(address: Address) -> socket.socket:
+    """A bound socket. Raises Invalid with one clear sentence when the address cannot be had."""
+    try:
+        family, kind, protocol, _, name = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(name)
+            listener.listen(2048)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Invalid(f"cannot listen on {address.host}:{address.port}: {reason}") from error
+    return listener
+
+
+def url_of(listener: socket.socket, scheme: str) -> str:
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    app: ASGIApp, plain: socket.socket, secure: socket.socket, server_pem: Path
+) -> AsyncGenerator[None]:
+    """Both sockets answer inside the block."""
+    logging.getLogger("uvicorn.error").addFilter(_expected)
+    servers = [_server(app, None), _server(app, server_pem)]
+    loops: list[asyncio.Task[None]] = []
+    for server, listener in zip(servers, (plain, secure), strict=True):
+        await server.startup(sockets=[listener])
+        loops.append(asyncio.create_task(server.main_loop()))
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*loops)
+        await asyncio.gather(*(server.shutdown() for server in servers))
+
+
+def _server(app: ASGIApp, server_pem: Path | None) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ssl_certfile=server_pem,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    return server
+
+
+def _expected(record: logging.LogRecord) -> bool:
+    """A cut connection is a fault that somebody ordered, and ending requests at the end is the end."""
+    message = record.getMessage()
+    return not message.startswith(("ASGI callable returned without", "Cancel "))
+
+
+async def until_signalled(start: Callable[[], None]) -> None:
+    """Call `start`, then wait for SIGINT or SIGTERM."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    start()
+    await ended.wait()
