@@ -1,0 +1,94 @@
+"""The way to the database: two pools, one for each role, and the channel that wakes.
+
+The engine's connections find work across organizations and can see nothing else. The application's see the
+rows of one organization, named when the transaction begins, and outside of a transaction see nothing.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+from postroom.store.translate import translated
+
+Connection = psycopg.AsyncConnection[TupleRow]
+Pool = AsyncConnectionPool[Connection]
+
+
+@dataclass(frozen=True)
+class Database:
+    url: str
+    name: str
+    engine_pool: Pool
+    application_pool: Pool
+
+    @asynccontextmanager
+    async def engine(self) -> AsyncIterator[Connection]:
+        """A connection of the engine's role; each statement commits by itself."""
+        with translated():
+            async with self.engine_pool.connection() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self, organization: UUID) -> AsyncIterator[Connection]:
+        """A transaction that reaches the rows of this organization and no others."""
+        with translated():
+            async with self.application_pool.connection() as connection, connection.transaction():
+                await connection.execute(
+                    "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
+                )
+                yield connection
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[AsyncIterator[psycopg.Notify]]:
+        """Hear of work that became due, on a connection of its own."""
+        with translated():
+            connection = await Connection.connect(
+                self.url, autocommit=True, application_name=f"{self.name} listen"
+            )
+            async with connection:
+                await connection.execute("LISTEN postroom_work")
+                yield connection.notifies()
+
+
+@asynccontextmanager
+async def open_database(url: str, *, pool_size: int, name: str) -> AsyncIterator[Database]:
+    """Connect, at once: a database that cannot be reached is an error here, not at the first use.
+
+    The name is what the server's list of connections shows; it says which processes are alive.
+    """
+    async with (
+        _pool(url, "postroom_engine", size=max(2, pool_size // 2), name=name) as engine,
+        _pool(url, "postroom_application", size=pool_size, name=name) as application,
+    ):
+        yield Database(url, name, engine, application)
+
+
+@asynccontextmanager
+async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncIterator[Pool]:
+    async def become(connection: Connection) -> None:
+        await connection.execute("SELECT set_config('role', %s, false)", [role])
+
+    pool: Pool = AsyncConnectionPool(
+        url,
+        connection_class=Connection,
+        kwargs={"autocommit": True, "application_name": name},
+        configure=become,
+        min_size=1,
+        max_size=size,
+        open=False,
+        timeout=30,
+        name=role,
+    )
+    with translated():
+        # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
+        await (await Connection.connect(url, application_name=name)).close()
+        await pool.open(wait=True)
+    try:
+        yield pool
+    finally:
+        await pool.close()

@@ -1,0 +1,252 @@
+"""The table `work`: what is due, who holds it, and how it ends. Claims are leases; leases fence.
+
+Times are the database's (`postroom_now()`), durations are seconds. Nothing here sleeps or retries; `worker` does.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from psycopg.rows import class_row
+
+from postroom.errors import LeaseLost
+from postroom.model import OrganizationId
+from postroom.store.database import Connection, Database
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Something is due: now, or after a delay."""
+
+    organization: OrganizationId
+    kind: str
+    subject: str
+    delay: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on one row until the lease ends. The token fences: no other claim has it."""
+
+    id: int
+    organization: OrganizationId
+    kind: str
+    subject: str
+    attempts: int
+    generation: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The work is done; it is due again after a delay, or never (then the row goes)."""
+
+    lease: Lease
+    again_after: float | None = None
+
+
+async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
+    """Make rows due, creating them where missing, and wake idle workers when this commits.
+
+    A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so that
+    a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
+    """
+    earliest: dict[tuple[str, str], Wake] = {}
+    for each in wakes:
+        key = (each.kind, each.subject)
+        if key not in earliest or each.delay < earliest[key].delay:
+            earliest[key] = each
+    if not earliest:
+        return
+    # In key order, or two of these at the same time deadlock.
+    rows = [earliest[key] for key in sorted(earliest)]
+    await connection.execute(
+        """
+        WITH woken AS (
+            INSERT INTO work (organization_id, kind, subject, due_at)
+            SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
+            FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[]) AS row (organization_id, kind, subject, delay)
+            ON CONFLICT (kind, subject) DO UPDATE SET
+                generation = work.generation + 1,
+                due_at = CASE WHEN work.attempts > 0 THEN work.due_at ELSE least(work.due_at, excluded.due_at) END
+            RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
+        )
+        SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1
+        """,
+        [
+            [row.organization for row in rows],
+            [row.kind for row in rows],
+            [row.subject for row in rows],
+            [float(row.delay) for row in rows],
+        ],
+    )
+
+
+async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float) -> list[Lease]:
+    """Lease up to `batch` due rows, oldest first within a lane, the lanes sharing the batch.
+
+    A lane is one kind of one organization. Where little is due, the oldest rows name all lanes there are; where much is
+    due, the lanes are walked by the index, one probe each, so that a long backlog cannot hide another lane's single row.
+    """
+    token = uuid4()
+    cursor = connection.cursor(row_factory=class_row(Lease))
+    await cursor.execute(
+        """
+        WITH RECURSIVE head AS MATERIALIZED (
+            SELECT organization_id, kind FROM work
+            WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
+            ORDER BY coalesce(leased_until, due_at) LIMIT 4 * %(batch)s::int
+        ), walk AS (
+            (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at FROM work
+             WHERE (SELECT count(*) FROM head) = 4 * %(batch)s::int
+             ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
+            UNION ALL
+            SELECT lane.* FROM walk CROSS JOIN LATERAL (
+                SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
+                WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
+                ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
+            ) AS lane
+        ), lanes AS MATERIALIZED (
+            SELECT organization_id, kind FROM (
+                SELECT organization_id, kind FROM head
+                UNION
+                SELECT organization_id, kind FROM walk WHERE claimable_at <= (SELECT postroom_now())
+            ) AS due
+            WHERE kind = ANY(%(kinds)s) ORDER BY random() LIMIT %(batch)s::int
+        ), picked AS MATERIALIZED (
+            SELECT due.id FROM lanes CROSS JOIN LATERAL (
+                SELECT id FROM work
+                WHERE organization_id = lanes.organization_id AND kind = lanes.kind
+                  AND coalesce(leased_until, due_at) <= (SELECT postroom_now())
+                ORDER BY coalesce(leased_until, due_at)
+                LIMIT (SELECT ceil(%(batch)s::float8 / count(*))::int FROM lanes)
+                FOR UPDATE SKIP LOCKED
+            ) AS due
+            LIMIT %(batch)s::int
+        )
+        UPDATE work SET
+            lease_token = %(token)s,
+            leased_until = postroom_now() + %(lease)s * interval '1 second',
+            attempts = attempts + 1
+        FROM picked WHERE work.id = picked.id
+        RETURNING work.id, organization_id AS organization, kind, subject, attempts, generation, lease_token AS token
+        """,
+        {"batch": batch, "kinds": list(kinds), "token": token, "lease": lease_seconds},
+    )
+    return await cursor.fetchall()
+
+
+async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[int]:
+    """Prolong what is still held; the ids that come back are those."""
+    cursor = await connection.execute(
+        """
+        UPDATE work SET leased_until = postroom_now() + %b * interval '1 second'
+        FROM unnest(%b::int8[], %b::uuid[]) AS held (id, token)
+        WHERE work.id = held.id AND lease_token = held.token AND leased_until > postroom_now()
+        RETURNING work.id
+        """,
+        [float(lease_seconds), [lease.id for lease in leases], [lease.token for lease in leases]],
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+@asynccontextmanager
+async def fenced(database: Database, lease: Lease) -> AsyncIterator[Connection]:
+    """A transaction of the lease's organization that commits only while the lease is held.
+
+    The row stays locked until the commit, so nobody can claim it in between, however long the commit takes.
+    """
+    async with database.transaction(lease.organization) as connection:
+        cursor = await connection.execute(
+            """
+            SELECT 1 FROM work WHERE id = %s AND lease_token = %s AND leased_until > postroom_now() FOR UPDATE
+            """,
+            [lease.id, lease.token],
+        )
+        if await cursor.fetchone() is None:
+            raise LeaseLost("the lease ended before its work was committed")
+        yield connection
+
+
+async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]:
+    """End leases well. A row woken meanwhile is due again at once; the ids that come back were still held.
+
+    Rows are locked first, in order, so that the decision is taken on what a concurrent wake-up left there.
+    """
+    cursor = await connection.execute(
+        """
+        WITH held AS MATERIALIZED (
+            SELECT work.id, ended.again_after, work.generation > ended.generation AS woken
+            FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[]) AS ended (id, token, generation, again_after)
+            JOIN work ON work.id = ended.id AND lease_token = ended.token AND leased_until > postroom_now()
+            ORDER BY work.id FOR UPDATE OF work
+        ), gone AS (
+            DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT woken
+        ), kept AS (
+            UPDATE work SET
+                due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
+                lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL
+            FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
+        )
+        SELECT id, pg_notify('postroom_work', '') FROM held WHERE woken
+        UNION ALL
+        SELECT id, NULL FROM held WHERE NOT woken
+        """,
+        [
+            [each.lease.id for each in finishes],
+            [each.lease.token for each in finishes],
+            [each.lease.generation for each in finishes],
+            [each.again_after for each in finishes],
+        ],
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def retry(connection: Connection, lease: Lease, *, delay: float, error: str) -> None:
+    """The attempt failed; it is due again after a delay."""
+    await connection.execute(
+        """
+        UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
+            lease_token = NULL, leased_until = NULL
+        WHERE id = %s AND lease_token = %s
+        """,
+        [delay, error, lease.id, lease.token],
+    )
+
+
+async def park(connection: Connection, lease: Lease, *, error: str) -> None:
+    """The attempt failed for good; a person decides."""
+    await connection.execute(
+        """
+        UPDATE work SET due_at = NULL, last_error = %s, lease_token = NULL, leased_until = NULL
+        WHERE id = %s AND lease_token = %s
+        """,
+        [error, lease.id, lease.token],
+    )
+
+
+async def give_back(connection: Connection, leases: Sequence[Lease]) -> None:
+    """The worker stops before the work was done: due as before, and the attempt does not count."""
+    await connection.execute(
+        """
+        UPDATE work SET lease_token = NULL, leased_until = NULL, attempts = attempts - 1
+        FROM unnest(%b::int8[], %b::uuid[]) AS held (id, token)
+        WHERE work.id = held.id AND lease_token = held.token
+        RETURNING pg_notify('postroom_work', '')
+        """,
+        [[lease.id for lease in leases], [lease.token for lease in leases]],
+    )
+
+
+async def unpark(connection: Connection, kind: str, subject: str) -> bool:
+    """A person asks for another round of attempts."""
+    cursor = await connection.execute(
+        """
+        UPDATE work SET due_at = postroom_now(), attempts = 0, generation = generation + 1
+        WHERE kind = %s AND subject = %s AND due_at IS NULL
+        RETURNING pg_notify('postroom_work', '')
+        """,
+        [kind, subject],
+    )
+    return await cursor.fetchone() is not None

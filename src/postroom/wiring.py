@@ -1,0 +1,19 @@
+"""From settings to running parts: the one place that names what is behind each port."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from postroom.model import Done
+from postroom.store.work import Lease
+
+# A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its own last
+# transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
+Step = Callable[[Lease], Awaitable[Done | None]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of work. Without a limit of attempts it is never parked: it backs off and goes on for ever."""
+
+    step: Step
+    max_attempts: int | None

@@ -1,0 +1,249 @@
+"""Claims what is due, runs its step, and writes how it ended. Knows no step and no provider.
+
+What to do about each class of error is one table, OUTCOMES; every error class of ours stands in it.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from structlog import get_logger
+
+from postroom.errors import (
+    DatabaseUnavailable,
+    LeaseLost,
+    OperatorError,
+    PermanentError,
+    PostroomError,
+    TransientError,
+)
+from postroom.store import work
+from postroom.store.database import Database
+from postroom.store.group_commit import GroupCommit
+from postroom.store.work import Finish, Lease
+from postroom.wiring import Kind
+
+log = get_logger(__name__)
+
+
+class Outcome(Enum):
+    """What follows from an error."""
+
+    RETRY = "retry"  # after a backoff, and parked when the kind's attempts are used up
+    WAIT = "wait"  # after the longest backoff, for ever: somebody must act, and then it goes on by itself
+    PARK = "park"  # at once: the same attempt cannot succeed
+    DROP = "drop"  # nothing: another worker owns the row
+
+
+# The most specific class decides. An error of nobody's making is a bug: it is retried, then parked.
+OUTCOMES: Mapping[type[Exception], Outcome] = {
+    Exception: Outcome.RETRY,
+    PostroomError: Outcome.RETRY,
+    TransientError: Outcome.RETRY,
+    DatabaseUnavailable: Outcome.RETRY,
+    OperatorError: Outcome.WAIT,
+    PermanentError: Outcome.PARK,
+    LeaseLost: Outcome.DROP,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    concurrency: int
+    lease_seconds: float
+    poll_seconds: float
+    stop_seconds: float
+    backoff_first_seconds: float
+    backoff_max_seconds: float
+    wake_by_notify: bool
+
+
+def outcome_of(error: Exception) -> Outcome:
+    return next(OUTCOMES[each] for each in type(error).__mro__ if each in OUTCOMES)
+
+
+def backoff(attempts: int, limits: Limits) -> float:
+    """Doubles with each attempt up to the limit; the jitter keeps those that failed together apart."""
+    longest = min(limits.backoff_max_seconds, limits.backoff_first_seconds * 2 ** min(attempts - 1, 30))
+    return longest * random.uniform(0.5, 1)
+
+
+async def run(database: Database, kinds: Mapping[str, Kind], limits: Limits, stop: asyncio.Event) -> None:
+    """Work until `stop` is set; then finish what is under way, or give it back when that takes too long."""
+    worker = _Worker(database, kinds, limits, stop)
+    helpers = [asyncio.create_task(worker.keep_leases())]
+    if limits.wake_by_notify:
+        helpers.append(asyncio.create_task(worker.listen()))
+    log.info("worker.started", concurrency=limits.concurrency)
+    try:
+        await worker.claim_until_stopped()
+        await worker.wind_down()
+    finally:
+        for task in helpers:
+            task.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+    log.info("worker.stopped")
+
+
+class _Worker:
+    def __init__(
+        self, database: Database, kinds: Mapping[str, Kind], limits: Limits, stop: asyncio.Event
+    ) -> None:
+        self.database = database
+        self.kinds = kinds
+        self.limits = limits
+        self.stop = stop
+        self.running: dict[Lease, asyncio.Task[None]] = {}
+        self.freed = asyncio.Event()
+        self.woken = asyncio.Event()
+        self.finishes = GroupCommit(self._finish)
+
+    async def claim_until_stopped(self) -> None:
+        while not self.stop.is_set():
+            self.freed.clear()
+            self.woken.clear()  # before the claim, so that a wake-up during it leads to another
+            free = self.limits.concurrency - len(self.running)
+            if free == 0:
+                await self._either(self.freed)
+            elif not await self._claim(free):
+                await self._either(self.woken, timeout=self.limits.poll_seconds)
+
+    async def _claim(self, free: int) -> bool:
+        """Start what was claimed; False when nothing was."""
+        try:
+            async with self.database.engine() as connection:
+                leases = await work.claim(
+                    connection, list(self.kinds), batch=free, lease_seconds=self.limits.lease_seconds
+                )
+        except (DatabaseUnavailable, TransientError) as error:
+            log.warning("worker.claim_failed", error=type(error).__name__)
+            return False
+        for lease in leases:
+            self.running[lease] = asyncio.create_task(self._perform(lease))
+        return bool(leases)
+
+    async def _either(self, event: asyncio.Event, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Wait for the event or the stop, or not longer than the time-out."""
+        waits = [asyncio.create_task(event.wait()), asyncio.create_task(self.stop.wait())]
+        try:
+            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+
+    async def _perform(self, lease: Lease) -> None:
+        """Run one step and write its end. Cancelled when the lease was lost or the worker must stop."""
+        try:
+            kind = self.kinds[lease.kind]
+            if kind.max_attempts is not None and lease.attempts > kind.max_attempts:
+                # Every attempt was claimed and none was answered: the work ends its worker.
+                await self._park(lease, "its worker ended at every attempt")
+                return
+            done = await kind.step(lease)
+            if done is not None:
+                await self.finishes.write(Finish(lease, done.again_after))
+        except Exception as error:  # noqa: BLE001  # the table below says what follows from each
+            await self._settle(lease, error)
+        finally:
+            self.running.pop(lease, None)
+            self.freed.set()
+
+    async def _finish(self, finishes: Sequence[Finish]) -> Sequence[None]:
+        async with self.database.engine() as connection:
+            held = await work.finish(connection, finishes)
+        for each in finishes:
+            if each.lease.id not in held:
+                log.warning("work.lease_lost", kind=each.lease.kind, work=each.lease.id)
+        return [None] * len(finishes)
+
+    async def _settle(self, lease: Lease, error: Exception) -> None:
+        outcome = outcome_of(error)
+        fields = {"kind": lease.kind, "work": lease.id, "attempts": lease.attempts, "outcome": outcome}
+        if isinstance(error, PostroomError):
+            log.warning("work.failed", error=type(error).__name__, **fields)
+        else:
+            log.error("work.failed", exc_info=error, **fields)
+        try:
+            match outcome:
+                case Outcome.RETRY:
+                    await self._retry(lease, error)
+                case Outcome.WAIT:
+                    await self._again(lease, self.limits.backoff_max_seconds, words(error))
+                case Outcome.PARK:
+                    await self._park(lease, words(error))
+                case Outcome.DROP:
+                    pass
+                case _:
+                    assert_never(outcome)
+        except (DatabaseUnavailable, TransientError) as away:
+            # The lease ends by itself, and the row is due again.
+            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=type(away).__name__)
+
+    async def _retry(self, lease: Lease, error: Exception) -> None:
+        allowed = self.kinds[lease.kind].max_attempts
+        if allowed is not None and lease.attempts >= allowed:
+            await self._park(lease, words(error))
+            return
+        asked = error.retry_after if isinstance(error, TransientError) else None
+        await self._again(lease, max(asked or 0, backoff(lease.attempts, self.limits)), words(error))
+
+    async def _again(self, lease: Lease, delay: float, error: str) -> None:
+        async with self.database.engine() as connection:
+            await work.retry(connection, lease, delay=delay, error=error)
+
+    async def _park(self, lease: Lease, error: str) -> None:
+        log.error("work.parked", kind=lease.kind, work=lease.id, attempts=lease.attempts)
+        async with self.database.engine() as connection:
+            await work.park(connection, lease, error=error)
+
+    async def keep_leases(self) -> None:
+        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing any more."""
+        while True:
+            await asyncio.sleep(self.limits.lease_seconds / 3)
+            held = list(self.running)
+            if not held:
+                continue
+            try:
+                async with self.database.engine() as connection:
+                    kept = await work.extend(connection, held, lease_seconds=self.limits.lease_seconds)
+            except (DatabaseUnavailable, TransientError) as error:
+                log.warning("worker.heartbeat_failed", error=type(error).__name__)
+                continue
+            for lease in held:
+                if lease.id not in kept and (task := self.running.get(lease)):
+                    log.warning("work.lease_lost", kind=lease.kind, work=lease.id)
+                    task.cancel()
+
+    async def listen(self) -> None:
+        """Be woken by the database. While it is away, the poll is the net."""
+        while True:
+            with suppress(DatabaseUnavailable, TransientError):
+                async with self.database.listen() as notifications:
+                    self.woken.set()  # whatever came before this connection was heard by nobody
+                    async for _ in notifications:
+                        self.woken.set()
+            await asyncio.sleep(self.limits.poll_seconds)
+
+    async def wind_down(self) -> None:
+        """Let what is under way end within the limit; give back the rest."""
+        tasks = dict(self.running)
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=self.limits.stop_seconds)
+        late = [lease for lease, task in tasks.items() if not task.done()]
+        for lease in late:
+            tasks[lease].cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        if late:
+            log.info("worker.gave_back", count=len(late))
+            with suppress(DatabaseUnavailable, TransientError):
+                async with self.database.engine() as connection:
+                    await work.give_back(connection, late)
+
+
+def words(error: Exception) -> str:
+    """What may be kept of an error: our own words, or only the class of a stranger's."""
+    return str(error) if isinstance(error, PostroomError) else type(error).__name__
