@@ -1,5 +1,6 @@
 """The words of the domain as types: identifiers, enums, frozen values. No I/O."""
 
+from dataclasses import dataclass
 from hmac import compare_digest
 from typing import NewType, NoReturn
 from uuid import UUID
@@ -32,3 +33,10 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled or copied to another process")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a step ends well: it is due again after so many seconds, or nothing more is to be done."""
+
+    again_after: float | None = None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from postroom.model import Done
 from postroom.store.work import Lease
 
-# A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its own last
-# transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
+# A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
+# own last transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
 Step = Callable[[Lease], Awaitable[Done | None]]
 
 

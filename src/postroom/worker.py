@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from structlog import get_logger
-
 from postroom.errors import (
     DatabaseUnavailable,
     LeaseLost,
@@ -21,13 +19,14 @@ from postroom.errors import (
     PostroomError,
     TransientError,
 )
+from postroom.logs import Log
 from postroom.store import work
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.work import Finish, Lease
 from postroom.wiring import Kind
 
-log = get_logger(__name__)
+log = Log()
 
 
 class Outcome(Enum):
@@ -120,7 +119,7 @@ class _Worker:
                     connection, list(self.kinds), batch=free, lease_seconds=self.limits.lease_seconds
                 )
         except (DatabaseUnavailable, TransientError) as error:
-            log.warning("worker.claim_failed", error=type(error).__name__)
+            log.warning("worker.claim_failed", error=error)
             return False
         for lease in leases:
             self.running[lease] = asyncio.create_task(self._perform(lease))
@@ -162,11 +161,15 @@ class _Worker:
 
     async def _settle(self, lease: Lease, error: Exception) -> None:
         outcome = outcome_of(error)
-        fields = {"kind": lease.kind, "work": lease.id, "attempts": lease.attempts, "outcome": outcome}
-        if isinstance(error, PostroomError):
-            log.warning("work.failed", error=type(error).__name__, **fields)
-        else:
-            log.error("work.failed", exc_info=error, **fields)
+        write = log.warning if isinstance(error, PostroomError) else log.error
+        write(
+            "work.failed",
+            error=error,
+            kind=lease.kind,
+            work=lease.id,
+            attempts=lease.attempts,
+            outcome=outcome,
+        )
         try:
             match outcome:
                 case Outcome.RETRY:
@@ -181,7 +184,7 @@ class _Worker:
                     assert_never(outcome)
         except (DatabaseUnavailable, TransientError) as away:
             # The lease ends by itself, and the row is due again.
-            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=type(away).__name__)
+            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=away)
 
     async def _retry(self, lease: Lease, error: Exception) -> None:
         allowed = self.kinds[lease.kind].max_attempts
@@ -201,7 +204,7 @@ class _Worker:
             await work.park(connection, lease, error=error)
 
     async def keep_leases(self) -> None:
-        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing any more."""
+        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing."""
         while True:
             await asyncio.sleep(self.limits.lease_seconds / 3)
             held = list(self.running)
@@ -211,7 +214,7 @@ class _Worker:
                 async with self.database.engine() as connection:
                     kept = await work.extend(connection, held, lease_seconds=self.limits.lease_seconds)
             except (DatabaseUnavailable, TransientError) as error:
-                log.warning("worker.heartbeat_failed", error=type(error).__name__)
+                log.warning("worker.heartbeat_failed", error=error)
                 continue
             for lease in held:
                 if lease.id not in kept and (task := self.running.get(lease)):

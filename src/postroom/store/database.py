@@ -4,7 +4,7 @@ The engine's connections find work across organizations and can see nothing else
 rows of one organization, named when the transaction begins, and outside of a transaction see nothing.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -27,14 +27,14 @@ class Database:
     application_pool: Pool
 
     @asynccontextmanager
-    async def engine(self) -> AsyncIterator[Connection]:
+    async def engine(self) -> AsyncGenerator[Connection]:
         """A connection of the engine's role; each statement commits by itself."""
         with translated():
             async with self.engine_pool.connection() as connection:
                 yield connection
 
     @asynccontextmanager
-    async def transaction(self, organization: UUID) -> AsyncIterator[Connection]:
+    async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
         """A transaction that reaches the rows of this organization and no others."""
         with translated():
             async with self.application_pool.connection() as connection, connection.transaction():
@@ -44,7 +44,7 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def listen(self) -> AsyncIterator[AsyncIterator[psycopg.Notify]]:
+    async def listen(self) -> AsyncGenerator[AsyncIterator[psycopg.Notify]]:
         """Hear of work that became due, on a connection of its own."""
         with translated():
             connection = await Connection.connect(
@@ -56,7 +56,7 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(url: str, *, pool_size: int, name: str) -> AsyncIterator[Database]:
+async def open_database(url: str, *, pool_size: int, name: str) -> AsyncGenerator[Database]:
     """Connect, at once: a database that cannot be reached is an error here, not at the first use.
 
     The name is what the server's list of connections shows; it says which processes are alive.
@@ -69,7 +69,7 @@ async def open_database(url: str, *, pool_size: int, name: str) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncIterator[Pool]:
+async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
     async def become(connection: Connection) -> None:
         await connection.execute("SELECT set_config('role', %s, false)", [role])
 

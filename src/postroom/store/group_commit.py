@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class GroupCommit(Generic[Item, Result]):
-    """`flush` writes a group and answers with one result per item, by its place; its error is every item's error."""
+    """`flush` writes a group and answers with one result per item, in order; its error is every item's."""
 
     def __init__(
         self, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, largest: int = 1000

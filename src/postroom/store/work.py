@@ -1,9 +1,10 @@
 """The table `work`: what is due, who holds it, and how it ends. Claims are leases; leases fence.
 
-Times are the database's (`postroom_now()`), durations are seconds. Nothing here sleeps or retries; `worker` does.
+Times are the database's (`postroom_now()`), durations are seconds. Nothing here
+sleeps or retries; `worker` does.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
@@ -49,8 +50,8 @@ class Finish:
 async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
     """Make rows due, creating them where missing, and wake idle workers when this commits.
 
-    A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so that
-    a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
+    A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so
+    that a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
     """
     earliest: dict[tuple[str, str], Wake] = {}
     for each in wakes:
@@ -66,10 +67,14 @@ async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
         WITH woken AS (
             INSERT INTO work (organization_id, kind, subject, due_at)
             SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
-            FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[]) AS row (organization_id, kind, subject, delay)
+            FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
+                AS asked (organization_id, kind, subject, delay)
             ON CONFLICT (kind, subject) DO UPDATE SET
                 generation = work.generation + 1,
-                due_at = CASE WHEN work.attempts > 0 THEN work.due_at ELSE least(work.due_at, excluded.due_at) END
+                due_at = CASE
+                    WHEN work.attempts > 0 THEN work.due_at
+                    ELSE least(work.due_at, excluded.due_at)
+                END
             RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
         )
         SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1
@@ -83,56 +88,61 @@ async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
     )
 
 
-async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float) -> list[Lease]:
+_CLAIM = """
+    WITH RECURSIVE head AS MATERIALIZED (
+        SELECT organization_id, kind FROM work
+        WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
+        ORDER BY coalesce(leased_until, due_at) LIMIT 4 * %(batch)s::int
+    ), walk AS (
+        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at FROM work
+         WHERE (SELECT count(*) FROM head) = 4 * %(batch)s::int
+         ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
+        UNION ALL
+        SELECT lane.* FROM walk CROSS JOIN LATERAL (
+            SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
+            WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
+            ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
+        ) AS lane
+    ), lanes AS MATERIALIZED (
+        SELECT organization_id, kind FROM (
+            SELECT organization_id, kind FROM head
+            UNION
+            SELECT organization_id, kind FROM walk WHERE claimable_at <= (SELECT postroom_now())
+        ) AS due
+        WHERE kind = ANY(%(kinds)s) ORDER BY random() LIMIT %(batch)s::int
+    ), picked AS MATERIALIZED (
+        SELECT due.id FROM lanes CROSS JOIN LATERAL (
+            SELECT id FROM work
+            WHERE organization_id = lanes.organization_id AND kind = lanes.kind
+              AND coalesce(leased_until, due_at) <= (SELECT postroom_now())
+            ORDER BY coalesce(leased_until, due_at)
+            LIMIT (SELECT ceil(%(batch)s::float8 / count(*))::int FROM lanes)
+            FOR UPDATE SKIP LOCKED
+        ) AS due
+        LIMIT %(batch)s::int
+    )
+    UPDATE work SET
+        lease_token = %(token)s,
+        leased_until = postroom_now() + %(lease)s * interval '1 second',
+        attempts = attempts + 1
+    FROM picked WHERE work.id = picked.id
+    RETURNING work.id, organization_id AS organization, kind, subject,
+        attempts, generation, lease_token AS token
+"""
+
+
+async def claim(
+    connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float
+) -> list[Lease]:
     """Lease up to `batch` due rows, oldest first within a lane, the lanes sharing the batch.
 
-    A lane is one kind of one organization. Where little is due, the oldest rows name all lanes there are; where much is
-    due, the lanes are walked by the index, one probe each, so that a long backlog cannot hide another lane's single row.
+    A lane is one kind of one organization. Where little is due, the oldest rows name all lanes there are;
+    where much is due, the lanes are walked by the index, one probe each, so that a long backlog cannot hide
+    another lane's single row.
     """
-    token = uuid4()
     cursor = connection.cursor(row_factory=class_row(Lease))
     await cursor.execute(
-        """
-        WITH RECURSIVE head AS MATERIALIZED (
-            SELECT organization_id, kind FROM work
-            WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
-            ORDER BY coalesce(leased_until, due_at) LIMIT 4 * %(batch)s::int
-        ), walk AS (
-            (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at FROM work
-             WHERE (SELECT count(*) FROM head) = 4 * %(batch)s::int
-             ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
-            UNION ALL
-            SELECT lane.* FROM walk CROSS JOIN LATERAL (
-                SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
-                WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
-                ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
-            ) AS lane
-        ), lanes AS MATERIALIZED (
-            SELECT organization_id, kind FROM (
-                SELECT organization_id, kind FROM head
-                UNION
-                SELECT organization_id, kind FROM walk WHERE claimable_at <= (SELECT postroom_now())
-            ) AS due
-            WHERE kind = ANY(%(kinds)s) ORDER BY random() LIMIT %(batch)s::int
-        ), picked AS MATERIALIZED (
-            SELECT due.id FROM lanes CROSS JOIN LATERAL (
-                SELECT id FROM work
-                WHERE organization_id = lanes.organization_id AND kind = lanes.kind
-                  AND coalesce(leased_until, due_at) <= (SELECT postroom_now())
-                ORDER BY coalesce(leased_until, due_at)
-                LIMIT (SELECT ceil(%(batch)s::float8 / count(*))::int FROM lanes)
-                FOR UPDATE SKIP LOCKED
-            ) AS due
-            LIMIT %(batch)s::int
-        )
-        UPDATE work SET
-            lease_token = %(token)s,
-            leased_until = postroom_now() + %(lease)s * interval '1 second',
-            attempts = attempts + 1
-        FROM picked WHERE work.id = picked.id
-        RETURNING work.id, organization_id AS organization, kind, subject, attempts, generation, lease_token AS token
-        """,
-        {"batch": batch, "kinds": list(kinds), "token": token, "lease": lease_seconds},
+        _CLAIM, {"batch": batch, "kinds": list(kinds), "token": uuid4(), "lease": lease_seconds}
     )
     return await cursor.fetchall()
 
@@ -152,7 +162,7 @@ async def extend(connection: Connection, leases: Sequence[Lease], *, lease_secon
 
 
 @asynccontextmanager
-async def fenced(database: Database, lease: Lease) -> AsyncIterator[Connection]:
+async def fenced(database: Database, lease: Lease) -> AsyncGenerator[Connection]:
     """A transaction of the lease's organization that commits only while the lease is held.
 
     The row stays locked until the commit, so nobody can claim it in between, however long the commit takes.
@@ -178,7 +188,8 @@ async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]
         """
         WITH held AS MATERIALIZED (
             SELECT work.id, ended.again_after, work.generation > ended.generation AS woken
-            FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[]) AS ended (id, token, generation, again_after)
+            FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[])
+                AS ended (id, token, generation, again_after)
             JOIN work ON work.id = ended.id AND lease_token = ended.token AND leased_until > postroom_now()
             ORDER BY work.id FOR UPDATE OF work
         ), gone AS (
