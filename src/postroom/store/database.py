@@ -13,6 +13,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from postroom.store import roles
 from postroom.store.translate import translated
 
 Connection = psycopg.AsyncConnection[TupleRow]
@@ -62,8 +63,8 @@ async def open_database(url: str, *, pool_size: int, name: str) -> AsyncGenerato
     The name is what the server's list of connections shows; it says which processes are alive.
     """
     async with (
-        _pool(url, "postroom_engine", size=max(2, pool_size // 2), name=name) as engine,
-        _pool(url, "postroom_application", size=pool_size, name=name) as application,
+        _pool(url, roles.ENGINE, size=max(2, pool_size // 2), name=name) as engine,
+        _pool(url, roles.APPLICATION, size=pool_size, name=name) as application,
     ):
         yield Database(url, name, engine, application)
 
@@ -71,7 +72,7 @@ async def open_database(url: str, *, pool_size: int, name: str) -> AsyncGenerato
 @asynccontextmanager
 async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
     async def become(connection: Connection) -> None:
-        await connection.execute("SELECT set_config('role', %s, false)", [role])
+        await roles.take(connection, role)
 
     pool: Pool = AsyncConnectionPool(
         url,

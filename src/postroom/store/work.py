@@ -179,31 +179,34 @@ async def fenced(database: Database, lease: Lease) -> AsyncGenerator[Connection]
         yield connection
 
 
+_FINISH = """
+    WITH held AS MATERIALIZED (
+        SELECT work.id, ended.again_after, work.generation > ended.generation AS woken
+        FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[])
+            AS ended (id, token, generation, again_after)
+        JOIN work ON work.id = ended.id AND lease_token = ended.token AND leased_until > postroom_now()
+        ORDER BY work.id FOR UPDATE OF work
+    ), gone AS (
+        DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT woken
+    ), kept AS (
+        UPDATE work SET
+            due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
+            lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL
+        FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
+    )
+    SELECT id, pg_notify('postroom_work', '') FROM held WHERE woken
+    UNION ALL
+    SELECT id, NULL FROM held WHERE NOT woken
+"""
+
+
 async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]:
     """End leases well. A row woken meanwhile is due again at once; the ids that come back were still held.
 
     Rows are locked first, in order, so that the decision is taken on what a concurrent wake-up left there.
     """
     cursor = await connection.execute(
-        """
-        WITH held AS MATERIALIZED (
-            SELECT work.id, ended.again_after, work.generation > ended.generation AS woken
-            FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[])
-                AS ended (id, token, generation, again_after)
-            JOIN work ON work.id = ended.id AND lease_token = ended.token AND leased_until > postroom_now()
-            ORDER BY work.id FOR UPDATE OF work
-        ), gone AS (
-            DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT woken
-        ), kept AS (
-            UPDATE work SET
-                due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
-                lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL
-            FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
-        )
-        SELECT id, pg_notify('postroom_work', '') FROM held WHERE woken
-        UNION ALL
-        SELECT id, NULL FROM held WHERE NOT woken
-        """,
+        _FINISH,
         [
             [each.lease.id for each in finishes],
             [each.lease.token for each in finishes],

@@ -25,8 +25,7 @@ CREATE TABLE work (
 CREATE INDEX work_claimable ON work (coalesce(leased_until, due_at));
 CREATE INDEX work_claimable_by_lane ON work (organization_id, kind, coalesce(leased_until, due_at));
 
-ALTER TABLE work ENABLE ROW LEVEL SECURITY;
-CREATE POLICY organization ON work TO postroom_application
-    USING (organization_id = current_organization()) WITH CHECK (organization_id = current_organization());
+CALL belongs_to_organization('work');
+-- Work is found across organizations; what is done about it then happens within one.
 CREATE POLICY engine ON work TO postroom_engine USING (true) WITH CHECK (true);
-GRANT SELECT, INSERT, UPDATE, DELETE ON work TO postroom_application, postroom_engine;
+GRANT SELECT, INSERT, UPDATE, DELETE ON work TO postroom_engine;

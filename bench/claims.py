@@ -1,0 +1,165 @@
+"""Claim and finish, batches of 50: our functions beside the same statements issued by a bare psycopg loop.
+
+Then the cost of idling: queries per poll of a real worker beside 100,000 rows that are not due.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+
+from postroom import worker
+from postroom.model import Done, OrganizationId
+from postroom.store import migrate, roles, work
+from postroom.store.database import open_database
+from postroom.store.embedded import attach
+from postroom.store.work import Finish, Lease
+from postroom.wiring import Kind
+
+ROWS, BATCH, ROUNDS = 20_000, 50, 5
+WANTED = 0.8
+
+
+async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *, due: str) -> None:
+    await owner.execute("TRUNCATE work")
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT %s, 'bench', number::text, postroom_now() + %s::interval FROM generate_series(1, %s) AS number
+        """,
+        [organization, due, count],
+    )
+    await owner.execute("VACUUM ANALYZE work")
+
+
+async def ours(url: str) -> int:
+    done = 0
+    async with open_database(url, pool_size=2, name="bench") as database, database.engine() as connection:
+        while leases := await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60):
+            done += len(await work.finish(connection, [Finish(lease) for lease in leases]))
+    return done
+
+
+async def bare(url: str) -> int:
+    """The same two statements, parameters made by hand, rows as plain tuples."""
+    done = 0
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await roles.take(connection, roles.ENGINE)
+        while True:
+            claimed = await connection.execute(
+                work._CLAIM,  # noqa: SLF001  # the very statement
+                {"batch": BATCH, "kinds": ["bench"], "token": uuid4(), "lease": 60.0},
+            )
+            rows = await claimed.fetchall()
+            if not rows:
+                return done
+            ids, tokens, generations = ([row[place] for row in rows] for place in (0, 6, 5))
+            ended = await connection.execute(
+                work._FINISH,  # noqa: SLF001  # the very statement
+                [ids, tokens, generations, [None] * len(rows)],
+            )
+            done += len(await ended.fetchall())
+
+
+async def measure(
+    owner: psycopg.AsyncConnection, organization: UUID, url: str, run: Callable[[str], Awaitable[int]]
+) -> float:
+    await fill(owner, organization, ROWS, due="-1 second")
+    begin = time.perf_counter()
+    done = await run(url)
+    seconds = time.perf_counter() - begin
+    assert done == ROWS
+    return done / seconds
+
+
+async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, url: str) -> float:
+    """The whole machinery: claim, task per row, group commit of the finishes."""
+    await fill(owner, organization, ROWS, due="-1 second")
+    stop, done = asyncio.Event(), 0
+
+    async def step(_lease: Lease) -> Done:
+        nonlocal done
+        done += 1
+        if done == ROWS:
+            stop.set()
+        return Done()
+
+    begin = time.perf_counter()
+    async with open_database(url, pool_size=4, name="bench") as database:
+        await worker.run(database, {"bench": Kind(step, max_attempts=None)}, limits(poll_seconds=5), stop)
+    return ROWS / (time.perf_counter() - begin)
+
+
+def limits(*, poll_seconds: float) -> worker.Limits:
+    return worker.Limits(
+        concurrency=BATCH,
+        lease_seconds=60,
+        poll_seconds=poll_seconds,
+        stop_seconds=10,
+        backoff_first_seconds=1,
+        backoff_max_seconds=60,
+        wake_by_notify=True,
+    )
+
+
+async def idle_queries(owner: psycopg.AsyncConnection, organization: UUID, url: str) -> float:
+    """Transactions that the server counted for one idle worker, per poll."""
+    await fill(owner, organization, 100_000, due="1 hour")
+    seconds, poll_seconds, stop = 5, 0.25, asyncio.Event()
+
+    async def transactions() -> int:
+        await asyncio.sleep(1.5)  # sessions report their counts with a delay of up to a second
+        cursor = await owner.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+        )
+        row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    async with open_database(url, pool_size=2, name="bench") as database:
+        kinds = {"bench": Kind(_never, max_attempts=None)}
+        running = asyncio.create_task(worker.run(database, kinds, limits(poll_seconds=poll_seconds), stop))
+        await asyncio.sleep(2)  # settled
+        before = await transactions()
+        begin = time.perf_counter()
+        await asyncio.sleep(seconds)
+        after = await transactions()
+        polls = (time.perf_counter() - begin) / poll_seconds
+        stop.set()
+        await running
+    return (after - before - 1) / polls  # one of them is the look-up itself
+
+
+async def _never(_lease: Lease) -> Done:
+    raise AssertionError("nothing is due")
+
+
+async def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="postroom-bench-") as home, attach(Path(home)) as server:
+        await migrate.migrate(server.url)
+        organization = OrganizationId(uuid4())
+        async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as owner:
+            await roles.take(owner)
+            await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Bench')", [organization])
+            rates: dict[str, list[float]] = {"bare": [], "ours": []}
+            for _ in range(ROUNDS):
+                rates["bare"].append(await measure(owner, organization, server.url, bare))
+                rates["ours"].append(await measure(owner, organization, server.url, ours))
+            whole = await through_a_worker(owner, organization, server.url)
+            idle = await idle_queries(owner, organization, server.url)
+    ratio = statistics.median(rates["ours"]) / statistics.median(rates["bare"])
+    print(f"bare psycopg loop     {statistics.median(rates['bare']):>9,.0f} rows/s claimed and finished")
+    print(f"postroom.store.work   {statistics.median(rates['ours']):>9,.0f} rows/s")
+    print(f"through a worker      {whole:>9,.0f} rows/s (a task per row)")
+    print(f"ratio to the bare loop {ratio:.2f} (wanted: {WANTED} or better)")
+    print(f"idle, 100,000 rows waiting: {idle:.2f} queries per poll and worker (wanted: 1)")
+    return 0 if ratio >= WANTED and idle <= 1.1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,151 @@
+"""Y1: any number of workers, each piece of work done once, whoever is killed, stopped or woken."""
+
+import asyncio
+import random
+import signal
+
+from scenarios.workers import add_work, make_effects, until, workers
+
+from postroom.store import work
+
+
+async def effects(owner):
+    cursor = await owner.execute("SELECT count(*), count(DISTINCT subject) FROM effects")
+    return await cursor.fetchone()
+
+
+async def test_eight_workers_do_five_thousand_pieces_of_work_exactly_once(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 5000)
+    async with workers(8, database_url, concurrency=20):
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    assert await effects(owner) == (5000, 5000)
+
+
+async def test_work_of_workers_killed_midway_is_done_by_the_others_and_never_twice(
+    database_url, owner, organization
+):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 5000)
+    async with workers(8, database_url, concurrency=20, lease_seconds=2, step_seconds=0.01) as started:
+        for share, victim in enumerate(started[:4], start=1):
+            await until(owner, "SELECT count(*) >= %s FROM effects", share * 600)
+            victim.signal(signal.SIGKILL)
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    assert await effects(owner) == (5000, 5000)
+
+
+async def test_a_worker_that_slept_past_its_lease_commits_nothing(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 1)
+    async with workers(1, database_url, lease_seconds=1, step_seconds=0.5) as [sleeper]:
+        await sleeper.began_one.wait()
+        sleeper.signal(signal.SIGSTOP)
+        [(_, lost_token)] = sleeper.began
+        await until(owner, "SELECT leased_until < postroom_now() FROM work")
+        sleeper.signal(signal.SIGCONT)
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    cursor = await owner.execute("SELECT token FROM effects")
+    tokens = [row[0] for row in await cursor.fetchall()]
+    assert len(tokens) == 1, "claimed anew, and done once"
+    assert lost_token not in tokens
+
+
+async def test_another_worker_takes_over_while_the_first_sleeps(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 1)
+    async with workers(1, database_url, lease_seconds=1, step_seconds=0.3) as [sleeper]:
+        await sleeper.began_one.wait()
+        sleeper.signal(signal.SIGSTOP)
+        async with workers(1, database_url, lease_seconds=1, step_seconds=0.3) as [other]:
+            await until(owner, "SELECT EXISTS (SELECT FROM effects)")
+            sleeper.signal(signal.SIGCONT)
+            await asyncio.sleep(1)  # time in which the sleeper could do harm
+            assert await effects(owner) == (1, 1)
+            cursor = await owner.execute("SELECT token FROM effects")
+            assert await cursor.fetchone() == (other.began[0][1],)
+
+
+async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owner, organization):
+    """Letters arrive at random moments of the runs; without a poll, only wake-ups can bring them home."""
+    await owner.execute("CREATE TABLE letters (number int, handled boolean NOT NULL DEFAULT false)")
+    await owner.execute("GRANT SELECT, UPDATE ON letters TO postroom_application")
+    dice = random.Random(7)
+    async with workers(2, database_url, poll_seconds=3600, step_seconds=0.01):
+        for number in range(300):
+            async with owner.transaction():
+                await owner.execute("INSERT INTO letters VALUES (%s)", [number])
+                await work.wake(owner, [work.Wake(organization, "drain", "mailbox")])
+            await asyncio.sleep(dice.uniform(0, 0.03))
+            if number % 50 == 49:
+                await until(owner, "SELECT NOT EXISTS (SELECT FROM letters WHERE NOT handled)")
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+
+
+async def test_a_stopping_worker_finishes_what_it_has_begun(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 5)
+    async with workers(1, database_url, concurrency=5, step_seconds=0.5, stop_seconds=60) as [worker]:
+        await worker.began_one.wait()
+        worker.signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.process.wait(), 60) == 0
+    assert await effects(owner) == (5, 5)
+
+
+async def test_a_stopping_worker_gives_back_what_would_take_too_long(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 3)
+    async with workers(1, database_url, step_seconds=3600, stop_seconds=0) as [worker]:
+        await worker.began_one.wait()
+        worker.signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.process.wait(), 60) == 0
+    cursor = await owner.execute("SELECT lease_token, attempts, due_at <= postroom_now() FROM work")
+    assert await cursor.fetchall() == [(None, 0, True)] * 3
+
+
+async def test_each_failure_ends_as_the_table_says(database_url, owner, organization):
+    for kind in ("transient", "permanent", "bug"):
+        await add_work(owner, organization, kind, 1)
+    async with workers(1, database_url):
+        await until(owner, "SELECT count(*) = 3 FROM work WHERE due_at IS NULL")
+    cursor = await owner.execute("SELECT kind, attempts, last_error FROM work ORDER BY kind")
+    assert await cursor.fetchall() == [
+        ("bug", 3, "ZeroDivisionError"),  # retried, then parked; a stranger's words are not kept
+        ("permanent", 1, "the provider has no such message"),
+        ("transient", 3, "the provider is busy"),
+    ]
+
+
+async def test_work_that_kills_its_worker_is_parked(database_url, owner, organization):
+    await add_work(owner, organization, "deadly", 1)
+    for _ in range(3):
+        async with workers(1, database_url, lease_seconds=1) as [worker]:
+            assert await asyncio.wait_for(worker.process.wait(), 60) == 9
+    async with workers(1, database_url):
+        await until(owner, "SELECT due_at IS NULL FROM work")
+    cursor = await owner.execute("SELECT last_error FROM work")
+    assert await cursor.fetchone() == ("its worker ended at every attempt",)
+
+
+async def test_a_worker_outlives_the_loss_of_all_its_connections(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 500)
+    async with workers(1, database_url, lease_seconds=2, step_seconds=0.01, poll_seconds=0.1):
+        for done in (50, 150, 300):
+            await until(owner, "SELECT count(*) >= %s FROM effects", done)
+            await owner.execute(
+                """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid()
+                """
+            )
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    assert await effects(owner) == (500, 500)
+
+
+async def test_with_wake_poll_due_work_is_found_by_the_poll_alone(database_url, owner, organization):
+    await make_effects(owner)
+    async with workers(1, database_url, wake_by_notify=False, poll_seconds=0.1):
+        await add_work(owner, organization, "count", 3)
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    assert await effects(owner) == (3, 3)

@@ -1,0 +1,93 @@
+"""A worker process for scenarios: the real worker with steps whose effects a test can count.
+
+Every effect is a row written in the same transaction that finishes the lease, so a row too many or too few
+is a lease that did not fence.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+
+from postroom import logs, worker
+from postroom.errors import PermanentError, TransientError
+from postroom.model import Done
+from postroom.store import work
+from postroom.store.database import Database, open_database
+from postroom.store.work import Finish, Lease
+from postroom.wiring import Kind
+
+
+def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
+    async def count(lease: Lease) -> None:
+        """Takes a while, then counts once and finishes, in one transaction."""
+        print(f"began {lease.subject} {lease.token}", flush=True)
+        await asyncio.sleep(step_seconds)
+        async with work.fenced(database, lease) as connection:
+            await connection.execute(
+                "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
+            )
+            await work.finish(connection, [Finish(lease)])
+
+    async def drain(lease: Lease) -> None:
+        """Handles the letters it can see, then takes a while before it finishes: a window for wake-ups."""
+        async with work.fenced(database, lease) as connection:
+            await connection.execute("UPDATE letters SET handled = true WHERE NOT handled")
+        await asyncio.sleep(step_seconds)
+        async with work.fenced(database, lease) as connection:
+            await work.finish(connection, [Finish(lease)])
+
+    async def tick(_lease: Lease) -> Done:
+        return Done(again_after=step_seconds)
+
+    async def transient(_lease: Lease) -> Done:
+        raise TransientError("the provider is busy", retry_after=0)
+
+    async def permanent(_lease: Lease) -> Done:
+        raise PermanentError("the provider has no such message")
+
+    async def bug(_lease: Lease) -> Done:
+        raise ZeroDivisionError("secret words of a stranger")
+
+    async def deadly(_lease: Lease) -> Done:
+        os._exit(9)
+
+    return {
+        name: Kind(step, max_attempts=3)
+        for name, step in {
+            "count": count,
+            "drain": drain,
+            "tick": tick,
+            "transient": transient,
+            "permanent": permanent,
+            "bug": bug,
+            "deadly": deadly,
+        }.items()
+    }
+
+
+async def main() -> None:
+    options = json.loads(sys.argv[1])
+    limits = worker.Limits(
+        concurrency=options.get("concurrency", 10),
+        lease_seconds=options.get("lease_seconds", 30),
+        poll_seconds=options.get("poll_seconds", 0.2),
+        stop_seconds=options.get("stop_seconds", 10),
+        backoff_first_seconds=options.get("backoff_first_seconds", 0.05),
+        backoff_max_seconds=options.get("backoff_max_seconds", 0.1),
+        wake_by_notify=options.get("wake_by_notify", True),
+    )
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with open_database(options["url"], pool_size=10, name="postroom scenario") as database:
+        kinds = steps(database, options.get("step_seconds", 0))
+        print("ready", flush=True)
+        await worker.run(database, kinds, limits, stop)
+
+
+if __name__ == "__main__":
+    logs.setup("scenario", level="info", style="json")
+    logging.captureWarnings(capture=False)
+    asyncio.run(main())

@@ -1,0 +1,256 @@
+"""Due, lease, fence: what each statement of the table `work` promises."""
+
+import asyncio
+from contextlib import suppress
+from uuid import uuid4
+
+import pytest
+
+from postroom.errors import LeaseLost
+from postroom.store import work
+from postroom.store.database import open_database
+from postroom.store.work import Finish, Wake
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=4, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def engine(database):
+    async with database.engine() as connection:
+        yield connection
+
+
+async def claim(engine, *, batch=10, kinds=("sync",), lease_seconds=30):
+    return await work.claim(engine, kinds, batch=batch, lease_seconds=lease_seconds)
+
+
+async def rows(owner, columns="subject"):
+    cursor = await owner.execute(f"SELECT {columns} FROM work ORDER BY kind, subject")
+    return await cursor.fetchall()
+
+
+async def test_only_what_is_due_is_claimed(engine, organization):
+    await work.wake(
+        engine, [Wake(organization, "sync", "now"), Wake(organization, "sync", "later", delay=3600)]
+    )
+    assert [lease.subject for lease in await claim(engine)] == ["now"]
+
+
+async def test_only_the_kinds_a_worker_knows_are_claimed(engine, organization):
+    await work.wake(engine, [Wake(organization, "sync", "a"), Wake(organization, "unheard_of", "b")])
+    assert [lease.kind for lease in await claim(engine)] == ["sync"]
+
+
+async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
+    engine, organization, owner, move_clock
+):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [first] = await claim(engine)
+    assert await claim(engine) == []
+    await move_clock(31)
+    [second] = await claim(engine)
+    assert second.token != first.token
+    assert second.attempts == 2
+
+
+async def test_oldest_due_is_claimed_first(engine, organization, owner, move_clock):
+    for subject in ("first", "second", "third"):
+        await work.wake(engine, [Wake(organization, "sync", subject)])
+        await move_clock(1)
+    assert [[lease.subject for lease in await claim(engine, batch=1)] for _ in range(3)] == [
+        ["first"],
+        ["second"],
+        ["third"],
+    ]
+
+
+async def test_a_long_backlog_does_not_hide_another_organizations_single_row(
+    engine, organization, other_organization, owner
+):
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT %s, 'sync', 'backlog ' || number, postroom_now() - interval '1 hour'
+        FROM generate_series(1, 100000) AS number
+        """,
+        [organization],
+    )
+    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    assert "single" in [lease.subject for lease in await claim(engine, batch=50)]
+
+
+async def test_a_long_backlog_of_one_kind_does_not_hide_another_kind(engine, organization):
+    await work.wake(engine, [Wake(organization, "document", str(number)) for number in range(1000)])
+    await work.wake(engine, [Wake(organization, "sync", "single")])
+    leases = await claim(engine, batch=10, kinds=("document", "sync"))
+    assert "single" in [lease.subject for lease in leases]
+
+
+async def test_two_claims_at_once_never_take_the_same_row(database, organization):
+    async with database.engine() as connection:
+        await work.wake(connection, [Wake(organization, "sync", str(number)) for number in range(400)])
+
+    async def take():
+        async with database.engine() as connection:
+            return [lease.id for _ in range(5) for lease in await claim(connection, batch=40)]
+
+    taken = [number for batch in await asyncio.gather(take(), take()) for number in batch]
+    assert len(taken) == len(set(taken)) == 400
+
+
+async def test_a_wake_up_during_the_work_leaves_the_row_due(engine, organization, owner):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    assert await claim(engine) == [], "not before the holder has finished"
+    await work.finish(engine, [Finish(lease, again_after=3600)])
+    [again] = await claim(engine)
+    assert again.attempts == 1
+
+
+async def test_a_wake_up_that_waits_for_a_finish_to_commit_creates_the_row_anew(
+    database, engine, organization
+):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    async with database.transaction(organization) as finishing:
+        await work.finish(finishing, [Finish(lease)])
+        waking = asyncio.create_task(work.wake(engine, [Wake(organization, "sync", "a")]))
+        await asyncio.sleep(0.1)
+        assert not waking.done(), "it waits for the row's lock"
+    await waking
+    async with database.engine() as connection:
+        assert [lease.subject for lease in await claim(connection)] == ["a"]
+
+
+async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(database, engine, organization):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    async with database.transaction(organization) as waking:
+        await work.wake(waking, [Wake(organization, "sync", "a")])
+        finishing = asyncio.create_task(work.finish(engine, [Finish(lease)]))
+        await asyncio.sleep(0.1)
+        assert not finishing.done(), "it waits for the row's lock"
+    assert await finishing == {lease.id}
+    async with database.engine() as connection:
+        assert [lease.subject for lease in await claim(connection)] == ["a"]
+
+
+async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    await work.retry(engine, lease, delay=600, error="busy")
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    assert await claim(engine) == []
+
+
+async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, owner, move_clock):
+    await work.wake(engine, [Wake(organization, "sync", "once"), Wake(organization, "sync", "sweep")])
+    once, sweep = sorted(await claim(engine), key=lambda lease: lease.subject)
+    assert await work.finish(engine, [Finish(once), Finish(sweep, again_after=900)]) == {once.id, sweep.id}
+    assert await rows(owner, "subject, attempts, lease_token") == [("sweep", 0, None)]
+    await move_clock(901)
+    assert [lease.subject for lease in await claim(engine)] == ["sweep"]
+
+
+async def test_who_lost_the_lease_can_neither_commit_nor_finish_nor_prolong(
+    database, engine, organization, owner, move_clock
+):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    await move_clock(31)
+    with pytest.raises(LeaseLost):
+        async with work.fenced(database, lease) as connection:
+            await work.wake(connection, [Wake(organization, "sync", "never committed")])
+    assert await work.finish(engine, [Finish(lease)]) == set()
+    assert await work.extend(engine, [lease], lease_seconds=30) == set()
+    assert await rows(owner) == [("a",)]
+
+
+async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    await move_clock(20)
+    assert await work.extend(engine, [lease], lease_seconds=30) == {lease.id}
+    await move_clock(20)
+    assert await claim(engine) == []
+
+
+async def test_a_fenced_transaction_sees_its_organization_only(
+    database, engine, organization, other_organization
+):
+    await work.wake(engine, [Wake(organization, "sync", "ours"), Wake(other_organization, "sync", "theirs")])
+    lease = next(lease for lease in await claim(engine) if lease.subject == "ours")
+    async with work.fenced(database, lease) as connection:
+        cursor = await connection.execute("SELECT subject FROM work")
+        assert await cursor.fetchall() == [("ours",)]
+
+
+async def test_a_parked_row_waits_for_a_person(database, engine, organization, owner):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    [lease] = await claim(engine)
+    await work.park(engine, lease, error="unreadable")
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    assert await claim(engine) == []
+    async with database.transaction(organization) as connection:
+        assert await work.unpark(connection, "sync", "a")
+        assert not await work.unpark(connection, "sync", "a")
+    [again] = await claim(engine)
+    assert again.attempts == 1
+
+
+async def test_many_wake_ups_of_one_subject_are_one_row(engine, organization, owner):
+    await work.wake(engine, [Wake(organization, "sync", "a", delay=delay) for delay in (9, 0, 5)])
+    await work.wake(engine, [])
+    assert await rows(owner, "subject, due_at <= postroom_now()") == [("a", True)]
+
+
+async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(database, organization):
+    subjects = [str(number) for number in range(50)]
+
+    async def storm(order):
+        for _ in range(20):
+            async with database.engine() as connection:
+                await work.wake(connection, [Wake(organization, "sync", subject) for subject in order])
+
+    await asyncio.gather(storm(subjects), storm(subjects[::-1]))
+
+
+async def test_a_wake_up_is_heard_only_when_something_became_claimable(database, engine, organization):
+    async with database.listen() as notifications:
+        await work.wake(engine, [Wake(organization, "sync", "later", delay=60)])
+        await work.wake(engine, [Wake(organization, "sync", "now")])
+        await claim(engine)
+        await work.wake(engine, [Wake(organization, "sync", "now")])  # leased: its finish will see to it
+        heard = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                async for _ in notifications:
+                    heard += 1
+    assert heard == 1
+
+
+async def test_the_claim_reads_its_indexes_however_much_is_waiting(engine, organization, owner):
+    """A million rows, ten of them due: the plan touches pages by the dozen, not by the thousand."""
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT %s, 'sync', number::text, postroom_now() + (number - 9.5) * interval '1 minute'
+        FROM generate_series(0, 999999) AS number
+        """,
+        [organization],
+    )
+    await owner.execute("ANALYZE work")
+    async with engine.transaction(force_rollback=True):
+        cursor = await engine.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + work._CLAIM,
+            {"batch": 50, "kinds": ["sync"], "token": uuid4(), "lease": 30.0},
+        )
+        [plan] = (await cursor.fetchone())[0]
+    assert "Seq Scan" not in str(plan)
+    assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 1000
+    assert len(await claim(engine, batch=50)) == 10
