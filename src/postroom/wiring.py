@@ -1,9 +1,13 @@
 """From settings to running parts: the one place that names what is behind each port."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from postroom.config import Settings
+from postroom.flow import sample
 from postroom.model import Done
+from postroom.store.database import Database
 from postroom.store.work import Lease
 
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
@@ -17,3 +21,8 @@ class Kind:
 
     step: Step
     max_attempts: int | None
+
+
+def kinds(settings: Settings, database: Database) -> Mapping[str, Kind]:
+    """Every kind of work that this Postroom knows."""
+    return {sample.KIND: Kind(partial(sample.run, database), settings.max_attempts)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from postroom.config import Settings, Wake
 from postroom.errors import (
     DatabaseUnavailable,
     LeaseLost,
@@ -59,6 +60,18 @@ class Limits:
     backoff_first_seconds: float
     backoff_max_seconds: float
     wake_by_notify: bool
+
+
+def limits(settings: Settings) -> Limits:
+    return Limits(
+        concurrency=settings.concurrency,
+        lease_seconds=settings.lease_seconds,
+        poll_seconds=settings.poll_seconds,
+        stop_seconds=settings.stop_seconds,
+        backoff_first_seconds=settings.backoff_first_seconds,
+        backoff_max_seconds=settings.backoff_max_seconds,
+        wake_by_notify=settings.wake is Wake.NOTIFY,
+    )
 
 
 def outcome_of(error: Exception) -> Outcome:

@@ -4,9 +4,8 @@ import asyncio
 import random
 import signal
 
-from scenarios.workers import add_work, make_effects, until, workers
-
 from postroom.store import work
+from scenarios.workers import add_work, make_effects, until, workers
 
 
 async def effects(owner):

@@ -1,0 +1,1 @@
+"""What happens to the data, one file a step, named by what happens."""

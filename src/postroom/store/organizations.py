@@ -1,0 +1,12 @@
+"""The tenants. Each transaction belongs to one of them."""
+
+from postroom.model import OrganizationId
+from postroom.store.database import Connection
+
+
+async def ensure(connection: Connection, organization: OrganizationId, name: str) -> None:
+    """Create the organization of this transaction where it is missing."""
+    await connection.execute(
+        "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING",
+        [organization, name],
+    )
