@@ -93,7 +93,7 @@ class Settings(BaseSettings):
         )
     )
     database_pool_size: int = _setting(
-        "the most connections one process opens", "a whole number from 2 to 500", 10, ge=2, le=500
+        "the most connections one process opens", "a whole number from 3 to 500", 10, ge=3, le=500
     )
     host: str = _setting(
         "the address the web process listens on",

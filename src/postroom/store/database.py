@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from postroom.store import roles
+from postroom.store.connect import Connection, connect
 from postroom.store.translate import translated
 
-Connection = psycopg.AsyncConnection[TupleRow]
 Pool = AsyncConnectionPool[Connection]
 
 
@@ -48,10 +47,7 @@ class Database:
     async def listen(self) -> AsyncGenerator[AsyncIterator[psycopg.Notify]]:
         """Hear of work that became due, on a connection of its own."""
         with translated():
-            connection = await Connection.connect(
-                self.url, autocommit=True, application_name=f"{self.name} listen"
-            )
-            async with connection:
+            async with await connect(self.url, name=f"{self.name} listen") as connection:
                 await connection.execute("LISTEN postroom_work")
                 yield connection.notifies()
 
@@ -60,11 +56,15 @@ class Database:
 async def open_database(url: str, *, pool_size: int, name: str) -> AsyncGenerator[Database]:
     """Connect, at once: a database that cannot be reached is an error here, not at the first use.
 
+    No more than `pool_size` connections in all: one to listen, a third of the rest for the engine's claims.
     The name is what the server's list of connections shows; it says which processes are alive.
     """
+    engine_size = max(1, (pool_size - 1) // 3)
+    # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
+    await (await connect(url, name=name)).close()
     async with (
-        _pool(url, roles.ENGINE, size=max(2, pool_size // 2), name=name) as engine,
-        _pool(url, roles.APPLICATION, size=pool_size, name=name) as application,
+        _pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
+        _pool(url, roles.APPLICATION, size=pool_size - 1 - engine_size, name=name) as application,
     ):
         yield Database(url, name, engine, application)
 
@@ -86,8 +86,6 @@ async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[
         name=role,
     )
     with translated():
-        # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
-        await (await Connection.connect(url, application_name=name)).close()
         await pool.open(wait=True)
     try:
         yield pool
