@@ -1,16 +1,12 @@
 """Puts the simulator's parts together: every provider's real paths, the control and the page on one port."""
 
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mailsim import control
-from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
 from mailsim.simulator import Provider, Simulator
 from mailsim.state import ProviderName
@@ -29,10 +25,8 @@ def make_app(sim: Simulator) -> Starlette:
         made = [route for maker in makers for route in maker(sim)]
         if made:
             routes += _behind_the_gate(sim, sim.providers[name], made)
-    routes += control.routes(sim)
-    app = Starlette(
-        routes=routes, exception_handlers={HTTPException: _refuser(sim), Exception: _refuser(sim)}
-    )
+    app = Starlette(routes=routes)
+    app.router.default = _unknown_path(sim)
     app.router.redirect_slashes = False
     return app
 
@@ -43,15 +37,19 @@ def _behind_the_gate(sim: Simulator, provider: Provider, routes: Sequence[Route]
     return list(routes)
 
 
-def _refuser(sim: Simulator) -> Callable[[Request, Exception], Response]:
-    """No such path, wrong method, our own mistake: in the words of the provider whose paths begin like it."""
+def _unknown_path(sim: Simulator) -> ASGIApp:
+    """A path that nobody serves is answered in the words of the provider whose paths begin like it."""
 
-    def refuse(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
         for provider in sim.providers.values():
-            if provider.prefixes and request.url.path.startswith(provider.prefixes):
-                reply = provider.refusal(status, 0)
-                return Response(reply.body, reply.status, dict(reply.headers))
-        return problem(status, HTTPStatus(status).phrase.lower())
+            if provider.prefixes and scope["path"].startswith(provider.prefixes):
+                reply = provider.refusal(404, 0)
+                response = Response(reply.body, reply.status, dict(reply.headers))
+                break
+        else:
+            response = Response(b'{"error":"no such path"}', 404, media_type="application/json")
+        await response(scope, receive, send)
 
-    return refuse
+    return answer

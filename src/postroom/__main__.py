@@ -1,5 +1,12 @@
+"""The command `postroom`."""
+
+import sys
+
+from postroom.cli import run
+
+
 def main() -> None:
-    raise SystemExit(0)
+    sys.exit(run())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The only reader of the environment. Functions below wiring take the values they 
 
 import difflib
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -187,9 +188,10 @@ class Shown:
     meaning: str
 
 
-def load(**options: object) -> Settings:
-    """The settings of this process; options given on the command line win over the environment."""
+def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
+    """The settings of this process. Options that are given win over the environment."""
     given = {name: value for name, value in options.items() if value is not None}
+    given |= {name: Settings.model_fields[name].default for name in ignoring}
     faults = _unknown_names()
     try:
         settings = Settings(**cast("dict[str, Any]", given))
@@ -228,6 +230,8 @@ def _variable(name: str) -> str:
 
 
 def _plain(value: object) -> str | int | float | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int | float) or value is None else str(value)
 
 

@@ -31,7 +31,7 @@ class Fields(TypedDict, total=False):
     attempts: int
     concurrency: int
     count: int
-    exit_code: int
+    exit_code: int | None
     kind: str
     mailbox: UUID
     method: str
@@ -61,6 +61,7 @@ _SHAPES: Final[Mapping[str, re.Pattern[str]]] = {
     "logger": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
     "message": re.compile(r"[^@\x00-\x1f]{1,400}"),
     "method": re.compile(r"[A-Z]{1,10}"),
+    "outcome": re.compile(r"[a-z][a-z_]{0,31}"),
     "process": re.compile(r"[a-z]{1,20}"),
     "reason": re.compile(r"[a-z][a-z ]{2,60}"),
     "route": re.compile(r"/[a-z_/{}.]{0,80}"),
@@ -123,7 +124,7 @@ def setup(
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.INFO), force=True)
+    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.WARNING), force=True)
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
 

@@ -1,0 +1,87 @@
+"""The command line: parse, call one function, print. Heavy imports wait until a command needs them."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from postroom import __version__
+from postroom.cli import config, db, demo, doctor, exits, serve, up, work
+from postroom.cli.exits import Exit
+from postroom.errors import PostroomError
+
+app = typer.Typer(
+    name="postroom",
+    help="Mail in, exactly once: Gmail and Microsoft 365 mailboxes mirrored, and proven complete.",
+    epilog=exits.HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command(epilog=demo.EXAMPLES)(demo.demo)
+app.command(epilog=up.EXAMPLES)(up.up)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
+app.command(epilog=work.EXAMPLES)(work.work)
+app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(db.group)
+app.add_typer(config.group)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001  typer hands a flag to its callback by position
+    if asked:
+        typer.echo(f"postroom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Mail in, exactly once: Gmail and Microsoft 365 mailboxes mirrored, and proven complete."""
+    del version
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. A foreseeable error is one line on stderr, never a traceback."""
+    try:
+        code = app(args=arguments, prog_name="postroom", standalone_mode=False)
+        sys.stdout.flush()
+    except PostroomError as error:
+        return _complain(str(error), exits.exit_for(error))
+    except typer.TyperException as error:
+        return _misused(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has what it wanted (`postroom … | head`); the flush at the end must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.READER_GONE
+    except Exception as error:  # noqa: BLE001  the last stop: class and place help, foreign words might be personal
+        from postroom.logs import place
+
+        where = place(error.__traceback__)
+        return _complain(f"{type(error).__name__} at {where}. This is a mistake in Postroom.", Exit.BUG)
+    return code if isinstance(code, int) else Exit.OK
+
+
+def _misused(error: typer.TyperException) -> Exit:
+    context: typer.Context | None = getattr(error, "ctx", None)
+    message = error.format_message()
+    if message.startswith("Usage:"):  # a group without a command: its help is the answer
+        typer.echo(message, err=True)
+        return Exit.USAGE
+    command = context.command_path if context is not None else "postroom"
+    return _complain(f"{message.rstrip('.')}. See `{command} --help`.", Exit.USAGE)
+
+
+def _complain(message: str, code: Exit) -> Exit:
+    for line in message.splitlines():
+        typer.echo(f"error: {line}", err=True)
+    return code

@@ -1,0 +1,188 @@
+"""The checks of `postroom doctor`: each looks at one thing and says what to do when it is wrong."""
+
+import asyncio
+import http.client
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from postroom import config
+from postroom.cli import opening
+from postroom.config import Settings
+from postroom.errors import OperatorError, PostroomError, SettingsError
+from postroom.store import health, migrate
+from postroom.store.database import open_database
+from postroom.store.embedded import binaries
+from postroom.web import address
+
+FULL_BYTES: Final = 200_000_000
+NEARLY_FULL_BYTES: Final = 2_000_000_000
+CLOCK_SECONDS: Final = 5
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    state: State
+    found: str
+    remedy: str | None = None
+
+
+def run() -> Iterator[Check]:
+    """Every check, one after the other, as soon as each is known."""
+    yield python()
+    try:
+        settings = config.load()
+    except SettingsError as error:
+        yield from (_failed("settings", line) for line in str(error).splitlines())
+        return
+    yield Check("settings", State.OK, "every one is right")
+    if settings.database_url is None:
+        yield home(opening.home_of(settings))
+        yield disk(opening.home_of(settings))
+    yield from database(settings)
+    yield listening(settings)
+    yield public_url(settings)
+
+
+def python() -> Check:
+    system = f"{platform.system()} {platform.machine()}"
+    found = f"{platform.python_implementation()} {platform.python_version()} on {system}"
+    if sys.version_info < (3, 11) or sys.implementation.name != "cpython":
+        return Check("python", State.FAIL, found, "Use CPython 3.11 or newer.")
+    return Check("python", State.OK, found)
+
+
+def home(path: Path) -> Check:
+    if not path.exists():
+        return Check("home", State.OK, f"{path} is made at the first start")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if path.stat().st_uid != os.geteuid() or not os.access(path, os.W_OK | os.X_OK):
+        return Check(
+            "home", State.FAIL, f"{path} belongs to another user", "Run as that user, or set POSTROOM_HOME."
+        )
+    if mode & 0o077:
+        return Check("home", State.WARN, f"{path} is open to other users", f"Run `chmod 700 {path}`.")
+    return Check("home", State.OK, str(path))
+
+
+def disk(path: Path) -> Check:
+    there = next(each for each in (path, *path.parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1e9:.1f} GB free for {path}"
+    remedy = "Free some space, or set POSTROOM_HOME to a larger disk."
+    if free < FULL_BYTES:
+        return Check("disk", State.FAIL, found, remedy)
+    return (
+        Check("disk", State.OK, found)
+        if free >= NEARLY_FULL_BYTES
+        else Check("disk", State.WARN, found, remedy)
+    )
+
+
+def database(settings: Settings) -> Iterator[Check]:
+    """The server, the schema and the clock. A home that was never started is left alone."""
+    try:
+        if settings.database_url is None and not (opening.home_of(settings) / "postgres").exists():
+            found = binaries.find()
+            yield Check("database", State.OK, f"embedded PostgreSQL {found.major}, made at the first start")
+            return
+        with opening.database_url(settings) as url:
+            status = asyncio.run(migrate.status(url))
+            yield schema(status)
+            if status.current:
+                yield from asyncio.run(_server(url))
+    except PostroomError as error:
+        yield _failed("database", " ".join(str(error).split()))
+
+
+def schema(status: migrate.Status) -> Check:
+    if status.fault is not None:
+        return _failed("schema", status.fault)
+    if not status.current:
+        found = f"{len(status.pending)} migrations are pending"
+        return Check("schema", State.FAIL, found, "Run `postroom db migrate`.")
+    return Check("schema", State.OK, f"current, version {status.applied[-1].version}")
+
+
+async def _server(url: str) -> list[Check]:
+    async with open_database(url, pool_size=3, name=health.process_name("doctor")) as opened:
+        found = await health.read(opened)
+    return [server(found.server), clock(found.server.now, datetime.now(UTC))]
+
+
+def server(found: health.Server) -> Check:
+    words = f"PostgreSQL {found.version}, {found.connections} of {found.max_connections} connections"
+    if found.read_only:
+        return Check(
+            "database", State.FAIL, f"{words}, read-only", "Point POSTROOM_DATABASE_URL to the primary."
+        )
+    if found.connections > 0.9 * found.max_connections:
+        remedy = "Raise its max_connections, or lower POSTROOM_DATABASE_POOL_SIZE."
+        return Check("database", State.WARN, words, remedy)
+    return Check("database", State.OK, words)
+
+
+def clock(theirs: datetime, ours: datetime) -> Check:
+    apart = abs((theirs - ours).total_seconds())
+    found = f"{apart:.1f} s between this machine and the database"
+    if apart > CLOCK_SECONDS:
+        return Check(
+            "clock", State.FAIL, found, "Synchronise both with a time server (chrony, systemd-timesyncd)."
+        )
+    return Check("clock", State.OK, found)
+
+
+def listening(settings: Settings) -> Check:
+    try:
+        address.listen(settings.host, settings.port).close()
+    except OperatorError as error:
+        if settings.port and _says_alive(f"http://{settings.host}:{settings.port}"):
+            return Check("address", State.OK, f"Postroom answers on {settings.host} port {settings.port}")
+        return _failed("address", str(error))
+    return Check("address", State.OK, f"{settings.host} port {settings.port} is free")
+
+
+def public_url(settings: Settings) -> Check:
+    if settings.public_url is None:
+        remedy = "Set POSTROOM_PUBLIC_URL to the https address of this Postroom, so that providers can push."
+        return Check("public url", State.WARN, "not set: new mail is found by the sweep only", remedy)
+    if _says_alive(settings.public_url):
+        return Check("public url", State.OK, f"{settings.public_url} leads here")
+    remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
+    return Check("public url", State.WARN, f"no Postroom answers at {settings.public_url} from here", remedy)
+
+
+def _says_alive(url: str) -> bool:
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=5)
+    try:
+        connection.request("GET", f"{parts.path}/healthz")
+        answer = connection.getresponse()
+        return answer.status == 200 and answer.read(100) == b"alive\n"
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _failed(name: str, words: str) -> Check:
+    """An error of ours is cause and remedy in sentences; the last one is the remedy."""
+    cause, _, remedy = words.rstrip(".").rpartition(". ")
+    return Check(name, State.FAIL, cause or remedy, f"{remedy}." if cause else None)

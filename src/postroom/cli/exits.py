@@ -1,0 +1,58 @@
+"""Exit codes: one table from error class to code. Every error class of ours stands in it."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from postroom.errors import (
+    DatabaseTooOld,
+    DatabaseUnavailable,
+    LeaseLost,
+    OperatorError,
+    PermanentError,
+    PostroomError,
+    SchemaError,
+    SettingsError,
+    TransientError,
+)
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    DATABASE = 3
+    SCHEMA = 4
+    TRY_AGAIN = 5
+    BUG = 70
+    INTERRUPTED = 130
+    READER_GONE = 141
+
+
+# The most specific class decides.
+EXITS: Final[Mapping[type[PostroomError], Exit]] = {
+    PostroomError: Exit.FAILED,
+    OperatorError: Exit.FAILED,
+    SettingsError: Exit.USAGE,
+    DatabaseUnavailable: Exit.DATABASE,
+    DatabaseTooOld: Exit.DATABASE,
+    SchemaError: Exit.SCHEMA,
+    TransientError: Exit.TRY_AGAIN,
+    PermanentError: Exit.FAILED,
+    LeaseLost: Exit.FAILED,
+}
+
+HELP: Final = """\b
+Exit codes:
+  0    done
+  1    a check failed, or something you must act on; the message says what
+  2    wrong usage or settings
+  3    the database cannot be reached or used
+  4    the schema does not fit this Postroom
+  5    failed for now; the same command may succeed later
+  70   a mistake in Postroom
+  130  interrupted by Ctrl-C"""
+
+
+def exit_for(error: PostroomError) -> Exit:
+    return next(EXITS[each] for each in type(error).__mro__ if each in EXITS)

@@ -1,0 +1,51 @@
+"""What commands open before they work: settings, logs, and the database, embedded or yours."""
+
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import LiteralString
+
+import typer
+
+from postroom.config import Settings
+
+
+def settings_for(process: LiteralString, *, ignoring: Collection[str] = (), **options: object) -> Settings:
+    """Read the settings of a long-running process and send its log lines where they belong."""
+    from postroom import config, logs
+
+    settings = config.load(ignoring=ignoring, **options)
+    logs.setup(process, level=settings.log_level, style=settings.log_format)
+    return settings
+
+
+def home_of(settings: Settings) -> Path:
+    from postroom.store import embedded
+
+    return settings.home or embedded.default_home()
+
+
+@contextmanager
+def database_url(settings: Settings) -> Generator[str]:
+    """The URL of the database: yours where set, else the embedded one, which runs while this is open."""
+    if settings.database_url is not None:
+        yield settings.database_url.reveal()
+        return
+    from postroom.store import embedded
+
+    with embedded.attach(home_of(settings), say=say) as attachment:
+        yield attachment.url
+
+
+async def require_current_schema(url: str) -> None:
+    from postroom.errors import SchemaError
+    from postroom.store import migrate
+
+    status = await migrate.status(url)
+    if not status.current:
+        raise SchemaError(status.fault or "The schema is not current. Run `postroom db migrate`.")
+
+
+def say(words: str) -> None:
+    """Tell a person what is going on, beside the output that a program may read."""
+    typer.echo(words, err=True)

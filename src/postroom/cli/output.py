@@ -1,0 +1,23 @@
+"""Printing: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Sequence
+
+import typer
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Aligned columns; the last one may be of any width."""
+    cells = [list(headings), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    for row in cells:
+        padded = [value.ljust(width) for value, width in zip(row, widths, strict=True)]
+        typer.echo("  ".join(padded).rstrip())
+
+
+def as_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2, default=str))
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)

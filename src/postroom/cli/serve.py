@@ -1,0 +1,62 @@
+"""`postroom serve`: the web process."""
+
+import socket
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """\b
+Examples:
+  postroom serve
+  postroom serve --host 0.0.0.0 --port 8080"""
+
+Host = Annotated[
+    str | None,
+    typer.Option("--host", help="Address to listen on [default: POSTROOM_HOST]", show_default=False),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        help="Port to listen on; 0 takes a free one [default: POSTROOM_PORT]",
+        min=0,
+        max=65535,
+        show_default=False,
+    ),
+]
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    listen_file: Annotated[int | None, typer.Option(hidden=True)] = None,
+    *,
+    supervised: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> None:
+    """Run the web process: pages and webhooks. Needs `postroom work` beside it; `postroom up` runs both."""
+    import uvloop
+
+    from postroom.cli import children, opening
+    from postroom.web import address
+
+    settings = opening.settings_for("web", host=host, port=port)
+    if supervised:
+        children.end_with_parent(grace_seconds=1)
+    if listen_file is None:
+        listening = address.listen(settings.host, settings.port)
+    else:
+        listening = socket.socket(fileno=listen_file)
+    with opening.database_url(settings) as url:
+        if listen_file is None:
+            opening.say(f"Postroom: {address.url(listening)}")
+        uvloop.run(_serve(url, listening, settings.database_pool_size, settings.stop_seconds))
+
+
+async def _serve(url: str, listening: socket.socket, pool_size: int, stop_seconds: float) -> None:
+    from postroom.cli import opening
+    from postroom.store import database, health
+    from postroom.web import server
+
+    await opening.require_current_schema(url)
+    async with database.open_database(url, pool_size=pool_size, name=health.process_name("web")) as opened:
+        await server.serve(opened, listening, stop_seconds=stop_seconds)

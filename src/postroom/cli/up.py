@@ -1,0 +1,115 @@
+"""`postroom up`: database, web and workers as one foreground program."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from postroom.cli.serve import Host, Port
+
+if TYPE_CHECKING:
+    from postroom.cli.children import Child
+    from postroom.config import Settings
+
+EXAMPLES = """\b
+Examples:
+  postroom up
+  postroom up --workers 4 --port 8080"""
+
+
+def up(
+    host: Host = None,
+    port: Port = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="How many worker processes to run.")] = 1,
+) -> None:
+    """Run database, web and workers until Ctrl-C. What dies is started again; what ends, ends together."""
+    from postroom import config
+    from postroom.cli import opening
+
+    settings = opening.settings_for("up", host=host, port=port)
+    run(settings, config.environment_with(), workers=workers, sample=False)
+
+
+def run(settings: "Settings", environment: Mapping[str, str], *, workers: int, sample: bool) -> None:
+    from postroom.cli import opening
+    from postroom.web import address
+
+    # A predecessor that was killed may need a moment to let go of the port.
+    listening = address.listen(settings.host, settings.port, patience_seconds=3)
+    with opening.database_url(settings) as url, listening:
+        kept = _children(listening, workers, environment)
+        asyncio.run(_run(url, listening, kept, settings.stop_seconds, sample=sample))
+
+
+async def _run(
+    url: str, listening: socket.socket, kept: "list[Child]", stop_seconds: float, *, sample: bool
+) -> None:
+    from postroom.cli import children, opening
+    from postroom.store import migrate
+
+    stop = _stop_on_signals()
+    await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
+    if sample:
+        await _provide_sample(url)
+    announcing = asyncio.create_task(_announce(listening))
+    try:
+        await children.keep(kept, stop, stop_seconds=stop_seconds + 2)
+    finally:
+        announcing.cancel()
+
+
+async def _provide_sample(url: str) -> None:
+    from postroom.flow import sample
+    from postroom.store import database, health
+
+    async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
+        await sample.provide(opened)
+
+
+def _children(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":
+    from postroom.cli.children import Child
+
+    file = listening.fileno()
+    web = Child("web", ["serve", "--supervised", "--listen-file", str(file)], environment, files=[file])
+    return [web, *(Child("worker", ["work", "--supervised"], environment) for _ in range(workers))]
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(130)  # asked twice: at once; the children end by themselves
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked)
+    return stop
+
+
+async def _announce(listening: socket.socket) -> None:
+    """Print the address once the web process answers that it is ready."""
+    from postroom.web import address
+
+    while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready, no event of ours
+        await asyncio.sleep(0.1)
+    typer.echo(f"Postroom: {address.url(listening)}")
+
+
+async def _is_ready(listening: socket.socket) -> bool:
+    from postroom.web import address
+
+    parts = urlsplit(address.url(listening))
+    try:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await reader.readline()
+        writer.close()
+    except OSError:
+        return False
+    return b" 200 " in answer

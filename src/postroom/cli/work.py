@@ -1,0 +1,54 @@
+"""`postroom work`: the worker process."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from postroom.config import Settings
+
+EXAMPLES = """\b
+Examples:
+  postroom work
+  postroom work --concurrency 32"""
+
+
+def work(
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Pieces of work at a time [default: POSTROOM_CONCURRENCY]",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    supervised: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> None:
+    """Run a worker: it does whatever is due. Run as many as you like, on as many machines as you like."""
+    import uvloop
+
+    from postroom.cli import children, opening
+
+    settings = opening.settings_for("worker", concurrency=concurrency)
+    if supervised:
+        children.end_with_parent(grace_seconds=settings.stop_seconds + 2)
+    with opening.database_url(settings) as url:
+        uvloop.run(_work(settings, url))
+
+
+async def _work(settings: "Settings", url: str) -> None:
+    from postroom import wiring, worker
+    from postroom.cli import opening
+    from postroom.store import database, health
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await opening.require_current_schema(url)
+    name = health.process_name("worker")
+    async with database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened:
+        await worker.run(opened, wiring.kinds(settings, opened), worker.limits(settings), stop)

@@ -1,0 +1,129 @@
+"""What the health page and `doctor` read: the server, the processes connected to it, and the work by kind.
+
+Who is alive is derived from the server's list of connections, so a process killed in any way is gone from it.
+"""
+
+import re
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from os import getpid
+from typing import Final
+
+from psycopg.rows import class_row
+
+from postroom.store.database import Connection, Database
+
+_NAME: Final = re.compile(r"postroom (?P<role>[a-z]+) (?P<pid>[0-9]+) (?P<host>\S+)")
+
+
+@dataclass(frozen=True)
+class Server:
+    version: str
+    size_bytes: int
+    connections: int
+    max_connections: int
+    now: datetime
+    read_only: bool
+    answered_seconds: float
+
+
+@dataclass(frozen=True)
+class Process:
+    role: str
+    pid: int
+    host: str
+    connections: int
+
+
+@dataclass(frozen=True)
+class KindOfWork:
+    kind: str
+    due: int
+    leased: int
+    waiting: int
+    failing: int
+    parked: int
+    oldest_due_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Health:
+    server: Server
+    processes: Sequence[Process]
+    work: Sequence[KindOfWork]
+
+    def of_role(self, role: str) -> list[Process]:
+        return [process for process in self.processes if process.role == role]
+
+
+def process_name(role: str) -> str:
+    """The name under which this process stands in the server's list of connections."""
+    return f"postroom {role} {getpid()} {socket.gethostname()[:30]}"
+
+
+async def read(database: Database) -> Health:
+    async with database.engine() as connection:
+        server = await _server(connection)
+        return Health(server, await _processes(connection), await _work(connection))
+
+
+async def _server(connection: Connection) -> Server:
+    started = time.perf_counter()
+    cursor = await connection.execute(
+        """
+        SELECT current_setting('server_version'), pg_database_size(current_database()),
+            (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
+            current_setting('max_connections')::int, clock_timestamp(),
+            pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool
+        """
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "a SELECT without FROM has one row"
+    version, size, connections, most, now, read_only = row
+    return Server(version, size, connections, most, now, read_only, time.perf_counter() - started)
+
+
+async def _processes(connection: Connection) -> list[Process]:
+    # The names of other connections are shown to the user who opened them, which is not the role we act in.
+    async with connection.transaction():
+        await connection.execute("SET LOCAL ROLE NONE")
+        cursor = await connection.execute(
+            """
+            SELECT application_name, count(*)::int FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name LIKE 'postroom %'
+            GROUP BY application_name ORDER BY application_name
+            """
+        )
+        rows: list[tuple[str, int]] = await cursor.fetchall()
+    found: dict[tuple[str, int, str], int] = {}
+    for name, connections in rows:
+        if parts := _NAME.match(name):
+            key = (parts["role"], int(parts["pid"]), parts["host"])
+            found[key] = found.get(key, 0) + connections
+    return [Process(role, pid, host, connections) for (role, pid, host), connections in sorted(found.items())]
+
+
+async def _work(connection: Connection) -> list[KindOfWork]:
+    cursor = connection.cursor(row_factory=class_row(KindOfWork))
+    await cursor.execute(
+        """
+        SELECT kind,
+            count(*) FILTER (WHERE claimable_at <= now) AS due,
+            count(*) FILTER (WHERE leased_until > now) AS leased,
+            count(*) FILTER (WHERE leased_until IS NULL AND claimable_at > now) AS waiting,
+            count(*) FILTER (WHERE last_error IS NOT NULL AND claimable_at IS NOT NULL) AS failing,
+            count(*) FILTER (WHERE claimable_at IS NULL) AS parked,
+            extract(epoch FROM max(now - claimable_at) FILTER (WHERE claimable_at <= now))::float8
+                AS oldest_due_seconds
+        FROM (
+            SELECT kind, leased_until, last_error, coalesce(leased_until, due_at) AS claimable_at,
+                (SELECT postroom_now()) AS now
+            FROM work
+        ) AS row
+        GROUP BY kind ORDER BY kind
+        """
+    )
+    return await cursor.fetchall()

@@ -1,0 +1,1 @@
+"""The web process. The only place that knows the web framework."""

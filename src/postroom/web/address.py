@@ -1,0 +1,58 @@
+"""Opening the address to listen on, with errors that say what to do."""
+
+import errno
+import os
+import socket
+import time
+from typing import Final
+
+from postroom.errors import OperatorError
+
+_REMEDIES: Final = {
+    errno.EADDRINUSE: "another program listens there. Stop it, or choose another (--port, POSTROOM_PORT)",
+    errno.EADDRNOTAVAIL: "this machine has no such address. Choose one it has (--host, POSTROOM_HOST)",
+    errno.EACCES: "this user may not. Choose a port of 1024 or higher (--port, POSTROOM_PORT)",
+}
+
+
+def listen(host: str, port: int, *, patience_seconds: float = 0) -> socket.socket:
+    """A listening socket. Patience is for a predecessor that is just ending and still holds the port."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return _listen_once(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                raise _explained(host, port, error) from error
+        time.sleep(0.1)
+
+
+def url(listening: socket.socket) -> str:
+    """Where a browser on this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104  compared, not bound
+    return f"http://{reachable}:{port}"
+
+
+def _listen_once(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def _explained(host: str, port: int, error: OSError) -> OperatorError:
+    if isinstance(error, socket.gaierror):
+        cause = "no such host is known. Choose an address of this machine (--host, POSTROOM_HOST)"
+    else:
+        number = error.errno or 0
+        cause = _REMEDIES.get(number, f"{os.strerror(number).lower()}. Choose another with --host and --port")
+    return OperatorError(f"cannot listen on {host} port {port}: {cause}.")

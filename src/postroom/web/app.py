@@ -1,0 +1,139 @@
+"""The web application: its routes, the headers of every answer, and one table from error to HTTP status."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from postroom.errors import (
+    DatabaseTooOld,
+    DatabaseUnavailable,
+    LeaseLost,
+    OperatorError,
+    PermanentError,
+    PostroomError,
+    SchemaError,
+    SettingsError,
+    TransientError,
+)
+from postroom.logs import Log
+from postroom.store.database import Database
+from postroom.web import pages
+from postroom.web.health import Watch
+
+log = Log()
+
+# The most specific class decides. What we said goes to the log; the visitor learns that, not what.
+STATUSES: Final[Mapping[type[PostroomError], int]] = {
+    PostroomError: 500,
+    OperatorError: 500,
+    SettingsError: 500,
+    DatabaseUnavailable: 503,
+    DatabaseTooOld: 503,
+    SchemaError: 503,
+    TransientError: 503,
+    PermanentError: 500,
+    LeaseLost: 409,
+}
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+
+
+def create(database: Database) -> ASGIApp:
+    app = Starlette(
+        routes=[
+            Route("/", pages.health_page),
+            Route("/health/parts", pages.health_parts),
+            Route("/healthz", _alive),
+            Route("/readyz", _ready),
+            Mount("/static", StaticFiles(directory=pages.HERE / "static")),
+        ],
+        exception_handlers={
+            PostroomError: _known_error,
+            HTTPException: _http_error,
+            Exception: _unknown_error,
+        },
+    )
+    app.state.watch = Watch(database)
+    return _Guarded(app)
+
+
+async def _alive(_request: Request) -> Response:
+    """The process runs; says nothing about the database, so that a probe does not restart it in vain."""
+    return PlainTextResponse("alive\n")
+
+
+async def _ready(request: Request) -> Response:
+    watch: Watch = request.app.state.watch
+    report = await watch.report()
+    if report.health is None:
+        return PlainTextResponse("\n".join(report.problems) + "\n", 503)
+    return PlainTextResponse("ready\n")
+
+
+def status_of(error: PostroomError) -> int:
+    return next(STATUSES[each] for each in type(error).__mro__ if each in STATUSES)
+
+
+async def _known_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, PostroomError)
+    log.warning("request.failed", error=error)
+    return pages.problem_page(status_of(error))
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return pages.problem_page(error.status_code, error.headers)
+
+
+async def _unknown_error(_request: Request, _error: Exception) -> Response:
+    return pages.problem_page(500)
+
+
+class _Guarded:
+    """Around everything: safe headers on every answer, one log line by route and status, never by path."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+
+        async def guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, guarded)
+        except Exception as error:  # noqa: BLE001  answered already; the log gets its class and place
+            log.error("request.failed", error=error)  # noqa: TRY400  ours takes the error, and no words of it
+        _note(scope, status, time.perf_counter() - started)
+
+
+def _note(scope: Scope, status: int, seconds: float) -> None:
+    route = scope.get("route")
+    path = route.path if isinstance(route, Route | Mount) else "/"
+    write = log.debug if status < 400 else log.info
+    write("request.served", method=scope["method"], route=path, status=status, seconds=round(seconds, 4))

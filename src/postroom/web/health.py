@@ -1,0 +1,72 @@
+"""The state of everything, judged: read at most once a second however many look, and never an exception."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from postroom.errors import DatabaseUnavailable, PostroomError
+from postroom.store import health
+from postroom.store.database import Database
+from postroom.store.health import Health
+
+LATE_SECONDS = 60
+SLOW_SECONDS = 1
+ANSWER_SECONDS = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, or why nothing was; and what a person should look at."""
+
+    health: Health | None
+    problems: Sequence[str]
+
+
+class Watch:
+    """Looks at the database when somebody asks and the last look is old."""
+
+    def __init__(self, database: Database, *, fresh_seconds: float = 1) -> None:
+        self._database = database
+        self._fresh_seconds = fresh_seconds
+        self._looking = asyncio.Lock()
+        self._report = Report(None, ())
+        self._looked_at = float("-inf")
+
+    async def report(self) -> Report:
+        async with self._looking:
+            if time.monotonic() - self._looked_at >= self._fresh_seconds:
+                self._report = await self._look()
+                self._looked_at = time.monotonic()
+            return self._report
+
+    async def _look(self) -> Report:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                found = await health.read(self._database)
+        except TimeoutError:
+            return Report(None, [f"The database has not answered within {ANSWER_SECONDS} seconds."])
+        except DatabaseUnavailable:
+            return Report(None, ["The database cannot be reached."])
+        except PostroomError as error:
+            return Report(None, [f"The database cannot be read: {error}"])
+        return Report(found, judge(found))
+
+
+def judge(found: Health) -> list[str]:
+    """What is wrong, in words for a person; nothing when all is well."""
+    problems: list[str] = []
+    if not found.of_role("worker"):
+        problems.append(
+            "No worker is connected: nothing that is due gets done. Start one with `postroom work`."
+        )
+    if found.server.read_only:
+        problems.append("The database is read-only: nothing can be stored.")
+    if found.server.answered_seconds > SLOW_SECONDS:
+        problems.append("The database answers slowly.")
+    for each in found.work:
+        if each.parked:
+            problems.append(f"{each.parked} of the kind {each.kind} failed too often and wait for a person.")
+        if each.oldest_due_seconds is not None and each.oldest_due_seconds > LATE_SECONDS:
+            problems.append(f"Work of the kind {each.kind} is late: the workers do not keep up.")
+    return problems

@@ -1,0 +1,76 @@
+"""Pages for people, rendered on the server. Templates see typed values only, and escape them."""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from postroom import __version__
+from postroom.web.health import Watch
+
+HERE: Final = Path(__file__).parent
+_STARTED: Final = time.monotonic()
+_PROBLEMS: Final = {
+    404: ("There is no such page", "The address may be mistyped, or what it showed is gone."),
+    500: ("Something went wrong", "It is in the log. Trying again does no harm."),
+    503: ("Postroom cannot answer right now", "It goes on by itself once the cause is gone. Try again soon."),
+}
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    for limit, length, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+_templates: Final = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters.update(size=size, duration=duration)
+
+
+async def health_page(request: Request) -> Response:
+    return HTMLResponse(await _health(request, "health.html"))
+
+
+async def health_parts(request: Request) -> Response:
+    """The parts of the health page that change; a small script puts them in place."""
+    return HTMLResponse(await _health(request, "health_parts.html"))
+
+
+def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """What a visitor learns of an error: that it happened and what to do, never its words."""
+    title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try something else."))
+    page = _templates.get_template("problem.html").render(title=title, advice=advice, version=__version__)
+    return HTMLResponse(page, status, headers)
+
+
+async def _health(request: Request, template: str) -> str:
+    watch: Watch = request.app.state.watch
+    return _templates.get_template(template).render(
+        report=await watch.report(),
+        running_seconds=time.monotonic() - _STARTED,
+        now=datetime.now(UTC),
+        version=__version__,
+    )

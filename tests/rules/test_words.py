@@ -1,0 +1,69 @@
+"""What is written for people is true: settings, commands, licence."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from postroom.cli import app
+from postroom.config import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+ROWS = re.findall(
+    r"^\| `(POSTROOM_[A-Z_]+)` \| (.+?) \|", (ROOT / "docs/settings.md").read_text(), re.MULTILINE
+)
+
+
+def commands(command, path=("postroom",)):
+    inner = getattr(command, "commands", {})
+    return [
+        (path, command),
+        *(found for name, each in inner.items() for found in commands(each, (*path, name))),
+    ]
+
+
+ALL = commands(typer.main.get_command(app))
+LEAVES = [(" ".join(path), command) for path, command in ALL if not hasattr(command, "commands")]
+
+
+def test_the_document_names_every_setting_once_and_no_other():
+    assert sorted(name for name, _ in ROWS) == sorted(PREFIX + name.upper() for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize("name, default", ROWS)
+def test_the_document_gives_the_true_default(name, default):
+    value = Settings.model_fields[name.removeprefix(PREFIX).lower()].default
+    assert default == ("unset" if value is None else f"`{value}`") or (
+        name == "POSTROOM_HOME" and value is None
+    )
+
+
+@pytest.mark.parametrize("path, command", LEAVES, ids=[path for path, _ in LEAVES])
+def test_every_command_has_help_and_an_example_of_itself(path, command):
+    assert command.help
+    assert command.epilog
+    assert f"  {path}" in command.epilog
+    assert all(option.help for option in command.params if not getattr(option, "hidden", False))
+
+
+@pytest.mark.parametrize(
+    "path, command", [each for each in ALL if each not in LEAVES], ids=lambda each: str(each)[:40]
+)
+def test_every_group_has_help(path, command):
+    assert command.help
+
+
+def test_the_commands_of_the_readme_exist():
+    known = {" ".join(path) for path, _ in ALL}
+    for line in re.findall(r"^(?:\$ )?(postroom [^\n`#]+)", README, re.MULTILINE):
+        words = line.split()
+        assert " ".join(words[:2]) in known or words[1].startswith("-"), line
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
+
+
+def test_the_licence_is_apache_2_in_every_place_that_says_so():
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
