@@ -1,0 +1,121 @@
+"""The command: what it prints, how it ends, what it refuses."""
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from mailsim.tls import NAMES
+from simulator.driver import command, ready_line
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*options), capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_ready_line_says_where_everything_is(start):
+    sim = start()
+    assert sim.ready["pid"] == sim.process.pid
+    assert set(sim.ready["clients"]) == {"gmail", "outlook"}
+    assert sim.get("")["http"] == sim.http
+    trusting = ssl.create_default_context(cafile=sim.ca)
+    with httpx2.Client(verify=trusting, trust_env=False) as client:
+        assert client.get(f"{sim.https}/_sim/clock").status_code == 200
+
+
+def test_the_certificate_covers_the_providers_real_names(start):
+    sim = start()
+    place = urlsplit(sim.https)
+    trusting = ssl.create_default_context(cafile=sim.ca)
+    for name in NAMES:
+        with (
+            socket.create_connection((place.hostname, place.port)) as plain,
+            trusting.wrap_socket(plain, server_hostname=name) as secure,
+        ):
+            assert secure.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_and_removes_the_ca(number):
+    process = subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        ca = Path(ready_line(process.stdout)["ca"])
+        assert ca.parent.stat().st_mode & 0o077 == 0
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert process.stdout.read() == ""
+        assert process.stderr.read() == ""
+    assert not ca.parent.exists()
+
+
+def test_a_signal_ends_it_even_while_a_client_holds_a_connection_open(start):
+    sim = start()
+    place = urlsplit(sim.http)
+    with socket.create_connection((place.hostname, place.port)) as held:
+        held.sendall(b"GET /_sim/clock HTTP/1.1\r\n")
+        sim.process.send_signal(signal.SIGTERM)
+        assert sim.process.wait(30) == 0
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run("--http", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "address already in use" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--http", "nowhere"],
+        ["--https", "127.0.0.1:70000"],
+        ["--http", "host.invalid:0"],
+        ["--seed", "-1"],
+        ["--seed", "x"],
+        ["--latency-ms", "1.5"],
+        ["--quota", "none"],
+        ["--clock", "fast"],
+        ["--start", "yesterday"],
+        ["--start", "2026-01-01T00:00:00"],
+        ["--unknown"],
+        ["--seed"],
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(options):
+    ended = run(*options)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("mailsim: ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_help_shows_examples():
+    ended = run("--help")
+    assert ended.returncode == 0
+    assert "examples:" in ended.stdout
+    assert "--latency-ms" in ended.stdout
+
+
+def test_it_needs_no_terminal_and_no_home(tmp_path):
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "HOME": "/nonexistent",
+    }
+    with subprocess.Popen(
+        command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert ready_line(process.stdout)["http"].startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert list(tmp_path.iterdir()) == []
