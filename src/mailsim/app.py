@@ -1,12 +1,16 @@
 """Puts the simulator's parts together: every provider's real paths, the control and the page on one port."""
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mailsim import control
+from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
 from mailsim.simulator import Provider, Simulator
 from mailsim.state import ProviderName
@@ -25,8 +29,10 @@ def make_app(sim: Simulator) -> Starlette:
         made = [route for maker in makers for route in maker(sim)]
         if made:
             routes += _behind_the_gate(sim, sim.providers[name], made)
-    app = Starlette(routes=routes)
-    app.router.default = _unknown_path(sim)
+    routes += control.routes(sim)
+    app = Starlette(
+        routes=routes, exception_handlers={HTTPException: _refuser(sim), Exception: _refuser(sim)}
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -37,19 +43,15 @@ def _behind_the_gate(sim: Simulator, provider: Provider, routes: Sequence[Route]
     return list(routes)
 
 
-def _unknown_path(sim: Simulator) -> ASGIApp:
-    """A path that nobody serves is answered in the words of the provider whose paths begin like it."""
+def _refuser(sim: Simulator) -> Callable[[Request, Exception], Response]:
+    """No such path, wrong method, our own mistake: in the words of the provider whose paths begin like it."""
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+    def refuse(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
         for provider in sim.providers.values():
-            if provider.prefixes and scope["path"].startswith(provider.prefixes):
-                reply = provider.refusal(404, 0)
-                response = Response(reply.body, reply.status, dict(reply.headers))
-                break
-        else:
-            response = Response(b'{"error":"no such path"}', 404, media_type="application/json")
-        await response(scope, receive, send)
+            if provider.prefixes and request.url.path.startswith(provider.prefixes):
+                reply = provider.refusal(status, 0)
+                return Response(reply.body, reply.status, dict(reply.headers))
+        return problem(status, HTTPStatus(status).phrase.lower())
 
-    return answer
+    return refuse

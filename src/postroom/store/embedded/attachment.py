@@ -21,10 +21,12 @@ from postroom.errors import DatabaseUnavailable, PostroomError
 from postroom.store.embedded import home as homes
 from postroom.store.embedded import shortcut
 from postroom.store.embedded.binaries import MAJOR
-from postroom.store.embedded.home import Home
-from postroom.store.embedded.server import PORT, SUPERUSER, processes_of
+from postroom.store.embedded.home import OWN_SERVER, PORT, Home
+from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded.server import SUPERUSER
 
 _DATABASE = "postroom"
+_GUARD_SECONDS = 1
 _ROLES = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postroom') THEN
@@ -41,6 +43,8 @@ def attach(
     home: Path, *, say: Say = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
 ) -> "Attachment":
     """Start the server of this home, or join it. Blocks until it answers; `say` hears of what takes long."""
+    if sys.platform != "linux":
+        raise DatabaseUnavailable(f"the embedded database runs on Linux only: use that, {OWN_SERVER}")
     place = homes.prepare(home)
     deadline = time.monotonic() + wait_seconds
     with homes.disk_errors(f"cannot use {place.root}"):
@@ -48,7 +52,7 @@ def attach(
     if lock is None:
         raise DatabaseUnavailable(
             f"the database server in {place.root} is being stopped and does not end "
-            f"(its supervisor is process {_supervisor_of(place)}): end that process"
+            f"(its supervisor is process {place.supervisor.read_text('ascii')}): end that process"
         )
     try:
         url = _ensure(place, major, say, deadline)
@@ -67,18 +71,15 @@ class Attachment:
     _major: int
     _lock: int
     _released: threading.Event = field(default_factory=threading.Event)
-    _wake: int = field(default_factory=lambda: os.eventfd(0))
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._guard, name="postroom-database-guard", daemon=True).start()
 
     def release(self) -> None:
         """Let go of the server; it stops when nobody else holds it. May be called twice."""
-        if self._released.is_set():
-            return
-        self._released.set()
-        os.eventfd_write(self._wake, 1)
-        os.close(self._lock)
+        if not self._released.is_set():
+            self._released.set()
+            os.close(self._lock)
 
     def __enter__(self) -> Self:
         return self
@@ -89,40 +90,16 @@ class Attachment:
         self.release()
 
     def _guard(self) -> None:
-        """Start the server again if its supervisor is killed while this process still needs it."""
-        while not self._released.is_set():
-            _wait_for_end(_supervisor_of(self._home), self._wake)
-            if self._released.is_set():
-                break
-            try:
-                _ensure(self._home, self._major, lambda _: None, time.monotonic() + 60)
-            except PostroomError:
-                self._released.wait(5)
-        os.close(self._wake)
-
-
-def _wait_for_end(pid: int | None, wake: int) -> None:
-    try:
-        process = os.pidfd_open(pid or 0)
-    except OSError:
-        return
-    try:
-        select.select([process, wake], [], [])
-    finally:
-        os.close(process)
-
-
-def _supervisor_of(home: Home) -> int | None:
-    """The pid of the supervisor that runs now, if one does."""
-    with contextlib.suppress(OSError, ValueError):
-        if not homes.is_free(home.supervisor):
-            return int(home.supervisor.read_text("ascii"))
-    return None
+        """Start the server again if its supervisor was killed while this process still needs it."""
+        while not self._released.wait(_GUARD_SECONDS):
+            with contextlib.suppress(PostroomError, OSError):
+                if homes.is_free(self._home.supervisor):
+                    _ensure(self._home, self._major, lambda _: None, time.monotonic() + 60)
 
 
 def _ensure(home: Home, major: int, say: Say, deadline: float) -> str:
     """Wait for the server, start it if nobody has; the URL of the database in it."""
-    if not homes.is_free(home.supervisor) and _fault(home, create=False) is None:
+    if not homes.is_free(home.supervisor) and _fault(home, deadline, create=False) is None:
         return _url(home, _DATABASE, _DATABASE)
     with homes.disk_errors(f"cannot use {home.root}"):
         starting = homes.take(home.starting, homes.EXCLUSIVE, deadline)
@@ -141,7 +118,7 @@ def _start(home: Home, major: int, say: Say, deadline: float) -> None:
     while True:
         if homes.is_free(home.supervisor):
             _launch(home, major, say, deadline)
-        fault = _fault(home, create=True)
+        fault = _fault(home, deadline, create=True)
         if fault is None:
             return
         if time.monotonic() > deadline:
@@ -212,15 +189,16 @@ def _lines(descriptor: int, deadline: float) -> Iterator[str]:
         yield from (line.decode(errors="replace") for line in lines)
 
 
-def _fault(home: Home, *, create: bool) -> str | None:
+def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
     """Why the database cannot be used now, if it cannot. Makes it on a server that is new."""
     import psycopg  # here, because the supervisor imports this package and must stay small
 
     if shortcut.directory(home) is None:
         return "it has no socket yet"
+    patience_seconds = max(2, min(10, int(deadline - time.monotonic())))
     try:
         with psycopg.connect(
-            _url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=5
+            _url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=patience_seconds
         ) as connection:
             if (
                 connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
@@ -233,13 +211,12 @@ def _fault(home: Home, *, create: bool) -> str | None:
             connection.execute("CREATE DATABASE postroom OWNER postroom")  # last: where it exists, all exists
             return None
     except psycopg.errors.DiskFull as error:
-        raise DatabaseUnavailable(
-            f"the disk that holds {home.root} is full: free some space and start again"
-        ) from error
+        full = f"the disk that holds {home.root} is full: free some space and start again"
+        raise DatabaseUnavailable(full) from error
     except psycopg.Error as error:
         return str(error).strip().partition("\n")[0]
 
 
 def _url(home: Home, role: str, database: str) -> str:
-    host = quote(str(shortcut.directory(home)), safe="")
+    host = quote(os.fsencode(shortcut.directory(home) or home.data), safe="")
     return f"postgresql://{role}@/{database}?host={host}&port={PORT}"

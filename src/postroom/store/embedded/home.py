@@ -18,6 +18,7 @@ from postroom.errors import DatabaseUnavailable
 
 SHARED = fcntl.LOCK_SH
 EXCLUSIVE = fcntl.LOCK_EX
+PORT = 5432  # no TCP port: it only names the socket
 OWN_SERVER = "or set POSTROOM_DATABASE_URL to a PostgreSQL server of your own"
 
 

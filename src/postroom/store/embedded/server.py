@@ -7,25 +7,23 @@ no right to any directory above, and none is changed for it. Only the supervisor
 import contextlib
 import ctypes
 import os
-import pwd
 import re
 import secrets
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
 from postroom.store.embedded import home as homes
+from postroom.store.embedded import leftovers
+from postroom.store.embedded.account import Account
 from postroom.store.embedded.binaries import Binaries
-from postroom.store.embedded.home import OWN_SERVER, Home
+from postroom.store.embedded.home import OWN_SERVER, PORT, Home
 
 HERE = "/proc/self/cwd"
 SUPERUSER = "postroom_superuser"
-PORT = 5432
 
 # Written into postgresql.conf once; the operator may tune them there.
 _TUNABLE = {
@@ -60,33 +58,7 @@ _LOCALE = {
     16: ["--locale-provider=libc", "--locale=C.UTF-8"],
     18: ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"],
 }
-_prctl: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True)
-class Account:
-    """Who runs the server. PostgreSQL refuses root, so for root it is somebody else."""
-
-    uid: int
-    gid: int
-
-
-def account_for(home: Home) -> Account:
-    if os.geteuid() != 0:
-        return Account(os.geteuid(), os.getegid())
-    with contextlib.suppress(FileNotFoundError):
-        owner = home.data.stat()
-        if owner.st_uid != 0:
-            return Account(owner.st_uid, owner.st_gid)
-    for name in ("postroom", "postgres", "nobody"):
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return Account(entry.pw_uid, entry.pw_gid)
-    raise DatabaseUnavailable(
-        "PostgreSQL does not run as root, and none of the users postroom, postgres and nobody exists: "
-        f"add one (useradd --system postroom), run Postroom as an ordinary user, {OWN_SERVER}"
-    )
 
 
 @dataclass(frozen=True)
@@ -97,24 +69,45 @@ class Server:
 
     def create(self) -> None:
         """Make the data directory beside its place and rename it there: it exists whole or not at all."""
+        lock = leftovers.outlive(self.home, patience_seconds=10)
         for rest in self.home.root.glob("new-*"):
             shutil.rmtree(rest, ignore_errors=True)
         new = self.home.root / f"new-{secrets.token_hex(4)}"
         new.mkdir(mode=0o700)
-        os.chown(new, self.account.uid, self.account.gid)
-        done = self._spawn(
+        self._give_to_account(new)
+        since = self.log_size()
+        process = self._spawn(
             ["initdb", f"--pgdata={HERE}", f"--username={SUPERUSER}", "--encoding=UTF8"]
             + ["--auth-local=trust", "--auth-host=reject", "--no-instructions", *_LOCALE[self.binaries.major]]
             + [f"--set={name}={value}" for name, value in _TUNABLE.items()],
             new,
+            lock,
             stop=signal.SIGKILL,
         )
-        if done.wait() != 0:
-            raise DatabaseUnavailable(self.complaint("the database could not be created"))
+        if process.wait() != 0:
+            shutil.rmtree(new, ignore_errors=True)
+            raise DatabaseUnavailable(self.complaint("the database could not be created", since))
         new.rename(self.home.data)
         _sync(self.home.root)
 
-    def check_version(self) -> None:
+    def _give_to_account(self, folder: Path) -> None:
+        try:
+            os.chown(folder, self.account.uid, self.account.gid)
+        except PermissionError as error:
+            raise DatabaseUnavailable(
+                f"root may not give {folder} to another user here, and PostgreSQL does not run as root: "
+                f"run Postroom as an ordinary user, {OWN_SERVER}"
+            ) from error
+
+    def check(self) -> None:
+        """Refuse a data directory that this server cannot run on, in words that say what to do."""
+        owner = self.home.data.stat().st_uid
+        if owner != self.account.uid:
+            wanted = homes.account_name(self.account.uid)
+            raise DatabaseUnavailable(
+                f"{self.home.data} belongs to {homes.account_name(owner)}, and its server runs as {wanted}: "
+                f"chown -R {wanted} {self.home.data}"
+            )
         try:
             found = (self.home.data / "PG_VERSION").read_text("ascii").strip()
         except (FileNotFoundError, UnicodeDecodeError):
@@ -127,22 +120,25 @@ class Server:
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
-        _clear_leftovers(self.home)
+        lock = leftovers.outlive(self.home, patience_seconds=10)
+        leftovers.clear(self.home)
         settings = [f"--{name}={value}" for name, value in _FIXED.items()]
-        return self._spawn(["postgres", "-D", HERE, *settings], self.home.data, stop=signal.SIGINT)
+        return self._spawn(["postgres", "-D", HERE, *settings], self.home.data, lock, stop=signal.SIGINT)
 
-    def _spawn(self, command: list[str], folder: Path, *, stop: signal.Signals) -> "subprocess.Popen[bytes]":
-        """Start a program that holds the server lock, and gets the signal `stop` if the supervisor dies."""
-        lock = _lock_server(self.home)
+    def _spawn(
+        self, command: list[str], folder: Path, lock: int, *, stop: signal.Signals
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program that takes over the lock, and gets the signal `stop` if the supervisor dies."""
         parent = os.getpid()
+        prctl = ctypes.CDLL(None).prctl
 
         def die_with_supervisor() -> None:
-            _prctl(_PR_SET_PDEATHSIG, int(stop))
+            prctl(_PR_SET_PDEATHSIG, int(stop))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             if os.getppid() != parent:
                 os._exit(1)
 
-        other = self.account.uid != os.geteuid()
+        other = self.account.is_other
         log = os.open(self.home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         try:
             return subprocess.Popen(  # noqa: S603 - the wheel's program, arguments of ours
@@ -179,68 +175,29 @@ class Server:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(patience_seconds)
                 break
-        os.close(_lock_server(self.home))
+        os.close(leftovers.outlive(self.home, patience_seconds=1))
 
-    def complaint(self, what: str) -> str:
-        lines = _last_lines(self.home.log)
+    def log_size(self) -> int:
+        try:
+            return self.home.log.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def complaint(self, what: str, since: int) -> str:
+        """What the log says since then, in one line."""
+        lines = _lines(self.home.log, since)
         if any("No space left on device" in line for line in lines):
             return f"{what}: the disk that holds {self.home.root} is full; free some space and start again"
-        telling = [line for line in lines if re.search(r"FATAL|PANIC|error|could not|denied", line)]
+        telling = [line for line in lines if re.search(r"FATAL|PANIC|error:|could not|HINT", line)]
         told = " / ".join((telling or lines)[-2:]) or "nothing"
-        return f"{what}; the end of {self.home.log} says: {told}"
+        return f"{what}: {told} (all of it is in {self.home.log})"
 
 
-def processes_of(data: Path) -> list[int]:
-    """Every live PostgreSQL process that works in this data directory, whoever started it."""
-    try:
-        place = data.stat()
-    except OSError:
-        return []
-    found: list[int] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            there = (entry / "cwd").stat()
-            same = (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
-            if same and Path((entry / "exe").readlink()).name.startswith("postgres"):
-                found.append(int(entry.name))
-    return found
-
-
-def _lock_server(home: Home) -> int:
-    """Wait until no process of an earlier server lives: the lock is theirs, and cannot lie as a pid file can.
-
-    Their supervisor is gone, so they have been told to stop; those that hang are killed.
-    """
-    for patience_seconds, order in ((30, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
-        lock = homes.take(home.server, homes.EXCLUSIVE, time.monotonic() + patience_seconds)
-        if lock is not None:
-            return lock
-        for pid in processes_of(home.data) if order else ():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, order or 0)
-    raise DatabaseUnavailable(
-        f"an earlier database server still holds {home.server} and does not end "
-        f"(processes {processes_of(home.data)}): end it, or restart the machine"
-    )
-
-
-def _clear_leftovers(home: Home) -> None:
-    """Remove a dead server's lock files. PostgreSQL would believe their pid if any process had it now."""
-    strangers = processes_of(home.data)
-    if strangers:
-        raise DatabaseUnavailable(
-            f"a PostgreSQL server that Postroom did not start uses {home.data} "
-            f"(process {min(strangers)}): stop it first"
-        )
-    for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock", f".s.PGSQL.{PORT}"):
-        (home.data / name).unlink(missing_ok=True)
-
-
-def _last_lines(log: Path) -> list[str]:
+def _lines(log: Path, since: int) -> list[str]:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 4000))
-            return file.read().decode(errors="replace").splitlines()[-12:]
+            file.seek(since)
+            return file.read(100_000).decode(errors="replace").splitlines()
     except OSError:
         return []
 

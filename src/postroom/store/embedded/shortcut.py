@@ -16,41 +16,53 @@ _LONGEST = 107 - len("/.s.PGSQL.5432")
 
 
 def directory(home: Home) -> Path | None:
-    """The directory that clients name as host; None while the server has not provided one."""
+    """The directory that clients name as host; None while the supervisor has not provided one."""
     if _serves(home.data):
         return home.data
-    with contextlib.suppress(OSError):
-        link = Path(home.shortcut.read_text("utf-8"))
-        if _is_ours(link.parent) and link.readlink() == home.data:
-            return link
-    return None
+    link = _remembered(home)
+    return link if link and _leads_to(link, home.data) else None
 
 
 def provide(home: Home) -> None:
-    """Make the short way if it is needed and missing; a cleaner of temporary files may have removed it."""
+    """Make the short way where it is needed and missing; a cleaner of temporary files may have removed it."""
     if directory(home) is not None:
         return
-    with contextlib.suppress(OSError):
-        link = Path(home.shortcut.read_text("utf-8"))
-        link.parent.mkdir(mode=0o700)  # the same again, so that running clients find it
-        link.symlink_to(home.data)
-        return
-    link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_place())) / "data"
+    link = _remembered(home)
+    with contextlib.suppress(FileExistsError):
+        if link:
+            link.parent.mkdir(mode=0o700)  # the same again, so that running clients find it
+    if not link or not _is_ours(link.parent):
+        link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_place())) / "data"
+    link.unlink(missing_ok=True)
     link.symlink_to(home.data)
     home.shortcut.write_text(str(link), "utf-8")
 
 
 def remove(home: Home) -> None:
+    link = _remembered(home)
     with contextlib.suppress(OSError):
-        link = Path(home.shortcut.read_text("utf-8"))
-        if _is_ours(link.parent):
+        if link and _is_ours(link.parent):
             link.unlink()
             link.parent.rmdir()
 
 
+def _remembered(home: Home) -> Path | None:
+    try:
+        return Path(home.shortcut.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def _leads_to(link: Path, data: Path) -> bool:
+    try:
+        return _is_ours(link.parent) and link.readlink() == data
+    except OSError:
+        return False
+
+
 def _serves(path: Path) -> bool:
-    # libpq reads a comma in a host as two hosts.
-    return len(os.fsencode(path)) <= _LONGEST and "," not in str(path)
+    # A comma would be read as two hosts; the driver wants text, and a name in odd bytes is not printable.
+    return len(os.fsencode(path)) <= _LONGEST and "," not in str(path) and str(path).isprintable()
 
 
 def _is_ours(folder: Path) -> bool:

@@ -15,8 +15,9 @@ from postroom.errors import DatabaseUnavailable, PostroomError
 from postroom.store.embedded import binaries as programs
 from postroom.store.embedded import home as homes
 from postroom.store.embedded import shortcut
+from postroom.store.embedded.account import account_for
 from postroom.store.embedded.home import Home
-from postroom.store.embedded.server import Server, account_for
+from postroom.store.embedded.server import Server
 
 _IDLE_SECONDS = 0.5
 _STARTING_SECONDS = 0.02
@@ -42,26 +43,32 @@ def main() -> None:
     except PostroomError as error:
         _note(str(error))
         _tell(starter, f"error {error}")
+    except Exception as error:
+        _tell(starter, f"error the database server's supervisor failed, see {home.log}: {error!r}")
+        raise
 
 
 def _supervise(home: Home, major: int, starter: int) -> None:
-    server = Server(home, programs.find(major), account_for(home))
     with homes.disk_errors(f"cannot start the database in {home.root}"):
+        account = account_for(home)
+        found = programs.find(major)
+        server = Server(home, programs.reachable_for(account, found), account)
         _shorten(home.log)
         if not home.data.exists():
             _tell(starter, f"say creating the database in {home.root}")
             server.create()
-        server.check_version()
+        server.check()
         shortcut.provide(home)
-    try:
-        while not _run(home, server, starter):
-            _note("the server ended by itself and is started again")
-    finally:
-        shortcut.remove(home)
+        try:
+            while not _run(home, server, starter):
+                _note("the server ended by itself and is started again")
+        finally:
+            shortcut.remove(home)
 
 
 def _run(home: Home, server: Server, starter: int) -> bool:
     """Run the server until nobody uses it any more (true) or it ends by itself (false)."""
+    since = server.log_size()
     process = server.start()
     ready = False
     try:
@@ -77,7 +84,7 @@ def _run(home: Home, server: Server, starter: int) -> bool:
     finally:
         server.stop(process)
     if not ready:
-        raise DatabaseUnavailable(server.complaint("the database server did not start"))
+        raise DatabaseUnavailable(server.complaint("the database server did not start", since))
     return False
 
 

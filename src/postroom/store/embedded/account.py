@@ -1,0 +1,40 @@
+"""Who runs the server. PostgreSQL refuses root, so for root it is somebody else."""
+
+import contextlib
+import os
+import pwd
+from dataclasses import dataclass
+
+from postroom.errors import DatabaseUnavailable
+from postroom.store.embedded.home import OWN_SERVER, Home
+
+# In this order. An account of its own is the best: nobody else's processes then share the server's rights.
+_FOR_ROOT = ("postroom", "postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    uid: int
+    gid: int
+
+    @property
+    def is_other(self) -> bool:
+        return self.uid != os.geteuid()
+
+
+def account_for(home: Home) -> Account:
+    """Ourselves; for root the owner of the data, or of a new one the first of a few accounts that exists."""
+    if os.geteuid() != 0:
+        return Account(os.geteuid(), os.getegid())
+    with contextlib.suppress(FileNotFoundError):
+        owner = home.data.stat()
+        if owner.st_uid != 0:
+            return Account(owner.st_uid, owner.st_gid)
+    for name in _FOR_ROOT:
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return Account(entry.pw_uid, entry.pw_gid)
+    raise DatabaseUnavailable(
+        f"PostgreSQL does not run as root, and none of the users {', '.join(_FOR_ROOT)} exists: "
+        f"add one (useradd --system postroom), run Postroom as an ordinary user, {OWN_SERVER}"
+    )

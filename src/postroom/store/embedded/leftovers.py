@@ -1,0 +1,60 @@
+"""What an earlier server may have left: processes that still end, and files that name a process long gone.
+
+The lock `server` is held by the server's own processes, so it cannot lie as a pid file can.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from postroom.errors import DatabaseUnavailable
+from postroom.store.embedded import home as homes
+from postroom.store.embedded.home import PORT, Home
+
+
+def processes_of(data: Path) -> list[int]:
+    """Every live PostgreSQL process that works in this data directory, whoever started it."""
+    try:
+        place = data.stat()
+    except OSError:
+        return []
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            there = (entry / "cwd").stat()
+            same = (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
+            if same and Path((entry / "exe").readlink()).name.startswith("postgres"):
+                found.append(int(entry.name))
+    return found
+
+
+def outlive(home: Home, patience_seconds: float) -> int:
+    """Wait until no process of an earlier server lives, and hold the lock that says so.
+
+    Their supervisor is gone or has told them to stop; those that hang are killed.
+    """
+    for wait_seconds, then in ((patience_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
+        lock = homes.take(home.server, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
+        if lock is not None:
+            return lock
+        for pid in processes_of(home.data) if then else ():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, then or 0)
+    raise DatabaseUnavailable(
+        f"an earlier database server still holds {home.server} and does not end "
+        f"(processes {processes_of(home.data)}): end it, or restart the machine"
+    )
+
+
+def clear(home: Home) -> None:
+    """Remove a dead server's lock files. PostgreSQL would believe their pid if any process had it now."""
+    strangers = processes_of(home.data)
+    if strangers:
+        raise DatabaseUnavailable(
+            f"a PostgreSQL server that Postroom did not start uses {home.data} "
+            f"(process {min(strangers)}): stop it first"
+        )
+    for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock", f".s.PGSQL.{PORT}"):
+        (home.data / name).unlink(missing_ok=True)
