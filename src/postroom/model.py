@@ -1,11 +1,45 @@
 """The words of the domain as types: identifiers, enums, frozen values. No I/O."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from hmac import compare_digest
 from typing import NewType, NoReturn
 from uuid import UUID
 
 OrganizationId = NewType("OrganizationId", UUID)
+MailboxId = NewType("MailboxId", UUID)
+SubscriptionId = NewType("SubscriptionId", UUID)
+
+
+class ProviderName(StrEnum):
+    GMAIL = "gmail"
+    OUTLOOK = "outlook"
+
+
+class ContentPolicy(StrEnum):
+    """How much of a mailbox is kept."""
+
+    METADATA = "metadata"  # no body and no attachment is ever requested
+    DOCUMENTS = "documents"  # metadata, and the attachments that a pipeline accepts
+    FULL = "full"  # everything
+
+
+class Health(StrEnum):
+    """How a mailbox is connected."""
+
+    ACTIVE = "active"
+    TOKEN_REFRESH_FAILED = "token_refresh_failed"  # the grant is lost: the user must reconnect
+    SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives: being recreated, sweeps go on
+    PROVIDER_ERROR = "provider_error"  # the provider refuses this mailbox
+
+
+class LifecycleEvent(StrEnum):
+    """What a provider says about a subscription itself."""
+
+    REAUTHORIZATION_REQUIRED = "reauthorizationRequired"
+    SUBSCRIPTION_REMOVED = "subscriptionRemoved"
+    MISSED = "missed"
 
 
 class Secret:
@@ -40,3 +74,77 @@ class Done:
     """How a step ends well: it is due again after so many seconds, or nothing more is to be done."""
 
     again_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who the provider says a mailbox belongs to. `account_id` never changes; the address may."""
+
+    account_id: str  # Google: sub; Microsoft: tid and oid
+    provider_user_id: str  # what background calls name instead of `me`
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What opens a mailbox for a while, and what renews it (absent where the old one stays good)."""
+
+    access: Secret
+    expires_in_seconds: float
+    refresh: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What came of a login. `missing_scopes` are those that were asked for and not granted."""
+
+    account: Account
+    tokens: Tokens
+    scopes: frozenset[str]
+    missing_scopes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AppCredential:
+    """App-only access to one tenant: a secret, or a certificate with its private key in PEM."""
+
+    tenant_id: str
+    client_id: str
+    client_secret: Secret | None = None
+    certificate: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One authorization under way."""
+
+    state: Secret
+    verifier: Secret
+    redirect_uri: str
+    policy: ContentPolicy
+    login_hint: str | None = None
+    ask_again: bool = False  # show the consent page even where consent was given before
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A push channel as the provider knows it. Gmail's has no id: there is one for each account."""
+
+    provider_subscription_id: str | None
+    resource: str
+    notification_url: str | None
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One item of a push, as it claims to be; nothing in it is believed before its secret was compared.
+
+    Graph names a subscription and shows its secret; Gmail's push was authenticated whole and names an address.
+    """
+
+    provider_subscription_id: str | None = None
+    client_state: Secret | None = None
+    address: str | None = None
+    message_id: str | None = None
+    lifecycle: LifecycleEvent | None = None
