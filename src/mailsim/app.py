@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from mailsim import control
+from mailsim import control, page
 from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
 from mailsim.simulator import Provider, Simulator
@@ -29,7 +29,7 @@ def make_app(sim: Simulator) -> Starlette:
         made = [route for maker in makers for route in maker(sim)]
         if made:
             routes += _behind_the_gate(sim, sim.providers[name], made)
-    routes += control.routes(sim)
+    routes += [*control.routes(sim), *page.routes(sim)]
     app = Starlette(
         routes=routes, exception_handlers={HTTPException: _refuser(sim), Exception: _refuser(sim)}
     )

@@ -11,13 +11,13 @@ class SimulatorError(Exception):
     status = 400
 
 
-class Invalid(SimulatorError):  # noqa: N818 - read as words: `raise Invalid("…")`
+class Invalid(SimulatorError):
     status = 400
 
 
-class Unknown(SimulatorError):  # noqa: N818 - as above
+class Unknown(SimulatorError):
     status = 404
 
 
-class Taken(SimulatorError):  # noqa: N818 - as above
+class Taken(SimulatorError):
     status = 409

@@ -80,7 +80,7 @@ class Endpoint:
         return Call(sim, dict(request.path_params), query, body=_decoded(raw, self.takes))
 
 
-class _Refusal(Exception):  # noqa: N818 - it is what the caller gets, not what went wrong
+class _Refusal(Exception):
     """Status and words of a request that cannot be read."""
 
 

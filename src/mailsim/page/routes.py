@@ -1,0 +1,85 @@
+"""Paths of the page: two views, the forms in them, and their style sheet and script."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from mailsim.errors import SimulatorError
+from mailsim.page import forms, views
+from mailsim.simulator import Simulator
+
+_HERE = Path(__file__).parent
+_ASSETS = {"page.css": "text/css", "page.js": "text/javascript"}
+Form = Callable[[Simulator, FormData], Awaitable[str]]
+FORMS: dict[str, Form] = {
+    "mailbox": forms.create_mailbox,
+    "mail": forms.send_mail,
+    "message": forms.change_message,
+    "fault": forms.order_fault,
+    "cancel": forms.cancel_fault,
+    "clock": forms.move_clock,
+    "push": forms.trouble,
+}
+
+
+def routes(sim: Simulator) -> list[Route]:
+    pages = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    async def overview(request: Request) -> Response:
+        return _html(pages, "overview.html", **views.overview(sim), said=_said(request))
+
+    async def mailbox(request: Request) -> Response:
+        try:
+            found = views.mailbox(sim, request.path_params["address"], request.query_params.get("folder", ""))
+        except SimulatorError as error:
+            return RedirectResponse(f"/?wrong={quote(str(error))}", 303)
+        return _html(pages, "mailbox.html", **found, said=_said(request))
+
+    async def form(request: Request) -> Response:
+        action = FORMS.get(request.path_params["form"])
+        if action is None:
+            return Response("no such form", 404, media_type="text/plain")
+        fields = await request.form()
+        back = str(fields.get("back") or "/")
+        back = back if back.startswith("/") and not back.startswith("//") else "/"
+        try:
+            words = f"said={quote(await action(sim, fields))}"
+        except SimulatorError as error:
+            words = f"wrong={quote(str(error))}"
+        return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{words}", 303)
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _ASSETS:
+            return Response("no such file", 404, media_type="text/plain")
+        return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
+
+    return [
+        Route("/", overview, methods=["GET"]),
+        Route("/_sim/page/mailboxes/{address}", mailbox, methods=["GET"]),
+        Route("/_sim/page/assets/{name}", asset, methods=["GET"]),
+        Route("/_sim/page/{form}", form, methods=["POST"]),
+    ]
+
+
+def _said(request: Request) -> tuple[str, str] | None:
+    """What the form just sent has to say, and in which tone."""
+    for tone in ("said", "wrong"):
+        if words := request.query_params.get(tone):
+            return tone, words
+    return None
+
+
+def _html(pages: jinja2.Environment, name: str, **values: object) -> HTMLResponse:
+    return HTMLResponse(pages.get_template(name).render(**values), headers={"Cache-Control": "no-store"})

@@ -1,0 +1,79 @@
+"""What the two views show, as plain values for the templates."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from mailsim import letters, mime
+from mailsim.control.mailboxes import shape_of
+from mailsim.faults import KINDS
+from mailsim.mailbox import Mailbox
+from mailsim.simulator import Simulator
+from mailsim.state import labels_of
+
+REQUESTS = 40
+MESSAGES = 50
+
+
+def overview(sim: Simulator) -> dict[str, Any]:
+    world = sim.world
+    boxes = [(shape_of(mailbox), sim.meters.of(mailbox.address)) for mailbox in world.mailboxes.values()]
+    return {
+        "sim": sim,
+        "now": sim.clock.now().strftime("%a %d %b %Y, %H:%M:%S UTC"),
+        "boxes": boxes,
+        "subscriptions": [
+            (mailbox.address, subscription)
+            for mailbox in world.mailboxes.values()
+            for subscription in _subscriptions(sim, mailbox)
+        ],
+        "plans": sim.faults.all(),
+        "requests": [
+            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.log.newest(), REQUESTS)
+        ],
+        "applications": list(world.applications.values()),
+        "kinds": letters.kinds(),
+        "fault_kinds": KINDS,
+    }
+
+
+def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
+    found = sim.world.mailbox(address)
+    inside = found.inside(found.folder(folder).key) if folder else None
+    return {
+        "sim": sim,
+        "box": shape_of(found),
+        "meter": sim.meters.of(found.address),
+        "chosen": folder,
+        "folders": [
+            (item, found.states.count(found.inside(item.key)))
+            for item in found.folders.values()
+            if not item.hidden
+        ],
+        "subscriptions": _subscriptions(sim, found),
+        "messages": [_message(found, number) for number in islice(found.states.newest(inside), MESSAGES)],
+        "kinds": letters.kinds(),
+    }
+
+
+def _subscriptions(sim: Simulator, found: Mailbox) -> list[dict[str, Any]]:
+    return sim.providers[found.provider].subscriptions(found)
+
+
+def _message(found: Mailbox, number: int) -> dict[str, Any]:
+    state = found.state(number)
+    assert state is not None
+    headers = {name.lower(): value for name, value in mime.read_headers(found.raw(number))}
+    places = labels_of(state) - {"UNREAD", "STARRED"} if found.provider == "gmail" else state.places
+    return {
+        "number": number,
+        "from": mime.decode_words(headers.get("from", "")),
+        "subject": mime.decode_words(headers.get("subject", "")) or "(no subject)",
+        "received": _time(found.received_ms(number)),
+        "places": [found.folders[key].name for key in sorted(places)],
+        "state": state,
+    }
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
