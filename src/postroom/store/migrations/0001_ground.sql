@@ -54,7 +54,7 @@ CREATE TABLE organizations (
 ALTER TABLE organizations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY organization ON organizations TO postroom_application
     USING (id = current_organization()) WITH CHECK (id = current_organization());
-GRANT SELECT, INSERT, UPDATE, DELETE ON organizations TO postroom_application;
+GRANT SELECT, INSERT, UPDATE ON organizations TO postroom_application;
 -- An operator names an organization; its id is found across all of them.
 CREATE POLICY engine ON organizations FOR SELECT TO postroom_engine USING (true);
 GRANT SELECT (id, name) ON organizations TO postroom_engine;

@@ -1,0 +1,123 @@
+"""What every test may ask for: a fresh database, its owner, an organization, a mailbox, the clock.
+
+No test reaches beyond this machine: connecting to anything but loopback and local sockets raises.
+"""
+
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from ipaddress import ip_address
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+import databases
+from postroom.model import OrganizationId
+
+
+def _stay_on_this_machine(event: str, arguments: tuple) -> None:
+    if event in {"socket.connect", "socket.sendto"}:
+        endpoint, address = arguments
+        if endpoint.family in {socket.AF_INET, socket.AF_INET6} and not _is_loopback(address[0]):
+            raise RuntimeError(f"a test tried to reach {address[0]}; only this machine is allowed")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+sys.addaudithook(_stay_on_this_machine)
+
+
+def pytest_configure(config):
+    """The first process of the run names the place of the embedded server; the others inherit it."""
+    if not hasattr(config, "workerinput"):
+        os.environ["TEST_SERVERS"] = tempfile.mkdtemp(prefix="postroom-tests-")
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        databases.remove(Path(os.environ["TEST_SERVERS"]))
+
+
+@pytest.fixture(scope="session")
+def major():
+    """The PostgreSQL that a test runs on. The store's own tests run on each that we have."""
+    return databases.MAJORS[0]
+
+
+@pytest.fixture(scope="session")
+def database_server(major):
+    with databases.server(Path(os.environ["TEST_SERVERS"]), major) as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(database_server):
+    """A fresh, migrated database."""
+    url = database_server.create()
+    yield url
+    database_server.drop(url)
+
+
+@pytest.fixture
+async def owner(database_url):
+    """A connection of the owner, who sees everything."""
+    async with databases.session(database_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def make_organization(owner):
+    async def make(name: str | None = None) -> OrganizationId:
+        cursor = await owner.execute(
+            "INSERT INTO organizations (name) VALUES (%s) RETURNING id", [name or secrets.token_hex(4)]
+        )
+        [row] = await cursor.fetchall()
+        return OrganizationId(row[0])
+
+    return make
+
+
+@pytest.fixture
+async def organization(make_organization):
+    return await make_organization()
+
+
+@pytest.fixture
+async def other_organization(make_organization):
+    return await make_organization()
+
+
+@pytest.fixture
+def make_mailbox(owner):
+    async def make(organization: UUID, *, provider: str = "gmail", address: str | None = None) -> UUID:
+        account = secrets.token_hex(8)
+        cursor = await owner.execute(
+            """
+            INSERT INTO mailboxes
+                (organization_id, provider, account_id, provider_user_id, address, content_policy)
+            VALUES (%s, %s, %s, %s, %s, 'full') RETURNING id
+            """,
+            [organization, provider, account, account, address or f"{account}@example.org"],
+        )
+        [row] = await cursor.fetchall()
+        return row[0]
+
+    return make
+
+
+@pytest.fixture
+def move_clock(owner):
+    """Move the database's clock forward by so many seconds."""
+
+    async def move(seconds: float) -> None:
+        await owner.execute("UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds])
+
+    return move
