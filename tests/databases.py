@@ -19,7 +19,7 @@ import psycopg
 from postroom.store import roles
 from postroom.store.connect import Connection, connect
 from postroom.store.embedded import attach
-from postroom.store.embedded.server import processes_of
+from postroom.store.embedded.leftovers import processes_of
 from postroom.store.migrate import migrate, shipped
 
 # Moved to another name at once: Postroom's programs refuse settings that they do not know.
