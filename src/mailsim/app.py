@@ -12,13 +12,14 @@ from starlette.routing import BaseRoute, Route
 from mailsim import control, page
 from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
+from mailsim.gmail.provider import routes as google_routes
 from mailsim.simulator import Provider, Simulator
 from mailsim.state import ProviderName
 
 RouteMaker = Callable[[Simulator], list[Route]]
 
 # A provider's parts. The first one of each provider registers the Provider in `sim.providers`.
-GOOGLE: tuple[RouteMaker, ...] = ()
+GOOGLE: tuple[RouteMaker, ...] = (google_routes,)
 MICROSOFT: tuple[RouteMaker, ...] = ()
 
 

@@ -7,7 +7,7 @@ behind the gate.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
 from starlette.types import Scope
@@ -20,6 +20,9 @@ from mailsim.mailbox import Mailbox
 from mailsim.meters import Meters
 from mailsim.state import ProviderName
 from mailsim.world import World
+
+if TYPE_CHECKING:  # the control's endpoints take a Simulator themselves
+    from mailsim.control.endpoint import Endpoint
 
 Quota = Literal["new", "old", "off"]
 
@@ -77,6 +80,7 @@ class Provider:
     revoke: Action = _nothing  # consents; details: {"reason": "consent" | "password" | …}
     expire_tokens: Action = _nothing  # access tokens end now
     expire_cursors: Action = _nothing  # history ids, delta links
+    controls: "tuple[Endpoint, ...]" = ()  # its own part of the control API
     lifecycle: Action = (
         _nothing  # details: {"event": "missed" | "subscriptionRemoved" | "reauthorizationRequired", …}
     )

@@ -184,4 +184,5 @@ ENDPOINTS = (
 
 
 def routes(sim: Simulator) -> list[Route]:
-    return [document_route(ENDPOINTS), *(endpoint.route(sim) for endpoint in ENDPOINTS)]
+    own = tuple(endpoint for provider in sim.providers.values() for endpoint in provider.controls)
+    return [document_route((*ENDPOINTS, *own)), *(endpoint.route(sim) for endpoint in (*ENDPOINTS, *own))]

@@ -1,0 +1,264 @@
+"""One call of the Gmail API from request to answer: route, token, scope, quota, arguments, method,
+partial response.
+
+The same path serves requests of their own and the calls inside a batch. It reads no socket and writes no log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from mailsim.errors import SimulatorError
+from mailsim.gmail import fields, methods, params, refusal
+from mailsim.gmail.box import Box
+from mailsim.gmail.context import Context, Method
+from mailsim.gmail.ids import make_ids
+from mailsim.gmail.refusal import Refusal
+from mailsim.gmail.spending import Spending
+from mailsim.gmail.watch import Watches
+from mailsim.google.clients import Client
+from mailsim.google.grants import AccessToken
+from mailsim.google.pubsub import PubSub
+from mailsim.google.realm import Realm
+from mailsim.mailbox import Mailbox
+from mailsim.simulator import Reply
+
+JSON = (("content-type", "application/json; charset=UTF-8"),)
+_HTML = (("content-type", "text/html; charset=UTF-8"),)
+_ALTS = frozenset({"", "json", "media", "proto"})
+_FALSE = frozenset({"false", "0"})
+_ROOTS = ("/gmail/v1/users/", "/upload/gmail/v1/users/", "/resumable/upload/gmail/v1/users/")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`path` is percent-encoded as it came; header names are in lower case. `width` is how many calls of this
+    user run at the same time, this one included.
+    """
+
+    http: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    method: Method
+    user: str
+    ids: dict[str, str]
+    upload: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a call, for the log and the meters."""
+
+    reply: Reply
+    endpoint: str = ""
+    mailbox: str = ""
+    units: int = 0
+    rejected: bool = False
+
+
+@dataclass
+class Gmail:
+    realm: Realm
+    pubsub: PubSub
+    watches: Watches = field(init=False)
+    spending: Spending = field(init=False)
+    boxes: dict[str, Box] = field(default_factory=dict[str, Box])
+    hidden_until: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    turn: "count[int]" = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        sim = self.realm.sim
+        self.watches = Watches(self.pubsub, self.realm.options, lambda mailbox: self.box(mailbox).latest())
+        self.spending = Spending(self.realm.options, sim.options.quota, sim.clock)
+
+    def box(self, mailbox: Mailbox) -> Box:
+        known = self.boxes.get(mailbox.address)
+        if known is None or known.mailbox is not mailbox:
+            known = Box(
+                mailbox=mailbox,
+                ids=make_ids(mailbox.account.key, mailbox.stock.count),
+                options=self.realm.options,
+                now_ms=self.realm.sim.clock.milliseconds,
+                turn=self.turn.__next__,
+                hidden_until=self.hidden_until,
+            )
+            self.boxes[mailbox.address] = known
+        return known
+
+    def answer(self, call: Call) -> Outcome:
+        outcome = Outcome(Reply(500, b""))
+        legacy, pretty = True, True
+        try:
+            pairs = params.pairs_of(call.query)
+            common = dict(pairs)
+            legacy = common.get("$.xgafv") != "2"
+            pretty = common.get("prettyPrint", "true").lower() not in _FALSE
+            found = find_method(call.http, call.path)
+            if found is None:
+                outcome.reply = unknown_path(call.path)
+                return outcome
+            outcome.endpoint = found.method.endpoint
+            _check_common(common)
+            value = self._run(call, found, pairs, common, outcome)
+            if value is None:
+                outcome.reply = self._empty(found.method)
+            else:
+                outcome.reply = Reply(200, encode(value, pretty=pretty), JSON)
+        except Refusal as refused:
+            fault = refused.fault
+            outcome.reply = Reply(fault.code, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+        except SimulatorError as error:
+            # The mailbox has the last word on what it can do; Gmail calls that an invalid argument.
+            fault = refusal.bad_request(str(error)).fault
+            outcome.reply = Reply(400, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+        return outcome
+
+    def _run(
+        self, call: Call, found: Found, pairs: list[tuple[str, str]], common: dict[str, str], outcome: Outcome
+    ) -> Any:
+        method = found.method
+        token = self.token_of(call.headers, common)
+        mailbox = self.realm.sim.world.find(token.account.email, "gmail")
+        outcome.mailbox = token.account.email
+        client = self._client(token)
+        self._check_account(token, mailbox, found.user)
+        assert mailbox is not None
+        _check_scope(method, token)
+        args = params.arguments(pairs, method.parameters) | found.ids
+        _check_metadata(method, token, args, always=self.realm.options.metadata_scope_wins)
+        if common.get("alt") in {"media", "proto"}:
+            raise refusal.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
+        mask = fields.mask_for(common["fields"], method.answer) if common.get("fields") else {}
+        body: dict[str, Any] = {} if found.upload else params.json_body(call.body, method.properties)
+        self._spend(method, token, client, call.width, outcome)
+        context = Context(
+            realm=self.realm,
+            watches=self.watches,
+            box=self.box(mailbox),
+            token=token,
+            client=client,
+            args=args,
+            body=body,
+            raw=call.body,
+            content_type=call.headers.get("content-type", ""),
+            upload=found.upload,
+        )
+        value = method.run(context)
+        return fields.apply(mask, value) if mask and value is not None else value
+
+    def token_of(self, headers: Mapping[str, str], common: Mapping[str, str]) -> AccessToken:
+        """The access token of a call, from the header or, as Google still allows, from the query."""
+        scheme, _, value = headers.get("authorization", "").partition(" ")
+        if not scheme:
+            value = common.get("access_token", "") or common.get("oauth_token", "")
+        elif scheme.lower() != "bearer":
+            raise refusal.bad_token()
+        if not value.strip():
+            raise refusal.no_token()
+        token = self.realm.grants.access(value.strip(), self.realm.now())
+        if token is None:
+            raise refusal.bad_token()
+        return token
+
+    def _client(self, token: AccessToken) -> Client:
+        client = self.realm.client(token.client_id)
+        if client is None or client.trouble == "deleted":
+            raise refusal.bad_token()
+        if client.trouble == "api_disabled":
+            raise refusal.api_disabled(client.project_number)
+        return client
+
+    def _check_account(self, token: AccessToken, mailbox: Mailbox | None, user: str) -> None:
+        email = token.account.email
+        trouble = self.realm.grants.trouble.get(token.account.sub)
+        if trouble == "domain_policy":
+            raise refusal.domain_policy()
+        if mailbox is None or trouble == "mail_disabled":
+            raise refusal.precondition("Mail service not enabled")
+        if user not in {"me", email} and user.lower() != email.lower():
+            if "@" not in user:
+                raise refusal.bad_request("Invalid user id")
+            raise refusal.forbidden(f"Delegation denied for {email}")
+
+    def _spend(
+        self, method: Method, token: AccessToken, client: Client, width: int, outcome: Outcome
+    ) -> None:
+        try:
+            outcome.units = self.spending.spend(method.id, token.account.sub, client, width)
+        except Refusal:
+            outcome.rejected = True
+            raise
+
+    def _empty(self, method: Method) -> Reply:
+        if method.id == "users.stop" and self.realm.options.stop_status == 200:
+            return Reply(200, b"{}", JSON)
+        return Reply(204, b"", JSON)
+
+
+def find_method(http: str, path: str) -> Found | None:
+    for root in _ROOTS:
+        if path.startswith(root):
+            user, *rest = path[len(root) :].split("/")
+            upload = root[1] != "g"
+            found = methods.find(http, tuple(unquote(part) for part in rest), upload=upload)
+            if found is None or not user or not all(rest):
+                return None
+            return Found(found[0], unquote(user), found[1], upload)
+    return None
+
+
+def encode(value: Any, *, pretty: bool) -> bytes:
+    encoded = msgspec.json.encode(value)
+    return msgspec.json.format(encoded, indent=2) + b"\n" if pretty else encoded
+
+
+def unknown_path(path: str) -> Reply:
+    """Google's front end answers paths that no API has with a page."""
+    shown = path[:200].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    page = (
+        "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n<title>Error 404 (Not Found)!!1</title>\n"
+        "<p><b>404.</b> <ins>That is an error.</ins>\n"
+        f"<p>The requested URL <code>{shown}</code> was not found on this server.\n"
+    )
+    return Reply(404, page.encode(), _HTML)
+
+
+def _check_common(common: Mapping[str, str]) -> None:
+    """What Google's front end refuses before it looks at the token."""
+    alt = common.get("alt", common.get("$alt", ""))
+    if alt not in _ALTS:
+        raise refusal.bad_request(f'Invalid value "{alt[:100]}" for query parameter alt.')
+    if common.get("$.xgafv", "1") not in {"1", "2"}:
+        raise refusal.bad_request('Invalid value for query parameter "$.xgafv".')
+
+
+def _check_scope(method: Method, token: AccessToken) -> None:
+    if not method.scopes & token.scopes:
+        raise refusal.missing_scope(method.id)
+
+
+def _check_metadata(method: Method, token: AccessToken, args: Mapping[str, Any], *, always: bool) -> None:
+    """The narrow scope spoils the wider ones beside it: Gmail takes a token with gmail.metadata at that
+    word.
+    """
+    if methods.METADATA not in token.scopes:
+        return
+    if not always and method.scopes & token.scopes != frozenset({methods.METADATA}):
+        return
+    if "q" in args:
+        raise refusal.forbidden("Metadata scope does not support 'q' parameter")
+    if "format" in method.parameters:
+        form = args.get("format", "full")
+        if form in {"full", "raw"}:
+            raise refusal.forbidden(f"Metadata scope doesn't allow format {form.upper()}")

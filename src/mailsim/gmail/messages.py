@@ -1,0 +1,170 @@
+"""The methods of users.messages: list, read, label, delete, and bring in mail."""
+
+import binascii
+from base64 import urlsafe_b64decode
+from typing import Any
+
+from mailsim import mime
+from mailsim.generated import arrival
+from mailsim.gmail import wire
+from mailsim.gmail.box import Box
+from mailsim.gmail.context import Context
+from mailsim.gmail.listing import page_of
+from mailsim.gmail.refusal import bad_request
+from mailsim.gmail.upload import media_of
+from mailsim.state import State, with_labels
+
+MAX_IDS = 1000
+MAX_LABELS = 100
+_BARE = State(frozenset())
+_BAD_ATTACHMENT = "Invalid attachment token"
+
+
+def list_messages(context: Context) -> dict[str, Any]:
+    box = context.box
+    page = page_of(box, context.args)
+    answer: dict[str, Any] = {}
+    if page.numbers:
+        answer["messages"] = [box.reference(number) for number in page.numbers]
+    if page.next_token:
+        answer["nextPageToken"] = page.next_token
+    answer["resultSizeEstimate"] = page.estimate()
+    return answer
+
+
+def get_message(context: Context) -> dict[str, Any]:
+    args = context.args
+    number = context.box.number(args["id"])
+    only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
+    return context.box.message(number, args.get("format", "full"), only)
+
+
+def get_attachment(context: Context) -> dict[str, Any]:
+    """Every id that was given for this message works until it is too old."""
+    box = context.box
+    number = box.number(context.args["messageId"])
+    opened = box.ids.open_attachment(context.args["id"])
+    if opened is None or opened[0] != number:
+        raise bad_request(_BAD_ATTACHMENT)
+    _, place, minted_ms = opened
+    part = wire.part_at(box.mailbox.tree(number), place)
+    if part is None or box.now_ms() >= minted_ms + box.options.attachment_seconds * 1000:
+        raise bad_request(_BAD_ATTACHMENT)
+    content = part.content
+    return {"size": len(content), "data": wire.encode(content, padded=box.padded(number))}
+
+
+def modify(context: Context) -> dict[str, Any]:
+    box = context.box
+    number = box.number(context.args["id"])
+    relabel(context, [number])
+    return changed(box, number)
+
+
+def batch_modify(context: Context) -> None:
+    relabel(context, _known(context))
+
+
+def relabel(context: Context, numbers: list[int]) -> None:
+    add, remove = context.body.get("addLabelIds", []), context.body.get("removeLabelIds", [])
+    if not add and not remove:
+        raise bad_request("No label add or removes specified")
+    if max(len(add), len(remove)) > MAX_LABELS:
+        raise bad_request("Too many labels")
+    added = context.box.label_ids(add, settable=True)
+    removed = context.box.label_ids(remove, settable=True)
+    if added & removed:
+        raise bad_request("Cannot both add and remove the same label")
+    for number in numbers:
+        context.box.mailbox.relabel(number, add=added, remove=removed)
+
+
+def trash(context: Context) -> dict[str, Any]:
+    number = context.box.number(context.args["id"])
+    context.box.mailbox.relabel(number, add={"TRASH"}, remove={"INBOX"})
+    return changed(context.box, number)
+
+
+def untrash(context: Context) -> dict[str, Any]:
+    number = context.box.number(context.args["id"])
+    context.box.mailbox.relabel(number, remove={"TRASH"})
+    return changed(context.box, number)
+
+
+def delete(context: Context) -> None:
+    context.box.mailbox.delete(context.box.number(context.args["id"]))
+
+
+def batch_delete(context: Context) -> None:
+    for number in _known(context):
+        context.box.mailbox.delete(number)
+
+
+def insert(context: Context) -> dict[str, Any]:
+    """Like an IMAP append: no label is added that was not asked for."""
+    labels = context.box.label_ids(context.body.get("labelIds", ()))
+    return arrived(
+        context.box, context.box.mailbox.deliver(message_bytes(context), with_labels(_BARE, labels))
+    )
+
+
+def import_message(context: Context) -> dict[str, Any]:
+    """Like delivery by SMTP: without labels it goes to the inbox, unread."""
+    labels = context.box.label_ids(context.body.get("labelIds", ()))
+    state = with_labels(_BARE, labels) if labels else None
+    return arrived(context.box, context.box.mailbox.deliver(message_bytes(context), state))
+
+
+def send(context: Context) -> dict[str, Any]:
+    raw = message_bytes(context)
+    number = context.box.mailbox.deliver(raw, arrival("gmail", sent=True))
+    hand_over(context, raw)
+    return arrived(context.box, number)
+
+
+def hand_over(context: Context, raw: bytes) -> None:
+    """Sent mail reaches the recipients that live in the simulation."""
+    root = mime.read(raw)
+    text = " ".join(root.header(name) for name in ("to", "cc", "bcc")).lower()
+    if not text.strip():
+        raise bad_request("Recipient address required")
+    for address, mailbox in list(context.realm.sim.world.mailboxes.items()):
+        if address in text:
+            mailbox.deliver(raw)
+
+
+def message_bytes(context: Context, message: dict[str, Any] | None = None) -> bytes:
+    """The message of a request: uploaded as it is, or base64url in the property `raw`."""
+    if context.upload:
+        return media_of(context.content_type, context.raw)
+    text = (message if message is not None else context.body).get("raw", "")
+    if not isinstance(text, str) or not text:
+        raise bad_request(
+            "'raw' RFC822 payload message string or uploading message via /upload/* URL required"
+        )
+    try:
+        return urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "===")
+    except (binascii.Error, ValueError) as error:
+        raise bad_request("Invalid value for ByteString: the message is not base64url") from error
+
+
+def arrived(box: Box, number: int) -> dict[str, Any]:
+    return changed(box, number)
+
+
+def changed(box: Box, number: int) -> dict[str, Any]:
+    """What a change answers: the message's ids and its labels now."""
+    shaped = box.reference(number)
+    labels = box.labels(number)
+    return shaped | {"labelIds": labels} if labels else shaped
+
+
+def _known(context: Context) -> list[int]:
+    """The messages of a batch that exist; Gmail does not say which ones did not."""
+    ids = context.body.get("ids", [])
+    if not ids:
+        raise bad_request("No message ids specified")
+    if len(ids) > MAX_IDS:
+        raise bad_request(f"Too many message ids: at most {MAX_IDS}")
+    numbers = [context.box.ids.number(text) for text in ids if context.box.is_id(text)]
+    return [number for number in dict.fromkeys(numbers) if context.box.mailbox.state(number) is not None]

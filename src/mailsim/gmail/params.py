@@ -1,0 +1,116 @@
+"""Query parameters and JSON bodies, read by type as Google's front end does, with its refusals."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from mailsim.gmail.refusal import Refusal, bad_field, bad_request
+
+Kind = Literal["text", "texts", "uint32", "uint64", "bool"]
+COMMON = frozenset(
+    ("alt", "fields", "key", "quotaUser", "prettyPrint", "$.xgafv", "access_token", "oauth_token", "callback",
+     "uploadType", "upload_protocol", "$alt", "$fields", "$key", "$prettyPrint", "$callback")
+)  # fmt: skip
+_UPPER = re.compile(r"([A-Z])")
+_TYPE = {"uint32": "TYPE_UINT32", "uint64": "TYPE_UINT64", "bool": "TYPE_BOOL"}
+_LIMIT = {"uint32": 1 << 32, "uint64": 1 << 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    kind: Kind = "text"
+    among: tuple[str, ...] = ()  # the values of an enumeration
+
+
+def pairs_of(query: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=1000, errors="replace")
+    except ValueError as error:
+        raise bad_request("Request contains an invalid argument.") from error
+
+
+def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The typed values of a method's own parameters. Of a repeated scalar the last one counts."""
+    values: dict[str, Any] = {}
+    for name, text in pairs:
+        parameter = known.get(name)
+        if parameter is None:
+            if name in COMMON:
+                continue
+            raise _unknown(name)
+        value = _value(name, text, parameter)
+        if parameter.kind == "texts":
+            values.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    return values
+
+
+def _value(name: str, text: str, parameter: Parameter) -> Any:
+    if parameter.kind in {"uint32", "uint64"}:
+        if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < _LIMIT[parameter.kind]):
+            raise _misfit(name, _TYPE[parameter.kind], text)
+        return int(text)
+    if parameter.kind == "bool":
+        if text.lower() not in {"true", "false", "1", "0", ""}:
+            raise _misfit(name, "TYPE_BOOL", text)
+        return text.lower() in {"true", "1"}
+    if parameter.among:
+        for word in parameter.among:
+            if word.lower() == text.lower():
+                return word
+        raise _misfit(name, f"TYPE_ENUM, one of {', '.join(parameter.among)}", text)
+    return text
+
+
+def json_body(body: bytes, known: Mapping[str, type]) -> dict[str, Any]:
+    """A request body of which every property is known; an absent body is an empty one."""
+    if not body.strip():
+        return {}
+    try:
+        value: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _bad_json() from error
+    if not isinstance(value, dict):
+        raise _bad_json()
+    checked: dict[str, Any] = {}
+    for name, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+        wanted = known.get(str(name))  # pyright: ignore[reportUnknownArgumentType]
+        if wanted is None:
+            text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
+            raise bad_field("", text)
+        checked[str(name)] = _typed(str(name), item, wanted)  # pyright: ignore[reportUnknownArgumentType]
+    return {name: item for name, item in checked.items() if item is not None}
+
+
+def _typed(name: str, item: Any, wanted: type) -> Any:
+    if item is None:
+        return None
+    if wanted is list:
+        items = cast("list[Any]", item) if isinstance(item, list) else [item]
+        if all(isinstance(each, str) for each in items):
+            return items
+    elif isinstance(item, wanted) and not (wanted is int and isinstance(item, bool)):
+        return item
+    raise _misfit(name, "TYPE_MESSAGE" if wanted is dict else "TYPE_STRING", str(cast("object", item)))
+
+
+def _bad_json() -> Refusal:
+    return bad_request("Invalid JSON payload received. Unexpected token.", "badRequest")
+
+
+def _unknown(name: str) -> Refusal:
+    text = (
+        f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
+        f"Field '{name}' could not be found in request message."
+    )
+    return bad_field("", text)
+
+
+def _misfit(name: str, kind: str, text: str) -> Refusal:
+    snake = _UPPER.sub(lambda found: f"_{found[1].lower()}", name)
+    return bad_field(snake, f"Invalid value at '{snake}' ({kind}), \"{text[:200]}\"")

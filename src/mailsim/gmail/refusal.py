@@ -1,0 +1,132 @@
+"""Errors in the envelope of Google's APIs: `errors[]` in the old form, `status` and `details[]` in the
+new one.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    413: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_EXPECTED = (
+    "Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+    "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+_INVALID = f"Request had invalid authentication credentials. {_EXPECTED}"
+_MISSING = f"Request is missing required authentication credential. {_EXPECTED}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One refusal, ready to be put into the envelope."""
+
+    code: int
+    reason: str
+    message: str
+    domain: str = "global"
+    status: str = ""
+    short: str = ""  # the older text inside errors[], where it differs
+    location: str = ""
+    details: tuple[dict[str, Any], ...] = ()
+
+    def body(self, *, legacy: bool = True) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if legacy:
+            error["errors"] = [self._legacy()]
+        error["status"] = self.status or _STATUS.get(self.code, "UNKNOWN")
+        if self.details:
+            error["details"] = list(self.details)
+        return {"error": error}
+
+    def _legacy(self) -> dict[str, str]:
+        entry = {"message": self.short or self.message, "domain": self.domain, "reason": self.reason}
+        if self.location:
+            kind = "header" if self.location == "Authorization" else "parameter"
+            entry |= {"location": self.location, "locationType": kind}
+        return entry
+
+
+class Refusal(Exception):
+    """Raised by a method that does not do what was asked; carries the answer."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def bad_request(message: str, reason: str = "invalidArgument") -> Refusal:
+    return Refusal(Fault(400, reason, message))
+
+
+def bad_field(field: str, description: str, message: str = "") -> Refusal:
+    """A parameter or property that does not fit its type, refused before the method runs."""
+    detail = {
+        "@type": "type.googleapis.com/google.rpc.BadRequest",
+        "fieldViolations": [{"field": field, "description": description}],
+    }
+    return Refusal(Fault(400, "invalid", message or description, details=(detail,)))
+
+
+def precondition(message: str = "Precondition check failed.") -> Refusal:
+    return Refusal(Fault(400, "failedPrecondition", message, status="FAILED_PRECONDITION"))
+
+
+def not_found(message: str = "Requested entity was not found.") -> Refusal:
+    return Refusal(Fault(404, "notFound", message))
+
+
+def forbidden(message: str) -> Refusal:
+    return Refusal(Fault(403, "forbidden", message))
+
+
+def no_token() -> Refusal:
+    reason = _reason("CREDENTIALS_MISSING", method="")
+    return Refusal(
+        Fault(401, "required", _MISSING, short="Login Required.", location="Authorization", details=(reason,))
+    )
+
+
+def bad_token() -> Refusal:
+    return Refusal(Fault(401, "authError", _INVALID, short="Invalid Credentials", location="Authorization"))
+
+
+def missing_scope(method: str) -> Refusal:
+    detail = _reason("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method=f"caribou.api.proto.{method}")
+    message = "Request had insufficient authentication scopes."
+    return Refusal(
+        Fault(403, "insufficientPermissions", message, short="Insufficient Permission", details=(detail,))
+    )
+
+
+def domain_policy() -> Refusal:
+    return Refusal(Fault(403, "domainPolicy", "The domain administrators have disabled Gmail apps."))
+
+
+def api_disabled(project_number: str) -> Refusal:
+    message = (
+        f"Gmail API has not been used in project {project_number} before or it is disabled. "
+        "Enable it by visiting https://console.developers.google.com/apis/api/gmail.googleapis.com/overview"
+        f"?project={project_number} then retry."
+    )
+    detail = _reason("SERVICE_DISABLED", consumer=f"projects/{project_number}")
+    return Refusal(Fault(403, "accessNotConfigured", message, domain="usageLimits", details=(detail,)))
+
+
+def _reason(reason: str, **metadata: str) -> dict[str, Any]:
+    return {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "googleapis.com",
+        "metadata": {"service": "gmail.googleapis.com"}
+        | {key: value for key, value in metadata.items() if value},
+    }

@@ -1,0 +1,27 @@
+"""Bodies of the /upload/ paths: a message as it is, or in a multipart with JSON before it."""
+
+import re
+
+from mailsim import mime
+from mailsim.gmail.refusal import bad_request
+
+_BOUNDARY = re.compile(r""";\s*boundary\s*=""", re.IGNORECASE)
+
+
+def media_of(content_type: str, body: bytes) -> bytes:
+    """The RFC 5322 bytes of an upload."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind.startswith("message/"):
+        media = body
+    elif kind == "multipart/related" and _BOUNDARY.search(content_type):
+        tree = mime.read(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+        if len(tree.children) != 2:
+            raise bad_request("Multipart upload needs two parts: metadata and media", "badContent")
+        media = tree.children[1].content
+    else:
+        raise bad_request(
+            f"Media type '{kind}' is not supported. Valid media types: [message/*]", "badContent"
+        )
+    if not media.strip():
+        raise bad_request("Media upload is empty", "badContent")
+    return media

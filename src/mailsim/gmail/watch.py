@@ -1,0 +1,106 @@
+"""users.watch and users.stop, and what a watched mailbox publishes when something changes."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from mailsim.gmail.refusal import bad_request, forbidden, not_found
+from mailsim.google.options import Options
+from mailsim.google.pubsub import PubSub
+from mailsim.mailbox import Mailbox
+from mailsim.state import Change, labels_of
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`exclude`: changes of messages with one of the labels are kept silent instead of told."""
+
+    address: str
+    project: str
+    topic: str
+    labels: frozenset[str]
+    exclude: bool
+    expires_ms: int
+
+    def wants(self, change: Change) -> bool:
+        state = change.after or change.before
+        if not self.labels:
+            return True
+        touched = state is not None and bool(self.labels & labels_of(state))
+        return touched != self.exclude
+
+
+@dataclass
+class Watches:
+    """At most one watch of a user and project. `history_id` says what a notification tells."""
+
+    pubsub: PubSub
+    options: Options
+    history_id: Callable[[Mailbox], int]
+    held: dict[tuple[str, str], Watch] = field(default_factory=dict[tuple[str, str], Watch])
+    told_ms: dict[str, int] = field(default_factory=dict[str, int])
+
+    def start(self, mailbox: Mailbox, project: str, wish: dict[str, Any], labels: frozenset[str]) -> Watch:
+        topic = str(wish.get("topicName", ""))
+        self._check_topic(topic, project)
+        now = self._now()
+        old = self.held.get((mailbox.address, project))
+        if old is not None and old.topic != topic and now < old.expires_ms:
+            raise bad_request(
+                "Only one user push notification client allowed per developer (call /stop then try again)"
+            )
+        behavior = str(wish.get("labelFilterBehavior") or wish.get("labelFilterAction") or "include").lower()
+        if behavior not in {"include", "exclude"}:
+            raise bad_request("Invalid value for labelFilterBehavior")
+        expires = now + round(self.options.watch_days * _DAY_MS)
+        watch = Watch(mailbox.address, project, topic, labels, behavior == "exclude", expires)
+        self.held[mailbox.address, project] = watch
+        self._publish(watch, mailbox)
+        return watch
+
+    def stop(self, mailbox: Mailbox, project: str) -> None:
+        self.held.pop((mailbox.address, project), None)
+
+    def of(self, address: str) -> list[Watch]:
+        return [watch for watch in self.held.values() if watch.address == address]
+
+    def heard(self, mailbox: Mailbox, change: Change) -> None:
+        """Tells the watchers of a change, one event a second at the most: the rest is dropped, not
+        delayed.
+        """
+        now = self._now()
+        for watch in self.of(mailbox.address):
+            if change.number < 0 or now >= watch.expires_ms or not watch.wants(change):
+                continue
+            pace = self.options.push_per_second
+            if pace and now - self.told_ms.get(mailbox.address, -1_000_000) < 1000 / pace:
+                self.pubsub.realm.sim.meters.of(mailbox.address).pushes_dropped += 1
+                continue
+            self._publish(watch, mailbox)
+
+    def _publish(self, watch: Watch, mailbox: Mailbox) -> None:
+        self.told_ms[mailbox.address] = self._now()
+        history_id: int | str = self.history_id(mailbox)
+        if self.options.push_history_id == "text":
+            history_id = str(history_id)
+        data = msgspec.json.encode({"emailAddress": mailbox.address, "historyId": history_id})
+        self.pubsub.publish(watch.topic, data, mailbox.address)
+
+    def _check_topic(self, name: str, project: str) -> None:
+        """Gmail sends a test message first, so the operator's mistakes show here."""
+        if not re.match(rf"projects/{re.escape(project)}/topics/[^/\s]+$", name):
+            raise bad_request(f"Invalid topicName does not match projects/{project}/topics/*")
+        topic = self.pubsub.topics.get(name)
+        trouble = f"Error sending test message to Cloud PubSub {name} : "
+        if topic is None:
+            raise not_found(f"{trouble}Resource not found (resource={name.rpartition('/')[2]}).")
+        if not topic.publisher:
+            raise forbidden(f"{trouble}User not authorized to perform this action.")
+
+    def _now(self) -> int:
+        return self.pubsub.realm.sim.clock.milliseconds()

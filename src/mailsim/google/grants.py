@@ -1,0 +1,299 @@
+"""Consents, authorization codes, refresh and access tokens, with every rule that ends them.
+
+Pure state: times come in as seconds, errors go out as `Refused` with the body Google sends.
+"""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from mailsim.google.clients import Client
+
+ACCESS_SECONDS = 3599
+CODE_SECONDS = 600
+DAY = 86_400.0
+TESTING_SECONDS = 7 * DAY
+UNUSED_SECONDS = 183 * DAY
+MAX_REFRESH_TOKENS = 100
+IDENTITY_SCOPES = frozenset(
+    {
+        "openid",
+        "email",
+        "profile",
+        "https://www.googleapis.com/auth/userinfo.email",
+        "https://www.googleapis.com/auth/userinfo.profile",
+    }
+)
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+class Refused(Exception):
+    """The token endpoint's answer to a request it does not honour."""
+
+    def __init__(self, status: int, error: str, description: str = "", subtype: str = "") -> None:
+        super().__init__(error)
+        self.status = status
+        self.body: dict[str, str] = {"error": error}
+        if description:
+            self.body["error_description"] = description
+        if subtype:
+            self.body["error_subtype"] = subtype
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One Google account: `sub` never changes, the address may."""
+
+    sub: str
+    email: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What an authorization request asked for and the user agreed to."""
+
+    client: Client
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    offline: bool = False
+    consented: bool = False  # `prompt=consent` forced the screen
+    nonce: str = ""
+    challenge: str = ""
+    challenge_method: str = "plain"
+    grant_seconds: int | None = None  # the user chose time-limited access
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    value: str
+    account: Account
+    ask: Ask
+    issued: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshToken:
+    value: str
+    account: Account
+    client_id: str
+    project: str
+    scopes: tuple[str, ...]
+    issued: float
+    used: float
+    expires: float | None
+    announced: bool  # whether `refresh_token_expires_in` tells of `expires`
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    value: str
+    account: Account
+    client_id: str
+    project: str
+    scopes: frozenset[str]
+    issued: float
+    expires: float
+    refresh: str | None = None
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """What one call of the token endpoint gives out."""
+
+    access: AccessToken
+    refresh: RefreshToken | None
+    nonce: str = ""
+
+
+@dataclass(slots=True)
+class Grants:
+    """All grants of all accounts. `trouble` holds per account what an administrator or Google has decided."""
+
+    random: Random
+    codes: dict[str, Code] = field(default_factory=dict[str, Code])
+    refreshes: dict[str, RefreshToken] = field(default_factory=dict[str, RefreshToken])
+    accesses: dict[str, AccessToken] = field(default_factory=dict[str, AccessToken])
+    consents: dict[tuple[str, str], frozenset[str]] = field(
+        default_factory=dict[tuple[str, str], frozenset[str]]
+    )
+    offline: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    trouble: dict[str, str] = field(default_factory=dict[str, str])
+
+    def issue_code(self, account: Account, ask: Ask, now: float) -> Code:
+        code = Code(self._value("4/0A", 69), account, ask, now)
+        self.codes[code.value] = code
+        return code
+
+    def granted(self, account: Account, project: str) -> frozenset[str]:
+        return self.consents.get((account.sub, project), frozenset())
+
+    def exchange(self, code_value: str, client: Client, form: Mapping[str, str], now: float) -> Issued:
+        code = self.codes.pop(code_value, None)
+        if code is None or code.ask.client.id != client.id or now > code.issued + CODE_SECONDS:
+            raise Refused(400, "invalid_grant", "Bad Request")
+        ask = code.ask
+        if form.get("redirect_uri", "") != ask.redirect_uri:
+            raise Refused(400, "redirect_uri_mismatch", "Bad Request")
+        _check_verifier(ask, form.get("code_verifier", ""))
+        return self.grant(code.account, ask, now)
+
+    def grant(self, account: Account, ask: Ask, now: float) -> Issued:
+        """Tokens for an account, as if the user had just agreed to `ask`."""
+        project = (account.sub, ask.client.project)
+        self.consents[project] = self.consents.get(project, frozenset()) | frozenset(ask.scopes)
+        refresh = None
+        # Only the first offline consent gives a refresh token, and those that `prompt=consent` forced.
+        pair = (account.sub, ask.client.id)
+        if ask.offline and (ask.consented or pair not in self.offline):
+            self.offline.add(pair)
+            refresh = self._issue_refresh(account, ask, now)
+        access = self._issue_access(account, ask.client, ask.scopes, refresh.value if refresh else None, now)
+        return Issued(access, refresh, ask.nonce)
+
+    def refresh(self, value: str, client: Client, wanted: Iterable[str], now: float) -> Issued:
+        token = self.refreshes.get(value)
+        if token is None or token.client_id != client.id:
+            raise Refused(400, "invalid_grant", "Bad Request")
+        if token.dead or _over(token, now):
+            raise Refused(400, "invalid_grant", "Token has been expired or revoked.")
+        self._check_trouble(token.account)
+        asked = tuple(wanted) or token.scopes
+        if not set(asked) <= set(token.scopes):
+            raise Refused(400, "invalid_scope", "Some requested scopes were invalid.")
+        token = replace(token, used=now)
+        self.refreshes[value] = token
+        return Issued(self._issue_access(token.account, client, asked, value, now), None)
+
+    def _check_trouble(self, account: Account) -> None:
+        match self.trouble.get(account.sub):
+            case "invalid_rapt":
+                description = "reauth related error (invalid_rapt)"
+                raise Refused(400, "invalid_grant", description, "invalid_rapt")
+            case "admin_policy_enforced":
+                raise Refused(400, "admin_policy_enforced", "Access blocked by the administrator's policy.")
+            case "account_deleted":
+                raise Refused(400, "invalid_grant", "Account has been deleted")
+            case _:
+                return
+
+    def access(self, value: str, now: float) -> AccessToken | None:
+        token = self.accesses.get(value)
+        return token if token is not None and now < token.expires else None
+
+    def revoke(self, value: str) -> None:
+        """Ends the user's whole grant to the project, whichever of its tokens is shown."""
+        access, refresh = self.accesses.get(value), self.refreshes.get(value)
+        if access is not None:
+            self.end_grant(access.account.sub, access.project)
+        elif refresh is not None and not refresh.dead:
+            self.end_grant(refresh.account.sub, refresh.project)
+        else:
+            raise Refused(400, "invalid_token", "Token expired or revoked")
+
+    def end_grant(self, sub: str, project: str | None = None) -> int:
+        """Kills every token of an account, of one project or of all; says how many refresh tokens died."""
+        for key in [key for key in self.consents if key[0] == sub and project in {None, key[1]}]:
+            del self.consents[key]
+        self.offline = {pair for pair in self.offline if pair[0] != sub}
+        for value, access in list(self.accesses.items()):
+            if access.account.sub == sub and project in {None, access.project}:
+                del self.accesses[value]
+        return self._kill(
+            token
+            for token in self.refreshes.values()
+            if token.account.sub == sub and project in {None, token.project}
+        )
+
+    def change_password(self, sub: str) -> int:
+        """A new password ends the refresh tokens that may read mail, and only those."""
+        return self._kill(
+            token for token in self.refreshes.values() if token.account.sub == sub and _reads_mail(token)
+        )
+
+    def expire_access(self, sub: str) -> int:
+        values = [value for value, token in self.accesses.items() if token.account.sub == sub]
+        for value in values:
+            del self.accesses[value]
+        return len(values)
+
+    def _kill(self, tokens: Iterable[RefreshToken]) -> int:
+        doomed = [token for token in tokens if not token.dead]
+        for token in doomed:
+            self.refreshes[token.value] = replace(token, dead=True)
+        return len(doomed)
+
+    def _issue_refresh(self, account: Account, ask: Ask, now: float) -> RefreshToken:
+        expires, announced = None, False
+        if ask.grant_seconds is not None:
+            expires, announced = now + ask.grant_seconds, True
+        elif ask.client.testing and not set(ask.scopes) <= IDENTITY_SCOPES:
+            expires = now + TESTING_SECONDS
+        token = RefreshToken(
+            value=self._value("1//0g", 98),
+            account=account,
+            client_id=ask.client.id,
+            project=ask.client.project,
+            scopes=ask.scopes,
+            issued=now,
+            used=now,
+            expires=expires,
+            announced=announced,
+        )
+        self.refreshes[token.value] = token
+        self._evict(account.sub, ask.client.id)
+        return token
+
+    def _evict(self, sub: str, client_id: str) -> None:
+        live = [
+            token
+            for token in self.refreshes.values()
+            if token.account.sub == sub and token.client_id == client_id and not token.dead
+        ]
+        self._kill(live[:-MAX_REFRESH_TOKENS])
+
+    def _issue_access(
+        self, account: Account, client: Client, scopes: tuple[str, ...], refresh: str | None, now: float
+    ) -> AccessToken:
+        token = AccessToken(
+            value=self._value("ya29.a0", 190),
+            account=account,
+            client_id=client.id,
+            project=client.project,
+            scopes=frozenset(scopes),
+            issued=now,
+            expires=now + ACCESS_SECONDS,
+            refresh=refresh,
+            asked=scopes,
+        )
+        self.accesses[token.value] = token
+        return token
+
+    def _value(self, prefix: str, length: int) -> str:
+        return prefix + "".join(self.random.choices(_ALPHABET, k=length))
+
+
+def _over(token: RefreshToken, now: float) -> bool:
+    return (token.expires is not None and now >= token.expires) or now >= token.used + UNUSED_SECONDS
+
+
+def _reads_mail(token: RefreshToken) -> bool:
+    return any("mail" in scope and scope not in IDENTITY_SCOPES for scope in token.scopes)
+
+
+def _check_verifier(ask: Ask, verifier: str) -> None:
+    if not ask.challenge:
+        return
+    if not verifier:
+        raise Refused(400, "invalid_grant", "Missing code verifier.")
+    shown = verifier
+    if ask.challenge_method == "S256":
+        digest = hashlib.sha256(verifier.encode()).digest()
+        shown = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    if not secrets.compare_digest(shown.encode(), ask.challenge.encode()):
+        raise Refused(400, "invalid_grant", "Invalid code verifier.")

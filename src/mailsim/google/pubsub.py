@@ -1,0 +1,170 @@
+"""Pub/Sub push delivery: at least once, in no order, with Google's token, until acknowledged or too old.
+
+Waits between attempts follow the simulator's clock; how long an endpoint may take is real time.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import httpx2
+import msgspec
+
+from mailsim.errors import Invalid, Unknown
+from mailsim.generated import stable
+from mailsim.google.realm import Realm
+from mailsim.google.topics import TOPIC, Event, Subscription, Topic
+
+ACKNOWLEDGED = frozenset({102, 200, 201, 202, 204})
+TOKEN_SECONDS = 3600
+_FRESH_SECONDS = 300  # a token is used again until so little of its life is left
+_REORDER_SECONDS = 5.0
+_FIRST_ID = 10**15
+
+
+@dataclass
+class PubSub:
+    realm: Realm
+    topics: dict[str, Topic] = field(default_factory=dict[str, Topic])
+    subscriptions: dict[str, Subscription] = field(default_factory=dict[str, Subscription])
+    published: int = 0
+    overtaken: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    tokens: dict[tuple[str, str, str], tuple[float, str]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[float, str]]
+    )
+
+    def add_topic(self, topic: Topic) -> Topic:
+        if not TOPIC.match(topic.name):
+            raise Invalid("a topic is named projects/PROJECT/topics/NAME")
+        self.topics[topic.name] = topic
+        return topic
+
+    def remove_topic(self, name: str) -> None:
+        if self.topics.pop(name, None) is None:
+            raise Unknown(f"no topic {name}")
+
+    def add_subscription(self, subscription: Subscription) -> Subscription:
+        subscription.check()
+        if subscription.topic not in self.topics:
+            raise Unknown(f"no topic {subscription.topic}")
+        self.subscriptions[subscription.name] = subscription
+        return subscription
+
+    def remove_subscription(self, name: str) -> None:
+        if self.subscriptions.pop(name, None) is None:
+            raise Unknown(f"no subscription {name}")
+
+    def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
+        """Hands the message to every subscription of the topic and returns at once."""
+        sim = self.realm.sim
+        self.published += 1
+        now = sim.clock.now()
+        moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
+        number = _FIRST_ID + self.published * 7919
+        event = Event(str(number), data, sim.clock.milliseconds(), moment, mailbox)
+        for subscription in [each for each in self.subscriptions.values() if each.topic == topic]:
+            self._hand_over(subscription, event)
+
+    def _hand_over(self, subscription: Subscription, event: Event) -> None:
+        faults, background = self.realm.sim.faults, self.realm.sim.background
+        if faults.take("push_lost", event.mailbox, "push", "gmail"):
+            self.realm.sim.meters.of(event.mailbox).pushes_dropped += 1
+            return
+        late = faults.take("push_late", event.mailbox, "push", "gmail")
+        reordered = faults.take("push_reordered", event.mailbox, "push", "gmail")
+        passed = self.overtaken.pop(subscription.name, None)
+        wait = (late.seconds or 60.0) if late else 0.0
+        name = f"push {event.id}"
+        if reordered:
+            self.overtaken[subscription.name] = turn = asyncio.Event()
+            background.start(self._after_the_next(subscription, event, turn), name)
+        else:
+            background.start(self._deliver(subscription, event, wait), name)
+        if passed is not None:
+            passed.set()
+        if faults.take("push_doubled", event.mailbox, "push", "gmail"):
+            background.start(self._deliver(subscription, event, wait), name)
+
+    async def _after_the_next(self, subscription: Subscription, event: Event, turn: asyncio.Event) -> None:
+        """Goes out behind the message that comes after it, or after a while when none comes."""
+        clock, background = self.realm.sim.clock, self.realm.sim.background
+        alarm = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
+        waiting = asyncio.ensure_future(turn.wait())
+        await background.idle(asyncio.wait({alarm, waiting}, return_when=asyncio.FIRST_COMPLETED))
+        alarm.cancel()
+        waiting.cancel()
+        await asyncio.sleep(0.05)  # the one that overtakes is on the wire
+        await self._deliver(subscription, event, 0.0)
+
+    async def _deliver(self, subscription: Subscription, event: Event, wait: float) -> None:
+        sim = self.realm.sim
+        clock, meter = sim.clock, sim.meters.of(event.mailbox)
+        if wait:
+            await clock.sleep(wait)
+        attempt = 0
+        while subscription.name in self.subscriptions:
+            attempt += 1
+            meter.pushes_sent += 1
+            if await self._attempt(self.subscriptions[subscription.name], event, attempt):
+                meter.pushes_acknowledged += 1
+                return
+            meter.pushes_failed += 1
+            if subscription.dead_letter_topic and attempt >= subscription.max_attempts:
+                self.publish(subscription.dead_letter_topic, event.data, event.mailbox)
+                break
+            await clock.sleep(subscription.backoff(attempt))
+            if clock.milliseconds() >= event.published_ms + subscription.retention_seconds * 1000:
+                break
+        meter.pushes_dropped += 1
+
+    async def _attempt(self, subscription: Subscription, event: Event, attempt: int) -> bool:
+        headers = {"content-type": "application/json", "user-agent": "CloudPubSub-Google"}
+        if subscription.service_account:
+            headers["authorization"] = f"Bearer {self.token(subscription, event.mailbox)}"
+        if subscription.no_wrapper:
+            body = event.data
+            if subscription.write_metadata:
+                headers["x-goog-pubsub-subscription-name"] = subscription.name
+                headers["x-goog-pubsub-message-id"] = event.id
+                headers["x-goog-pubsub-publish-time"] = event.published
+        else:
+            body = msgspec.json.encode(event.envelope(subscription, attempt))
+        try:
+            answer = await self.realm.sim.http.post(
+                subscription.push_endpoint, content=body, headers=headers, timeout=subscription.ack_seconds
+            )
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError):
+            return False
+        return answer.status_code in ACKNOWLEDGED
+
+    def token(self, subscription: Subscription, mailbox: str = "") -> str:
+        """A token for the push endpoint, used again while it is fresh; wrong in one way when a fault says
+        so.
+        """
+        fault = self.realm.sim.faults.take("push_token", mailbox, "push", "gmail")
+        wrong = fault.code if fault else ""
+        audience = subscription.audience or subscription.push_endpoint
+        key = (audience, subscription.service_account, wrong)
+        now = self.realm.now()
+        kept = self.tokens.get(key)
+        if kept is not None and now < kept[0]:
+            return kept[1]
+        token = self._mint(subscription.service_account, audience, wrong, now)
+        self.tokens[key] = (now + TOKEN_SECONDS - _FRESH_SECONDS, token)
+        return token
+
+    def _mint(self, account: str, audience: str, wrong: str, now: float) -> str:
+        issued = int(now) - (2 * TOKEN_SECONDS if wrong == "expired" else 0)
+        email = "stranger@other-project.iam.gserviceaccount.com" if wrong == "email" else account
+        subject = str(10**20 + stable("service account", email) % 10**20)
+        claims = {
+            "aud": "https://other.example/push" if wrong == "aud" else audience,
+            "azp": subject,
+            "email": email,
+            "email_verified": wrong != "unverified",
+            "exp": issued + TOKEN_SECONDS,
+            "iat": issued,
+            "iss": "https://issuer.example" if wrong == "iss" else "https://accounts.google.com",
+            "sub": subject,
+        }
+        keys = self.realm.keys
+        return (keys.stranger if wrong == "signature" else keys.current).sign(claims)

@@ -1,0 +1,86 @@
+"""Pub/Sub topics and push subscriptions as an operator sets them up, and the messages that travel through
+them.
+"""
+
+import base64
+import re
+from typing import Any
+
+import msgspec
+
+from mailsim.errors import Invalid
+
+TOPIC = re.compile(r"projects/[a-z][a-z0-9:.-]{1,60}/topics/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII)
+SUBSCRIPTION = re.compile(
+    r"projects/[a-z][a-z0-9:.-]{1,60}/subscriptions/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII
+)
+
+
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`publisher`: gmail-api-push@system.gserviceaccount.com may publish here."""
+
+    name: str
+    publisher: bool = True
+
+
+class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`service_account` empty: no token is sent. `audience` empty: the endpoint's URL, query included."""
+
+    name: str
+    topic: str
+    push_endpoint: str
+    service_account: str = ""
+    audience: str = ""
+    ack_seconds: int = 10
+    retry_min_seconds: float | None = (
+        None  # a retry policy; without one, retries start after a tenth of a second
+    )
+    retry_max_seconds: float | None = None
+    dead_letter_topic: str = ""
+    max_attempts: int = 5  # before a message goes to the dead letter topic
+    retention_seconds: int = 7 * 86_400
+    no_wrapper: bool = False
+    write_metadata: bool = False
+
+    def check(self) -> None:
+        if not SUBSCRIPTION.match(self.name):
+            raise Invalid("a subscription is named projects/PROJECT/subscriptions/NAME")
+        if not self.push_endpoint.startswith(("http://", "https://")):
+            raise Invalid("push_endpoint must be an http or https URL")
+        if not 10 <= self.ack_seconds <= 600:
+            raise Invalid("ack_seconds lies between 10 and 600")
+        if self.dead_letter_topic and not 5 <= self.max_attempts <= 100:
+            raise Invalid("max_attempts lies between 5 and 100")
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds until the next attempt, after `attempt` failed ones."""
+        policy = self.retry_min_seconds is not None or self.retry_max_seconds is not None
+        first = (self.retry_min_seconds or 10.0) if policy else 0.1
+        most = (self.retry_max_seconds or 600.0) if policy else 60.0
+        return min(first * 2 ** min(attempt - 1, 30), most)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One published message. `mailbox` is only for the meters."""
+
+    id: str
+    data: bytes
+    published_ms: int
+    published: str  # the same moment as RFC 3339 text
+    mailbox: str = ""
+
+    def envelope(self, subscription: Subscription, attempt: int) -> dict[str, Any]:
+        """The wrapped form: names in both spellings, as Pub/Sub sends them."""
+        body: dict[str, Any] = {
+            "message": {
+                "data": base64.b64encode(self.data).decode(),
+                "messageId": self.id,
+                "message_id": self.id,
+                "publishTime": self.published,
+                "publish_time": self.published,
+            },
+            "subscription": subscription.name,
+        }
+        if subscription.dead_letter_topic:
+            body["deliveryAttempt"] = attempt
+        return body
