@@ -51,24 +51,38 @@ def options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. A foreseeable error is one line on stderr, never a traceback."""
     try:
-        code = app(args=arguments, prog_name="postroom", standalone_mode=False)
+        # Not by `app()`, which would turn Ctrl-C and a broken pipe into exit codes of its own.
+        command = typer.main.get_command(app)
+        with command.make_context(
+            "postroom", list(sys.argv[1:] if arguments is None else arguments)
+        ) as context:
+            code = command.invoke(context)
         sys.stdout.flush()
-    except PostroomError as error:
-        return _complain(str(error), exits.exit_for(error))
-    except typer.TyperException as error:
-        return _misused(error)
-    except (KeyboardInterrupt, typer.Abort):
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has what it wanted (`postroom … | head`); the flush at the end must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.READER_GONE
-    except Exception as error:  # noqa: BLE001  the last stop: class and place help, foreign words might be personal
-        from postroom.logs import place
-
-        where = place(error.__traceback__)
-        return _complain(f"{type(error).__name__} at {where}. This is a mistake in Postroom.", Exit.BUG)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  each kind has its exit code
+        return _failed(error)
     return code if isinstance(code, int) else Exit.OK
+
+
+def _failed(error: BaseException) -> Exit:
+    match error:
+        case PostroomError():
+            return _complain(str(error), exits.exit_for(error))
+        case typer.TyperException():
+            return _misused(error)
+        case KeyboardInterrupt() | typer.Abort():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            # The reader has what it wanted (`postroom … | head`); the flush at the end must not complain again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.READER_GONE
+        case _:
+            from postroom.logs import place
+
+            # Class and place help; the words of a stranger's error might be personal.
+            what = f"{type(error).__name__} at {place(error.__traceback__)}"
+            return _complain(f"{what}. This is a mistake in Postroom; please report it.", Exit.BUG)
 
 
 def _misused(error: typer.TyperException) -> Exit:

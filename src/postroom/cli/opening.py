@@ -37,13 +37,15 @@ def database_url(settings: Settings) -> Generator[str]:
         yield attachment.url
 
 
-async def require_current_schema(url: str) -> None:
+async def require_ready(url: str) -> None:
+    """Refuse to start on a database that this Postroom could not work with."""
     from postroom.errors import SchemaError
-    from postroom.store import migrate
+    from postroom.store import health, migrate
 
     status = await migrate.status(url)
     if not status.current:
         raise SchemaError(status.fault or "The schema is not current. Run `postroom db migrate`.")
+    await health.require_writable(url)
 
 
 def say(words: str) -> None:

@@ -46,17 +46,16 @@ def serve(
         listening = address.listen(settings.host, settings.port)
     else:
         listening = socket.socket(fileno=listen_file)
-    with opening.database_url(settings) as url:
-        if listen_file is None:
-            opening.say(f"Postroom: {address.url(listening)}")
+    with listening, opening.database_url(settings) as url:
         uvloop.run(_serve(url, listening, settings.database_pool_size, settings.stop_seconds))
 
 
 async def _serve(url: str, listening: socket.socket, pool_size: int, stop_seconds: float) -> None:
     from postroom.cli import opening
     from postroom.store import database, health
-    from postroom.web import server
+    from postroom.web import address, server
 
-    await opening.require_current_schema(url)
+    await opening.require_ready(url)
+    opening.say(f"listening on {address.url(listening)}")
     async with database.open_database(url, pool_size=pool_size, name=health.process_name("web")) as opened:
         await server.serve(opened, listening, stop_seconds=stop_seconds)

@@ -54,6 +54,7 @@ async def _run(
 
     stop = _stop_on_signals()
     await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
+    await opening.require_ready(url)
     if sample:
         await _provide_sample(url)
     announcing = asyncio.create_task(_announce(listening))

@@ -48,7 +48,7 @@ async def _work(settings: "Settings", url: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await opening.require_current_schema(url)
+    await opening.require_ready(url)
     name = health.process_name("worker")
     async with database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened:
         await worker.run(opened, wiring.kinds(settings, opened), worker.limits(settings), stop)

@@ -14,7 +14,10 @@ from typing import Final
 
 from psycopg.rows import class_row
 
-from postroom.store.database import Connection, Database
+from postroom.errors import DatabaseUnavailable
+from postroom.store.connect import Connection, connect
+from postroom.store.database import Database
+from postroom.store.translate import translated
 
 _NAME: Final = re.compile(r"postroom (?P<role>[a-z]+) (?P<pid>[0-9]+) (?P<host>\S+)")
 
@@ -68,6 +71,19 @@ async def read(database: Database) -> Health:
     async with database.engine() as connection:
         server = await _server(connection)
         return Health(server, await _processes(connection), await _work(connection))
+
+
+async def require_writable(url: str) -> None:
+    async with await connect(url) as connection:
+        with translated():
+            cursor = await connection.execute(
+                "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool"
+            )
+            if await cursor.fetchone() == (True,):
+                raise DatabaseUnavailable(
+                    "The database is read-only."
+                    " Point POSTROOM_DATABASE_URL to the primary, or end its read-only mode."
+                )
 
 
 async def _server(connection: Connection) -> Server:

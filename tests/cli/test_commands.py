@@ -1,0 +1,103 @@
+import json
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from postroom import __version__
+
+MARK = "m4rked-pa55word"
+
+
+def test_the_version_is_printed(postroom):
+    assert postroom("--version").stdout == f"postroom {__version__}\n"
+
+
+def test_help_names_every_command_and_exit_code(postroom):
+    done = postroom("--help")
+    assert done.returncode == 0
+    for word in ("demo", "up", "serve", "work", "doctor", "db", "config", "Exit codes"):
+        assert f"  {word}" in done.stdout
+
+
+@pytest.mark.parametrize("group", [(), ("db",), ("config",)])
+def test_a_group_without_a_command_answers_with_its_help(postroom, group):
+    done = postroom(*group)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: postroom")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nope",), ("serve", "--nope"), ("serve", "--port", "x"), ("serve", "--port", "70000"), ("db", "x")],
+)
+def test_wrong_usage_is_one_line_that_leads_to_the_help(complaint, arguments):
+    assert "--help`." in complaint(2, *arguments)
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, postroom.cli; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"pydantic", "structlog", "psycopg", "starlette", "uvicorn", "jinja2"} & set(loaded)
+
+
+def test_every_wrong_setting_is_a_line_of_its_own(postroom):
+    done = postroom("config", "show", POSTROOM_PORT="x", POSTROOM_HOST_="y", POSTROOM_DATABASE_URL=MARK)
+    assert done.returncode == 2
+    assert [line.split(":")[1].strip() for line in done.stderr.splitlines()] == [
+        "POSTROOM_DATABASE_URL",
+        "POSTROOM_PORT",
+        "POSTROOM_HOST_",
+    ]
+    assert MARK not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("serve",), ("work",), ("up",), ("db", "migrate")])
+def test_wrong_settings_stop_every_command(complaint, command):
+    assert complaint(2, *command, POSTROOM_LEASE_SECONDS="soon").startswith("POSTROOM_LEASE_SECONDS: 'soon'")
+
+
+def test_settings_are_shown_with_their_source_and_secrets_masked(postroom):
+    url = f"postgresql://u:{MARK}@db.example/x"
+    text = postroom("config", "show", POSTROOM_DATABASE_URL=url)
+    assert text.returncode == 0
+    assert MARK not in text.stdout
+    shown = {each["name"]: each for each in json.loads(postroom("config", "show", "--json").stdout)}
+    assert shown["POSTROOM_PORT"] == {
+        "name": "POSTROOM_PORT",
+        "value": 8025,
+        "source": "default",
+        "meaning": "the port the web process listens on; 0 takes a free one",
+    }
+    assert shown["POSTROOM_HOME"]["source"] == "environment"
+
+
+def test_a_reader_that_leaves_early_causes_no_complaint(postroom, tmp_path):
+    program = f"{sys.executable} -m postroom --help | true; echo ${{PIPESTATUS[0]}}"
+    for _ in range(2):
+        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() in {"0", "141"}
+        assert done.stderr == ""
+
+
+def test_ctrl_c_ends_a_command_quietly(environment_of):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://u:{MARK}@127.0.0.1:{silent.getsockname()[1]}/x"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "postroom", "db", "status"],
+            env=environment_of(POSTROOM_DATABASE_URL=url),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        client, _ = silent.accept()
+        with client:
+            client.recv(8)  # it has asked, and waits for an answer now
+            process.send_signal(signal.SIGINT)
+            _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in words
+    assert MARK not in words
