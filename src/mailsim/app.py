@@ -52,7 +52,16 @@ def _refuser(sim: Simulator) -> Callable[[Request, Exception], Response]:
         for provider in sim.providers.values():
             if provider.prefixes and request.url.path.startswith(provider.prefixes):
                 reply = provider.refusal(status, 0)
+                _note(sim, provider, request, status)
                 return Response(reply.body, reply.status, dict(reply.headers))
         return problem(status, HTTPStatus(status).phrase.lower())
 
     return refuse
+
+
+def _note(sim: Simulator, provider: Provider, request: Request, status: int) -> None:
+    """The gate stands before routes; what found no route is logged here."""
+    if "mailsim.exchange" not in request.scope:
+        url = request.url
+        exchange = sim.log.open(sim.clock.milliseconds(), request.method, url.path, url.query)
+        exchange.provider, exchange.status = provider.name, status

@@ -76,6 +76,7 @@ class Clock:
         """
         if not 0 <= seconds < 100 * 366 * 86400:
             raise ValueError("the clock moves forward, by at most 100 years at once")
+        await self.settle()  # what has just begun may be about to wait
         target = self.time() + seconds
         while (due := self._next_due()) is not None and due <= target:
             self._jump(max(due, self.time()))

@@ -63,6 +63,9 @@ class Gate:
                 meter.faults += 1
                 exchange.fault = fault.kind
                 await self._faulty(fault, scope, receive, _noting(exchange, send))
+        except Exception:
+            exchange.status = 500
+            raise
         finally:
             exchange.duration_ms = (time.perf_counter() - started) * 1000
             meter.leave()

@@ -187,16 +187,25 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
     except UnicodeDecodeError:
         text = block.decode("latin-1")
     headers: list[tuple[str, str]] = []
+    folded: list[str] = []  # the continuation lines of the last header, joined at its end
     for line in text.replace("\r", "").split("\n"):
-        if line[:1] in {" ", "\t"} and headers:
-            name, value = headers[-1]
-            headers[-1] = (name, value + line)
+        if line[:1] in {" ", "\t"}:
+            folded.append(line)
             continue
         name, colon, value = line.partition(":")
         name = name.rstrip()
         if colon and name and " " not in name:
+            _unfold(headers, folded)
             headers.append((name, value.strip(" \t")))
+    _unfold(headers, folded)
     return headers
+
+
+def _unfold(headers: list[tuple[str, str]], folded: list[str]) -> None:
+    if folded and headers:
+        name, value = headers[-1]
+        headers[-1] = (name, "".join((value, *folded)).strip(" \t"))
+    folded.clear()
 
 
 def parameters(value: str) -> tuple[str, dict[str, str]]:
@@ -245,6 +254,8 @@ def decode_words(value: str) -> str:
 
 def decode_text(data: bytes, charset: str) -> str:
     for name in (charset.strip().lower(), "utf-8", "cp1252"):
+        if "escape" in name:  # Python's own notations are no charsets of mail
+            continue
         try:
             return data.decode(name or "utf-8")
         except (LookupError, ValueError):

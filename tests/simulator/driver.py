@@ -16,6 +16,7 @@ from typing import IO, Any
 import httpx2
 
 START_SECONDS = 30
+SOURCES = Path(__file__).parents[2] / "src"
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ def command(*options: str) -> list[str]:
     return [sys.executable, "-m", "mailsim", *options]
 
 
+def environment() -> dict[str, str]:
+    """Ours, with the sources beside these tests first on the path."""
+    path = os.pathsep.join(filter(None, (str(SOURCES), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "TZ": "UTC"}
+
+
 @contextlib.contextmanager
 def running(*options: str) -> Generator[Simulation]:
     """A mailsim for the block. At its end the process must end cleanly, having complained about nothing."""
@@ -116,7 +123,7 @@ def running(*options: str) -> Generator[Simulation]:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
-                env={**os.environ, "TZ": "UTC"},
+                env=environment(),
             )
         assert process.stdout is not None
         try:

@@ -1,6 +1,5 @@
 """The command: what it prints, how it ends, what it refuses."""
 
-import os
 import signal
 import socket
 import ssl
@@ -12,11 +11,13 @@ import httpx2
 import pytest
 
 from mailsim.tls import NAMES
-from simulator.driver import command, ready_line
+from simulator.driver import command, environment, ready_line
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*options), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command(*options), capture_output=True, text=True, timeout=60, check=False, env=environment()
+    )
 
 
 def test_the_ready_line_says_where_everything_is(start):
@@ -43,7 +44,9 @@ def test_the_certificate_covers_the_providers_real_names(start):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly_and_removes_the_ca(number):
-    process = subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
     with process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -106,13 +109,9 @@ def test_help_shows_examples():
 
 
 def test_it_needs_no_terminal_and_no_home(tmp_path):
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "HOME": "/nonexistent",
-    }
+    bare = {name: environment()[name] for name in ("PATH", "PYTHONPATH")} | {"HOME": "/nonexistent"}
     with subprocess.Popen(
-        command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment, cwd=tmp_path
+        command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=bare, cwd=tmp_path
     ) as process:
         assert process.stdout is not None
         assert ready_line(process.stdout)["http"].startswith("http://127.0.0.1:")

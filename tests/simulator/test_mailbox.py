@@ -1,0 +1,363 @@
+"""Mailboxes: what they hold, how they change, and what their log says about it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from mailsim import mime
+from mailsim.clock import Clock
+from mailsim.errors import Invalid, Taken, Unknown
+from mailsim.mailbox import Mailbox
+from mailsim.state import State, labels_of, with_labels
+from mailsim.world import World
+
+PROVIDERS = ["gmail", "outlook"]
+
+
+def mail(number: int, *more: str) -> bytes:
+    head = [f"Message-ID: <m{number}@example.org>", f"Subject: mail {number}", *more]
+    return ("\r\n".join(head) + f"\r\n\r\nText {number}\r\n").encode()
+
+
+def world(seed: int = 3) -> World:
+    return World(seed, Clock(manual=True))
+
+
+def box(provider: str, messages: int = 0, **more) -> Mailbox:
+    return world().create(provider, "ada@example.com", messages=messages, **more)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_delivered_bytes_come_back_as_they_were(provider):
+    mailbox = box(provider, 5)
+    raw = b"not\x00even\xffmail" * 3
+    number = mailbox.deliver(raw)
+    assert number == 5
+    assert mailbox.raw(number) == raw
+    assert mailbox.total == 6
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_generated_mail_is_the_same_in_every_world_of_a_seed(provider):
+    first, second, other = (world(seed).create(provider, "a@example.com", messages=60) for seed in (1, 1, 2))
+    assert [first.raw(n) for n in range(60)] == [second.raw(n) for n in range(60)]
+    assert [first.state(n) for n in range(60)] == [second.state(n) for n in range(60)]
+    assert first.raw(7) != other.raw(7)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_moving_or_forgetting_a_generated_message_never_changes_its_bytes(provider):
+    mailbox = box(provider, 300)
+    before = [mailbox.raw(number) for number in range(300)]
+    for number in range(300):
+        mailbox.trash(number)
+    mailbox._cache._kept.clear()
+    assert [mailbox.raw(number) for number in range(300)] == before
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sent_mail_comes_from_the_owner_and_other_mail_does_not(provider):
+    mailbox = box(provider, 400)
+    sent = {"SENT", "DRAFT", "sentitems", "drafts"}
+    for number in range(400):
+        state = mailbox.state(number)
+        assert state is not None
+        author = mailbox.tree(number).header("from")
+        assert ("ada@example.com" in author) == bool(state.places & sent), (number, author)
+
+
+def test_arrival_rises_with_the_number_and_lies_inside_the_days():
+    mailbox = box("gmail", 1000, days=10)
+    times = [mailbox.received_ms(number) for number in range(1000)]
+    assert times == sorted(times)
+    span = mailbox.stock.end_ms - 10 * 86_400_000, mailbox.stock.end_ms
+    assert span[0] <= times[0] <= times[-1] <= span[1]
+    for moment in (0, times[0], times[500], times[500] + 1, times[-1] + 1):
+        expected = next((n for n, time in enumerate(times) if time >= moment), 1000)
+        assert mailbox.number_at(moment) == expected
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_threads_of_generated_mail_agree_with_its_headers(provider):
+    mailbox = box(provider, 200)
+    members: dict[int, list[int]] = {}
+    for number in range(200):
+        members.setdefault(mailbox.thread(number), []).append(number)
+        named = mailbox.tree(number).header("in-reply-to").strip()
+        answered = mailbox.by_message_id(named) if named else None
+        assert (answered is not None) == bool(named)
+        assert mailbox.thread(number) == (number if answered is None else mailbox.thread(answered))
+    assert len(members) == mailbox.thread_total < 200
+    for root, numbers in members.items():
+        assert mailbox.thread_members(root) == numbers
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_answer_joins_the_thread_it_answers(provider):
+    mailbox = box(provider, 50)
+    threads = mailbox.thread_total
+    generated = mailbox.tree(20).header("message-id")
+    first = mailbox.deliver(mail(1, f"In-Reply-To: {generated}"))
+    second = mailbox.deliver(mail(2, "References: <other@example.org> <m1@example.org>"))
+    alone = mailbox.deliver(mail(3, "In-Reply-To: <unknown@example.org>"))
+    root = mailbox.thread(20)
+    assert mailbox.thread(first) == mailbox.thread(second) == root
+    assert mailbox.thread_members(root)[-2:] == [first, second]
+    assert mailbox.thread(alone) == alone
+    assert mailbox.thread_total == threads + 1
+    mailbox.delete(alone)
+    assert mailbox.thread_total == threads
+
+
+def test_gmail_labels_and_flags_are_two_views_of_one_state():
+    state = State(frozenset({"INBOX", "Label_1"}), flag="flagged", importance="high", categories=("x",))
+    assert labels_of(state) == {"INBOX", "Label_1", "UNREAD", "STARRED", "IMPORTANT"}
+    assert with_labels(state, labels_of(state)) == state
+    read = with_labels(state, frozenset({"INBOX"}))
+    assert read == State(frozenset({"INBOX"}), read=True, categories=("x",))
+
+
+def test_relabelling_logs_what_was_and_what_is():
+    mailbox = box("gmail")
+    label = mailbox.add_folder("Clients/Acme")
+    number = mailbox.deliver(mail(1))
+    change = mailbox.relabel(number, add={label.key, "STARRED"}, remove={"UNREAD", "INBOX"})
+    assert change is not None
+    assert change.kind == "changed"
+    assert change.before is not None
+    assert change.after is not None
+    assert labels_of(change.after) - labels_of(change.before) == {label.key, "STARRED"}
+    assert labels_of(change.before) - labels_of(change.after) == {"UNREAD", "INBOX"}
+    assert mailbox.last_change(number) is change
+    assert mailbox.relabel(number, add={"STARRED"}) is None
+    assert mailbox.sequence == change.sequence
+
+
+def test_an_outlook_message_lies_in_one_folder():
+    mailbox = box("outlook")
+    number = mailbox.deliver(mail(1))
+    folder = mailbox.add_folder("Invoices", "inbox")
+    change = mailbox.move(number, folder.key)
+    assert change is not None
+    assert (change.before and change.before.folder, change.after and change.after.folder) == (
+        "inbox",
+        folder.key,
+    )
+    with pytest.raises(Invalid):
+        mailbox.put(number, State(frozenset({"inbox", "archive"})))
+    with pytest.raises(Invalid):
+        mailbox.relabel(number, add={"inbox"})
+    with pytest.raises(Unknown):
+        mailbox.move(number, "nowhere")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_marks_change_what_is_given_and_nothing_else(provider):
+    mailbox = box(provider)
+    number = mailbox.deliver(mail(1))
+    before = mailbox.state(number)
+    assert before is not None
+    mailbox.mark(number, read=True)
+    mailbox.mark(number, flag="flagged")
+    mailbox.mark(number, importance="high", categories=["Red"])
+    expected = replace(before, read=True, flag="flagged", importance="high", categories=("Red",))
+    assert mailbox.state(number) == expected
+    with pytest.raises(Invalid):
+        mailbox.mark(number, flag="purple")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_deleted_mail_is_gone_for_good(provider):
+    mailbox = box(provider, 10)
+    change = mailbox.delete(4)
+    assert (change.kind, change.number, change.after) == ("deleted", 4, None)
+    assert mailbox.state(4) is None
+    assert mailbox.total == 9
+    assert 4 not in list(mailbox.states.newest())
+    assert mailbox.deliver(mail(1)) == 10
+    for attempt in (mailbox.delete, mailbox.trash, mailbox.send_draft):
+        with pytest.raises(Unknown):
+            attempt(4)
+
+
+def test_saving_a_gmail_draft_again_gives_it_a_new_message():
+    mailbox = box("gmail")
+    first = mailbox.draft(mail(1))
+    second = mailbox.edit_draft(first, mail(2))
+    third = mailbox.edit_draft(second, mail(3))
+    assert mailbox.draft_key(third) == mailbox.draft_key(first) == first
+    assert mailbox.thread(third) == first
+    assert [(c.kind, c.number) for c in mailbox.changes] == [
+        ("added", first), ("deleted", first), ("added", second), ("deleted", second), ("added", third),
+    ]  # fmt: skip
+    sent = mailbox.send_draft(third)
+    state = mailbox.state(sent)
+    assert sent != third
+    assert state is not None
+    assert labels_of(state) == {"SENT"}
+    assert mailbox.raw(sent) == mail(3)
+    assert mailbox.thread_total == 1
+
+
+def test_an_outlook_draft_keeps_its_message():
+    mailbox = box("outlook", 3, spread=False)
+    number = mailbox.draft(mail(1))
+    assert mailbox.edit_draft(number, mail(2)) == number
+    assert mailbox.raw(number) == mail(2)
+    assert mailbox.tree(number).header("subject") == "mail 2"
+    assert mailbox.changes[-1].kind == "edited"
+    assert mailbox.send_draft(number) == number
+    state = mailbox.state(number)
+    assert state is not None
+    assert (state.folder, state.draft) == ("sentitems", False)
+    with pytest.raises(Invalid):
+        mailbox.edit_draft(0, mail(3))
+
+
+def test_deleting_a_label_takes_it_off_its_messages():
+    mailbox = box("gmail")
+    label = mailbox.add_folder("Old")
+    numbers = [mailbox.deliver(mail(n)) for n in range(3)]
+    for number in numbers[:2]:
+        mailbox.relabel(number, add={label.key})
+    mailbox.delete_folder(label.key)
+    assert mailbox.states.count(mailbox.inside(label.key)) == 0
+    assert mailbox.total == 3
+    assert [change.kind for change in mailbox.changes[-3:]] == ["changed", "changed", "folder_deleted"]
+
+
+def test_deleting_an_outlook_folder_deletes_what_is_inside():
+    mailbox = box("outlook")
+    parent = mailbox.add_folder("Projects")
+    child = mailbox.add_folder("2026", parent.key)
+    inside = mailbox.deliver(mail(1), State(frozenset({child.key})))
+    mailbox.deliver(mail(2))
+    mailbox.delete_folder(parent.key)
+    assert mailbox.state(inside) is None
+    assert {parent.key, child.key}.isdisjoint(mailbox.folders)
+    assert [c.kind for c in mailbox.changes[-3:]] == ["deleted", "folder_deleted", "folder_deleted"]
+
+
+def test_folders_are_renamed_and_moved_but_not_into_themselves():
+    mailbox = box("outlook")
+    a = mailbox.add_folder("A")
+    b = mailbox.add_folder("B", a.key)
+    assert mailbox.change_folder(b.key, name="C").name == "C"
+    assert mailbox.change_folder(b.key, parent="archive").parent == "archive"
+    mailbox.change_folder(b.key, parent=a.key)
+    for wrong in (a.key, b.key):
+        with pytest.raises(Invalid):
+            mailbox.change_folder(a.key, parent=wrong)
+    with pytest.raises(Taken):
+        mailbox.add_folder("a")
+    for system in (mailbox.change_folder, mailbox.delete_folder):
+        with pytest.raises(Invalid):
+            system("inbox")
+    with pytest.raises(Invalid):
+        mailbox.add_folder(" ")
+
+
+def test_forgotten_changes_are_announced_by_the_oldest_sequence():
+    mailbox = box("gmail")
+    for number in range(5):
+        mailbox.deliver(mail(number))
+    assert [change.sequence for change in mailbox.changes_after(2)] == [3, 4, 5]
+    mailbox.forget_changes()
+    assert mailbox.oldest_sequence == mailbox.sequence == 5
+    mailbox.deliver(mail(6))
+    assert [change.sequence for change in mailbox.changes_after(5)] == [6]
+
+
+def test_every_change_reaches_the_listeners_of_mailbox_and_world():
+    place = world()
+    mailbox = place.create("outlook", "ada@example.com")
+    heard = []
+    place.listeners.append(lambda box, change: heard.append((box.address, change.kind)))
+    number = mailbox.deliver(mail(1))
+    mailbox.mark(number, read=True)
+    mailbox.delete(number)
+    assert heard == [("ada@example.com", kind) for kind in ("added", "changed", "deleted")]
+
+
+class MailboxChanges(RuleBasedStateMachine):
+    """Any sequence of changes: counts, pages, threads and log agree with a plain model of the mailbox."""
+
+    @initialize(provider=st.sampled_from(PROVIDERS), messages=st.integers(0, 40))
+    def begin(self, provider, messages):
+        self.mailbox = box(provider, messages)
+        self.model = {n: self.mailbox.state(n) for n in range(messages)}
+        self.dice = random.Random(messages)
+        self.delivered = 0
+
+    def some(self) -> int | None:
+        return self.dice.choice(sorted(self.model)) if self.model else None
+
+    @rule(answers=st.booleans())
+    def deliver(self, answers):
+        self.delivered += 1
+        target = self.some() if answers else None
+        header = (
+            [f"In-Reply-To: {self.mailbox.tree(target).header('message-id')}"] if target is not None else []
+        )
+        number = self.mailbox.deliver(mail(self.delivered, *header))
+        self.model[number] = self.mailbox.state(number)
+
+    @rule(read=st.booleans(), flag=st.sampled_from(["notFlagged", "flagged", "complete"]))
+    def mark(self, read, flag):
+        if (number := self.some()) is not None:
+            self.mailbox.mark(number, read=read, flag=flag)
+            self.model[number] = replace(self.model[number], read=read, flag=flag)
+
+    @rule()
+    def trash(self):
+        if (number := self.some()) is not None:
+            self.mailbox.trash(number)
+            self.model[number] = self.mailbox.state(number)
+
+    @rule()
+    def delete(self):
+        if (number := self.some()) is not None:
+            self.mailbox.delete(number)
+            del self.model[number]
+
+    @invariant()
+    def it_agrees_with_the_model(self):
+        states = self.mailbox.states
+        assert list(states.newest()) == sorted(self.model, reverse=True)
+        assert list(states.oldest()) == sorted(self.model)
+        assert states.count(lambda state: not state.read) == sum(not s.read for s in self.model.values())
+        assert self.mailbox.total == len(self.model)
+        roots = {self.mailbox.thread(number) for number in self.model}
+        assert self.mailbox.thread_total == len(roots)
+        assert [change.sequence for change in self.mailbox.changes] == list(
+            range(1, self.mailbox.sequence + 1)
+        )
+
+    @invariant()
+    def replaying_the_log_gives_the_states(self):
+        replayed: dict[int, State] = {}
+        for change in self.mailbox.changes:
+            assert (
+                change.number in replayed
+                or change.number < self.mailbox.stock.count
+                or change.kind == "added"
+            )
+            if change.after is None:
+                replayed.pop(change.number, None)
+            else:
+                replayed[change.number] = change.after
+        assert all(self.model[number] == state for number, state in replayed.items())
+
+
+TestMailboxChanges = MailboxChanges.TestCase
+TestMailboxChanges.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_the_tree_of_a_message_is_read_from_its_bytes():
+    mailbox = box("gmail", 20)
+    assert mailbox.tree(3) is mailbox.tree(3)
+    assert mailbox.tree(3).headers == mime.read(mailbox.raw(3)).headers

@@ -1,0 +1,119 @@
+"""The world: mailboxes of a million messages, addresses, applications, reproducibility."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mailsim.clock import Clock
+from mailsim.errors import Invalid, Taken, Unknown
+from mailsim.states import BLOCK
+from mailsim.world import World
+from simulator.driver import environment
+
+MILLION = """
+import json, resource, sys
+from mailsim.clock import Clock
+from mailsim.world import World
+world = World(5, Clock(manual=True))
+world.create("gmail", "warm@example.com", messages=200)
+[world.mailbox("warm@example.com").raw(n) for n in range(200)]
+before = resource.getrusage(resource.RUSAGE_SELF)
+box = world.create(sys.argv[1], "huge@example.com", messages=1_000_000, days=365)
+after = resource.getrusage(resource.RUSAGE_SELF)
+spam = "SPAM" if sys.argv[1] == "gmail" else "junkemail"
+rare = box.deliver(b"Subject: x\\r\\n\\r\\n")
+box.move(7, spam)
+counted = box.states.count(box.inside(spam))
+paged = sum(1 for _ in box.states.newest(box.inside(spam)))
+deep = next(box.states.newest(skip=900_000))
+for n in range(0, 1_000_000, 20_000):
+    box.tree(n)
+end = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({
+    "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    "created_kb": after.ru_maxrss - before.ru_maxrss,
+    "used_kb": end.ru_maxrss - before.ru_maxrss,
+    "total": box.total, "counted": counted, "paged": paged, "deep": deep,
+}))
+"""
+
+
+@pytest.mark.parametrize("provider", ["gmail", "outlook"])
+def test_a_mailbox_of_a_million_messages_is_made_at_once_and_small(provider):
+    ended = subprocess.run(
+        [sys.executable, "-c", MILLION, provider],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=environment(),
+    )
+    seen = json.loads(ended.stdout)
+    assert seen["created_kb"] < 60_000
+    assert seen["used_kb"] < 200_000
+    assert seen["cpu"] < 2  # CPU seconds, not elapsed ones
+    assert seen["total"] == 1_000_001
+    assert seen["counted"] == seen["paged"] > 10_000
+    assert seen["deep"] == 100_000
+
+
+def test_pages_and_counts_agree_across_blocks():
+    world = World(5, Clock(manual=True))
+    mailbox = world.create("gmail", "a@example.com", messages=3 * BLOCK + 17)
+    states = mailbox.states
+    for number in range(0, BLOCK * 2, 3):
+        mailbox.delete(number)
+    spam = mailbox.inside("SPAM")
+    expected = [n for n in range(len(mailbox)) if (state := mailbox.state(n)) and "SPAM" in state.places]
+    assert list(states.oldest(spam)) == expected
+    assert list(states.newest(spam)) == expected[::-1]
+    assert states.count(spam) == len(expected)
+    for skip in (0, 1, 50, len(expected) - 1, len(expected), len(expected) + 9):
+        assert list(states.newest(spam, skip=skip)) == expected[::-1][skip:]
+    for below in (0, 1, BLOCK, BLOCK + 1, 3 * BLOCK):
+        kept = [n for n in expected if n < below]
+        assert list(states.newest(spam, below=below)) == kept[::-1]
+        assert list(states.newest(spam, below=below, skip=3)) == kept[::-1][3:]
+    assert list(states.oldest(spam, start=BLOCK + 5)) == [n for n in expected if n >= BLOCK + 5]
+
+
+def test_addresses_are_unique_whatever_their_case_and_provider():
+    world = World(5, Clock(manual=True))
+    made = world.create("gmail", "Ada@example.com")
+    assert world.mailbox("ADA@EXAMPLE.COM") is made
+    assert world.find("ada@example.com", "outlook") is None
+    with pytest.raises(Taken):
+        world.create("outlook", "ada@example.com")
+    world.remove("ada@example.com")
+    with pytest.raises(Unknown):
+        world.mailbox("ada@example.com")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"address": "nobody"},
+        {"address": "two@@example.com"},
+        {"address": "a b@example.com"},
+        {"address": "a@example.com\n"},
+        {"messages": -1},
+        {"messages": 10**9},
+        {"days": 0},
+        {"days": float("nan")},
+        {"kinds": ("love letter",)},
+    ],
+)
+def test_what_makes_no_mailbox_is_refused(wrong):
+    world = World(5, Clock(manual=True))
+    with pytest.raises(Invalid):
+        world.create("gmail", **{"address": "a@example.com", **wrong})
+    assert not world.mailboxes
+
+
+def test_ids_depend_on_the_seed_alone():
+    first, second, other = (World(seed, Clock(manual=True)) for seed in (1, 1, 2))
+    assert first.applications == second.applications
+    assert set(first.applications).isdisjoint(other.applications)
+    assert first.tenant("Example.com") == second.tenant("example.com") != other.tenant("example.com")
