@@ -8,6 +8,7 @@ PostroomError
 │   └── SchemaError         the schema is newer, older or changed compared with this Postroom
 ├── TransientError          the same attempt may succeed later; carries `retry_after` where known
 ├── PermanentError          the same attempt will never succeed
+│   └── GrantLost           what opened the mailbox is gone; its owner must connect it again
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
 """
 
@@ -43,6 +44,10 @@ class TransientError(PostroomError):
 
 
 class PermanentError(PostroomError):
+    pass
+
+
+class GrantLost(PermanentError):
     pass
 
 

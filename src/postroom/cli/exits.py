@@ -7,6 +7,7 @@ from typing import Final
 from postroom.errors import (
     DatabaseTooOld,
     DatabaseUnavailable,
+    GrantLost,
     LeaseLost,
     OperatorError,
     PermanentError,
@@ -39,6 +40,7 @@ EXITS: Final[Mapping[type[PostroomError], Exit]] = {
     SchemaError: Exit.SCHEMA,
     TransientError: Exit.TRY_AGAIN,
     PermanentError: Exit.FAILED,
+    GrantLost: Exit.FAILED,
     LeaseLost: Exit.FAILED,
 }
 

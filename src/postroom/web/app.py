@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from postroom.errors import (
     DatabaseTooOld,
     DatabaseUnavailable,
+    GrantLost,
     LeaseLost,
     OperatorError,
     PermanentError,
@@ -40,6 +41,7 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
     SchemaError: 503,
     TransientError: 503,
     PermanentError: 500,
+    GrantLost: 409,
     LeaseLost: 409,
 }
 

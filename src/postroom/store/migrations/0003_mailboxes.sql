@@ -31,7 +31,8 @@ CALL belongs_to_organization('mailboxes');
 CREATE POLICY engine ON mailboxes FOR SELECT TO postroom_engine USING (true);
 GRANT SELECT (id, organization_id, provider, account_id, address, disconnected_at) ON mailboxes TO postroom_engine;
 
--- What opens the mailbox, sealed by the vault: in this row, or in a parameter of AWS SSM that the row names.
+-- What opens the mailbox: the grant, sealed in this row or kept in a parameter of AWS SSM that the row names, and the
+-- access token of the hour, always sealed in this row. Each has its own key: a refresh may replace one and not the other.
 -- The lease lets one process of all refresh the token, without a transaction held open during the call.
 CREATE TABLE credentials (
     organization_id   uuid        NOT NULL,
@@ -40,10 +41,11 @@ CREATE TABLE credentials (
     tenant_id         text,
     client_id         text,
     scopes            text[]      NOT NULL DEFAULT '{}',
-    key_id            text,                  -- the vault's key that sealed this row
+    grant_key_id      text,                  -- the vault's key that sealed it
     sealed_grant      bytea,                 -- refresh token, client secret or certificate
-    sealed_access     bytea,                 -- access token
     ssm_parameter     text,
+    access_key_id     text,
+    sealed_access     bytea,                 -- access token
     access_expires_at timestamptz,
     lease_token       uuid,
     leased_until      timestamptz,
@@ -51,7 +53,8 @@ CREATE TABLE credentials (
     PRIMARY KEY (organization_id, mailbox_id),
     FOREIGN KEY (organization_id, mailbox_id) REFERENCES mailboxes ON DELETE CASCADE,
     CHECK ((sealed_grant IS NULL) <> (ssm_parameter IS NULL)),
-    CHECK (key_id IS NOT NULL OR (sealed_grant IS NULL AND sealed_access IS NULL)),
+    CHECK ((sealed_grant IS NULL) = (grant_key_id IS NULL)),
+    CHECK ((sealed_access IS NULL) = (access_key_id IS NULL)),
     CHECK ((lease_token IS NULL) = (leased_until IS NULL))
 );
 CALL belongs_to_organization('credentials');
