@@ -29,7 +29,7 @@ class Health(StrEnum):
     """How a mailbox is connected."""
 
     ACTIVE = "active"
-    TOKEN_REFRESH_FAILED = "token_refresh_failed"  # the grant is lost: the user must reconnect
+    TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: reconnect
     SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives: being recreated, sweeps go on
     PROVIDER_ERROR = "provider_error"  # the provider refuses this mailbox
 
@@ -140,7 +140,7 @@ class Channel:
 class Notice:
     """One item of a push, as it claims to be; nothing in it is believed before its secret was compared.
 
-    Graph names a subscription and shows its secret; Gmail's push was authenticated whole and names an address.
+    Graph names a subscription and shows its secret; Gmail's push is authenticated whole and names an address.
     """
 
     provider_subscription_id: str | None = None
