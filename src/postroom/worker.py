@@ -236,13 +236,8 @@ class _Worker:
 
     async def listen(self) -> None:
         """Be woken by the database. While it is away, the poll is the net."""
-        while True:
-            with suppress(DatabaseUnavailable, TransientError):
-                async with self.database.listen() as notifications:
-                    self.woken.set()  # whatever came before this connection was heard by nobody
-                    async for _ in notifications:
-                        self.woken.set()
-            await asyncio.sleep(self.limits.poll_seconds)
+        async for _ in self.database.heard("postroom_work", every_seconds=self.limits.poll_seconds):
+            self.woken.set()
 
     async def wind_down(self) -> None:
         """Let what is under way end within the limit; give back the rest."""

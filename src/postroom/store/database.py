@@ -4,19 +4,24 @@ The engine's connections find work across organizations and can see nothing else
 rows of one organization, named when the transaction begins, and outside of a transaction see nothing.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import LiteralString
 from uuid import UUID
 
-import psycopg
+from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
+from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
 from postroom.store.connect import Connection, connect
 from postroom.store.translate import translated
 
 Pool = AsyncConnectionPool[Connection]
+
+RECONNECT_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,24 @@ class Database:
                 )
                 yield connection
 
-    @asynccontextmanager
-    async def listen(self) -> AsyncGenerator[AsyncIterator[psycopg.Notify]]:
-        """Hear of work that became due, on a connection of its own."""
-        with translated():
-            async with await connect(self.url, name=f"{self.name} listen") as connection:
-                await connection.execute("LISTEN postroom_work")
-                yield connection.notifies()
+    async def heard(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
+        """The payloads of a channel's notifications, for ever, on a connection of its own.
+
+        None says that something may have been missed: at first, when the connection was lost and is back, and
+        when nothing was heard for so long.
+        """
+        while True:
+            try:
+                with translated():
+                    async with await connect(self.url, name=f"{self.name} listen") as connection:
+                        await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                        yield None
+                        while True:
+                            async for notification in connection.notifies(timeout=every_seconds):
+                                yield notification.payload
+                            yield None
+            except (DatabaseUnavailable, TransientError):
+                await asyncio.sleep(RECONNECT_SECONDS)
 
 
 @asynccontextmanager

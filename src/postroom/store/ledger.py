@@ -1,8 +1,8 @@
 """The append-only audit trail (K4): entries written with what they tell of, chained and signed in batches.
 
-An entry's digest covers everything in it but its position. Personal values stand in a side row; the entry holds
-only their salted digest, so a purge can delete them and the chain stays whole. Writers never wait for each other:
-positions and seals are given later, by one sealer per organization.
+An entry's digest covers everything in it but its position. Personal values stand in a side row; the entry
+holds only their salted digest, so a purge can delete them and the chain stays whole. Writers never wait for
+each other: positions and seals are given later, by one sealer per organization.
 """
 
 import json
@@ -14,8 +14,8 @@ from secrets import token_bytes
 from uuid import UUID
 
 from psycopg.rows import class_row
-from psycopg.types.json import Jsonb
 
+from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
 Plain = str | int | bool | None | Sequence["Plain"] | Mapping[str, "Plain"]
@@ -74,39 +74,53 @@ async def append(connection: Connection, organization: UUID, entries: Sequence[E
     """Write entries in the caller's transaction; the sealer hears of them when it commits."""
     if not entries:
         return
-    cursor = await connection.execute("SELECT postroom_now(), pg_notify('postroom_feed', %s)", [str(organization)])
-    row = await cursor.fetchone()
-    assert row
-    occurred_at: datetime = row[0]
-    for entry in entries:
-        salt = token_bytes(32) if entry.personal is not None else None
-        personal = personal_digest(salt, entry.personal) if salt and entry.personal is not None else None
-        await connection.execute(
-            """
-            WITH entry AS (
-                INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, actor_id,
-                    payload, personal_sha256, sha256, occurred_at)
-                VALUES (%(organization)s, %(event_type)s, %(entity_type)s, %(entity_id)s, %(actor_id)s,
-                    %(payload)s, %(personal_sha256)s, %(sha256)s, %(occurred_at)s)
-                RETURNING id
-            )
-            INSERT INTO ledger_personal (organization_id, entry_id, salt, personal)
-            SELECT %(organization)s, id, %(salt)s, %(personal)s FROM entry WHERE %(salt)s::bytea IS NOT NULL
-            """,
-            {
-                "organization": organization,
-                "event_type": entry.event_type,
-                "entity_type": entry.entity_type,
-                "entity_id": entry.entity_id,
-                "actor_id": entry.actor_id,
-                "payload": Jsonb(entry.payload),
-                "personal_sha256": personal,
-                "sha256": digest(organization, entry, personal, occurred_at),
-                "occurred_at": occurred_at,
-                "salt": salt,
-                "personal": Jsonb(entry.personal),
-            },
-        )
+    cursor = await connection.execute(
+        "SELECT postroom_now(), pg_notify('postroom_feed', %s)", [str(organization)]
+    )
+    now = await cursor.fetchone()
+    assert now
+    salts = [None if entry.personal is None else token_bytes(32) for entry in entries]
+    personal = [personal_digest(salt, entry.personal) for salt, entry in zip(salts, entries, strict=True)]
+    await connection.execute(
+        _APPEND,
+        [
+            organization,
+            now[0],
+            [entry.event_type for entry in entries],
+            [entry.entity_type for entry in entries],
+            [entry.entity_id for entry in entries],
+            [entry.actor_id for entry in entries],
+            [canonical(entry.payload) for entry in entries],
+            personal,
+            [
+                digest(organization, entry, each, now[0])
+                for entry, each in zip(entries, personal, strict=True)
+            ],
+            salts,
+            [canonical(entry.personal) for entry in entries],
+        ],
+    )
+
+
+# A side row is found by the entry's digest: its salt makes that unique.
+_APPEND = """
+    WITH given AS (
+        SELECT %b::uuid AS organization_id, %b::timestamptz AS occurred_at, entry.*
+        FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bytea[],
+            %b::bytea[], %b::text[]) WITH ORDINALITY AS entry (event_type, entity_type, entity_id, actor_id,
+            payload, personal_sha256, sha256, salt, personal, place)
+    ), written AS (
+        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, actor_id, payload,
+            personal_sha256, sha256, occurred_at)
+        SELECT organization_id, event_type, entity_type, entity_id, actor_id, payload::jsonb,
+            personal_sha256, sha256, occurred_at
+        FROM given ORDER BY place
+        RETURNING id, sha256
+    )
+    INSERT INTO ledger_personal (organization_id, entry_id, salt, personal)
+    SELECT organization_id, written.id, salt, personal::jsonb
+    FROM given JOIN written USING (sha256) WHERE salt IS NOT NULL
+"""
 
 
 async def seal(connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000) -> int:
@@ -143,6 +157,12 @@ async def seal(connection: Connection, organization: UUID, signer: Signer, *, ba
     return len(rows)
 
 
+async def organizations_to_seal(connection: Connection) -> list[OrganizationId]:
+    """Where committed entries wait for a seal; asked by the engine, which sees no more of them than this."""
+    cursor = await connection.execute("SELECT organization FROM organizations_to_seal() AS organization")
+    return [OrganizationId(row[0]) for row in await cursor.fetchall()]
+
+
 async def last_seal(connection: Connection) -> Seal | None:
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
@@ -168,12 +188,64 @@ async def seals(connection: Connection) -> AsyncGenerator[Seal]:
 
 
 async def entries_between(connection: Connection, first: int, last: int) -> list[Stored]:
-    return await _entries(connection, "WHERE position BETWEEN %s AND %s ORDER BY position", [first, last])
+    cursor = connection.cursor(row_factory=class_row(Stored))
+    await cursor.execute(_READ + " WHERE position BETWEEN %s AND %s ORDER BY position", [first, last])
+    return await cursor.fetchall()
 
 
-async def unsealed(connection: Connection, *, limit: int = 1000) -> list[Stored]:
-    return await _entries(connection, "WHERE position IS NULL ORDER BY ledger.id LIMIT %s", [limit])
+async def unsealed(connection: Connection, *, after: int, limit: int) -> list[Stored]:
+    cursor = connection.cursor(row_factory=class_row(Stored))
+    await cursor.execute(
+        _READ + " WHERE position IS NULL AND ledger.id > %s ORDER BY ledger.id LIMIT %s", [after, limit]
+    )
+    return await cursor.fetchall()
 
 
 async def newest(connection: Connection, *, limit: int) -> list[Stored]:
-    return await _entries(connection, "ORDER BY ledger.id DESC LIMIT %s", [limit])
+    cursor = connection.cursor(row_factory=class_row(Stored))
+    await cursor.execute(_READ + " ORDER BY ledger.id DESC LIMIT %s", [limit])
+    return await cursor.fetchall()
+
+
+_READ = """
+    SELECT ledger.id, position, event_type, entity_type, entity_id, actor_id, payload,
+        personal_sha256, sha256, occurred_at, salt, personal
+    FROM ledger LEFT JOIN ledger_personal ON entry_id = ledger.id
+"""
+
+
+def canonical(value: Plain) -> str:
+    """One text for one value, whatever order its keys were written in."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def personal_digest(salt: bytes | None, personal: Mapping[str, Plain] | None) -> bytes | None:
+    return None if salt is None else sha256(salt + canonical(personal).encode()).digest()
+
+
+def digest(organization: UUID, entry: Entry | Stored, personal: bytes | None, occurred_at: datetime) -> bytes:
+    """Of everything in an entry but its position."""
+    told: list[Plain] = [
+        "postroom ledger entry 1",
+        str(organization),
+        entry.event_type,
+        entry.entity_type,
+        entry.entity_id,
+        entry.actor_id,
+        entry.payload,
+        personal.hex() if personal else None,
+        occurred_at.astimezone(UTC).isoformat(timespec="microseconds"),
+    ]
+    return sha256(canonical(told).encode()).digest()
+
+
+def seal_digest(
+    previous: bytes | None, number: int, first: int, last: int, entries: Sequence[bytes]
+) -> bytes:
+    """Of the seal before and of the entries in between."""
+    head = f"postroom ledger seal 1 {number} {first} {last} ".encode()
+    return sha256(head + (previous or bytes(32)) + b"".join(entries)).digest()
+
+
+def signed_bytes(organization: UUID, sealed: bytes) -> bytes:
+    return b"postroom ledger signature 1 " + organization.bytes + sealed
