@@ -9,12 +9,18 @@ from collections.abc import Callable
 
 from mailsim.letters.catalogue import KINDS, kinds, variants
 from mailsim.letters.choice import SPAN, message_id_for, order_for, reply_parent, thread_numbers, thread_start
+from mailsim.letters.cloud import REFERENCE_HEADER, CloudLink, cloud_links
 from mailsim.letters.order import Order, Person
+from mailsim.letters.truth import facts
 
 __all__ = [
+    "REFERENCE_HEADER",
     "SPAN",
+    "CloudLink",
     "Order",
     "Person",
+    "cloud_links",
+    "facts",
     "kinds",
     "message_id_for",
     "order_for",

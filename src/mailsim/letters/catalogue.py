@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mailsim.letters.dice import Dice, mixed
+from mailsim.letters.numbers import invoice_number, note_number
 from mailsim.letters.words import TONGUES
 
 
@@ -11,7 +12,7 @@ class Kind:
     """`writer` is a module of this package and a function in it, imported at the first letter of the kind.
 
     `weight` is its share of an ordinary mailbox, in thousandths; `personal` kinds may be answered;
-    `sender` says who writes: a person, a firm's newsletter, the mail system.
+    `sender` says who writes: person, news, daemon, supplier or broker.
     """
 
     writer: str
@@ -123,6 +124,9 @@ _MALFORMED = (
     "control-filename",
 )
 _FILES = ("zip", "vcf", "ics", "csv", "docx", "winmail", "nameless", "bytes", "several", "twins")
+_INVOICES = ("letterhead", "modern", "typewriter", "boxed", "compact")
+_NOTES = ("register", "brief", "slip", "statement", "avis", "grid")
+_SCANS = ("png", "jpeg", "tiff", "pdf")
 
 KINDS: dict[str, Kind] = {
     "plain": Kind("everyday.plain", 230, personal=True),
@@ -142,6 +146,14 @@ KINDS: dict[str, Kind] = {
     "inline-image": Kind("inline.inline_image", 15, ("related", "only", "between", "bare")),
     "attachment": Kind("attachments.with_files", 15, _FILES),
     "reference": Kind("cloud.reference", 2),
+    "invoice": Kind("documents.invoice", 30, _INVOICES, sender="supplier"),
+    "invoice-scan": Kind("documents.invoice_scan", 6, _SCANS),
+    "invoice-facturx": Kind("documents.invoice_facturx", 4, ("en16931", "basic"), sender="supplier"),
+    "invoice-xrechnung": Kind("documents.invoice_xrechnung", 3, ("ubl", "cii"), sender="supplier"),
+    "invoice-zip": Kind("documents.invoice_zip", 2, ("flat", "nested"), sender="supplier"),
+    "invoice-forwarded": Kind("documents.invoice_forwarded", 5),
+    "contract-note": Kind("documents.contract_note", 8, _NOTES, sender="broker"),
+    "contract-note-scan": Kind("documents.contract_note_scan", 2, _SCANS, sender="broker"),
     "big": Kind("attachments.big", 0),
 }
 
@@ -163,9 +175,13 @@ def variant_for(kind: str, seed: int) -> str:
     return shapes[0] if len(shapes) == 1 else shapes[mixed(seed ^ 4) % len(shapes)]
 
 
-def subject_for(kind: str, seed: int, language: str) -> str:
-    dice = Dice(seed, 5)
+def subject_for(kind: str, seed: int, language: str, year: int) -> str:
     tongue = TONGUES[language]
+    if kind.startswith("invoice"):
+        return f"{_PREFIXES.get(kind, '')}{tongue.invoice} {invoice_number(seed, year)}"
+    if kind.startswith("contract-note"):
+        return f"{tongue.contract_note} {note_number(seed)}"
+    dice = Dice(seed, 5)
     if kind == "newsletter":
         return dice.pick(tongue.headlines)
     if kind == "bounce":
@@ -176,4 +192,4 @@ def subject_for(kind: str, seed: int, language: str) -> str:
     return _PREFIXES.get(kind, "") + subject
 
 
-_PREFIXES = {"reply": "Re: ", "forward": "Fwd: ", "nested": "Fwd: "}
+_PREFIXES = {"reply": "Re: ", "forward": "Fwd: ", "nested": "Fwd: ", "invoice-forwarded": "Fwd: "}

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from mailsim.letters.catalogue import KINDS, subject_for, variants
 from mailsim.letters.dice import Dice, mixed, number_of
-from mailsim.letters.order import Order, Person, stranger, writer
+from mailsim.letters.order import NOBODY, Order, Person, stranger
 from mailsim.letters.words import LANGUAGES
 
 SPAN = 32
@@ -117,15 +117,15 @@ def order_for(
     language, contact = _contact(box, mixed(start ^ 14) % _CONTACTS)
     owner: Person = ("", address)
     if len(line) == 1:
-        subject = subject_for(kind, own, language)
+        subject = subject_for(kind, own, language, date.year)
     else:
-        subject = f"Re: {subject_for(_started(box, line[-1], mix), start, language)}"
+        subject = f"Re: {subject_for(_started(box, line[-1], mix), start, language, date.year)}"
     ids = tuple(_message_id(box, earlier) for earlier in line[:0:-1])
     return Order(
         seed=own,
         kind=kind,
         language=language,
-        sender=_sender(kind, own, language, owner, contact),
+        sender=_sender(kind, owner, contact),
         to=(contact,) if kind == "sent" else (owner,),
         cc=(_contact(box, own % _CONTACTS)[1],) if own % 7 == 0 else (),
         date=date,
@@ -137,10 +137,10 @@ def order_for(
     )
 
 
-def _sender(kind: str, own: int, language: str, owner: Person, contact: Person) -> Person:
+def _sender(kind: str, owner: Person, contact: Person) -> Person:
     if kind == "sent":
         return owner
-    return contact if KINDS[kind].sender == "person" else writer(kind, own, language)
+    return contact if KINDS[kind].sender == "person" else NOBODY
 
 
 def _started(box: int, number: int, mix: Mapping[str, float] | None) -> str:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from mailsim.letters import catalogue
+from mailsim.letters import catalogue, firms
 from mailsim.letters.dice import Dice, mixed
 from mailsim.letters.words import LANGUAGES, TONGUES
 
 Person = tuple[str, str]
 """A display name, which may be empty, and an address."""
 
-_NOBODY: Person = ("", "")
+NOBODY: Person = ("", "")
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 _FIRST_DAY = datetime(2024, 1, 1, 6, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ class Order:
     kind: str = "plain"
     variant: str = ""
     language: str = ""
-    sender: Person = _NOBODY
+    sender: Person = NOBODY
     to: tuple[Person, ...] = ()
     cc: tuple[Person, ...] = ()
     bcc: tuple[Person, ...] = ()
@@ -50,7 +50,7 @@ class Order:
                 f"{self.kind} mail has no variant {self.variant!r}; it has {catalogue.variants(self.kind)}"
             )
         if not self.sender[1]:
-            fill(self, "sender", writer(self.kind, self.seed, self.language))
+            fill(self, "sender", _writer(self))
         if not (self.to or self.cc or self.bcc):
             fill(self, "to", (("", "someone@example.org"),))
         if self.date is _UNDATED:
@@ -58,23 +58,29 @@ class Order:
         if not self.message_id:
             fill(self, "message_id", f"<{mixed(self.seed ^ 2):016x}@{self.sender[1].rpartition('@')[2]}>")
         if self.subject is None:
-            fill(self, "subject", catalogue.subject_for(self.kind, self.seed, self.language))
+            fill(self, "subject", catalogue.subject_for(self.kind, self.seed, self.language, self.date.year))
 
     @property
     def title(self) -> str:
         return self.subject or ""
 
 
-def writer(kind: str, seed: int, language: str) -> Person:
+def _writer(order: Order) -> Person:
     """Who writes such a letter when the order does not say."""
-    match catalogue.KINDS[kind].sender:
+    match catalogue.KINDS[order.kind].sender:
         case "daemon":
             return "Mail Delivery System", "mailer-daemon@mx.example.net"
         case "news":
-            firm, domain = Dice(seed, 3).pick(TONGUES[language].firms)
+            firm, domain = Dice(order.seed, 3).pick(TONGUES[order.language].firms)
             return firm, f"news@{domain}"
+        case "supplier":
+            firm = firms.supplier(order.seed, order.language)
+            return firm.name, firm.mail("billing")
+        case "broker":
+            firm = firms.broker(firms.broker_layout(order.variant, order.seed))
+            return firm.name, firm.mail("post")
         case _:
-            return stranger(seed, language)
+            return stranger(order.seed, order.language)
 
 
 def stranger(seed: int, language: str) -> Person:

@@ -25,6 +25,8 @@ class Tongue:
     away_subject: str
     away: str
     attached: str
+    invoice: str
+    contract_note: str
 
 
 GERMAN = Tongue(
@@ -117,6 +119,8 @@ GERMAN = Tongue(
     away_subject="Automatische Antwort: {subject}",
     away="ich bin zurzeit nicht im Büro und lese Ihre Nachricht nach meiner Rückkehr.",
     attached="Im Anhang erhalten Sie das genannte Dokument.",
+    invoice="Rechnung",
+    contract_note="Wertpapierabrechnung",
 )
 
 ENGLISH = Tongue(
@@ -203,6 +207,8 @@ ENGLISH = Tongue(
     away_subject="Automatic reply: {subject}",
     away="I am out of the office at the moment and will read your message when I am back.",
     attached="Please find the document attached.",
+    invoice="Invoice",
+    contract_note="Contract note",
 )
 
 FRENCH = Tongue(
@@ -287,6 +293,8 @@ FRENCH = Tongue(
     away_subject="Réponse automatique : {subject}",
     away="je suis absent pour le moment et lirai votre message à mon retour.",
     attached="Vous trouverez le document en pièce jointe.",
+    invoice="Facture",
+    contract_note="Avis d'opéré",
 )
 
 TONGUES = {"de": GERMAN, "en": ENGLISH, "fr": FRENCH}

@@ -1,0 +1,160 @@
+"""Letters that bring business documents: invoices and contract notes in every form they travel in."""
+
+import functools
+from dataclasses import replace
+from datetime import timedelta
+
+from mailsim.letters import invoices, notes
+from mailsim.letters.attachments import archive
+from mailsim.letters.dice import Dice, mixed
+from mailsim.letters.order import Order
+from mailsim.letters.parts import Part, attachment, boundary, enclosed, letter, multipart, text
+from mailsim.letters.sheet import Sheet
+from mailsim.letters.words import TONGUES
+
+_PDF = "application/pdf"
+_INVOICE_NAMES = {"de": "Rechnung", "en": "Invoice", "fr": "Facture"}
+_NOTE_NAMES = {"de": "Abrechnung", "en": "ContractNote", "fr": "AvisOpere"}
+_MEDIA = {"png": "image/png", "jpeg": "image/jpeg", "tiff": "image/tiff", "pdf": _PDF}
+_ENDINGS = {"png": "png", "jpeg": "jpg", "tiff": "tif", "pdf": "pdf"}
+
+
+def invoice(order: Order) -> bytes:
+    return _cover(order, attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)))
+
+
+def invoice_scan(order: Order) -> bytes:
+    return _cover(order, _scanned(order))
+
+
+def invoice_facturx(order: Order) -> bytes:
+    return _cover(order, attachment(_invoice_name(order, "pdf"), _PDF, facturx_pdf(order)))
+
+
+def invoice_xrechnung(order: Order) -> bytes:
+    """The XML is the invoice, the PDF only shows it."""
+    from mailsim.letters.cii import cii
+    from mailsim.letters.ubl import ubl
+
+    bill = invoices.invoice(order)
+    xml = ubl(bill) if order.variant == "ubl" else cii(bill, "xrechnung")
+    return _cover(
+        order,
+        attachment(_invoice_name(order, "xml"), "application/xml", xml),
+        attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)),
+    )
+
+
+def invoice_zip(order: Order) -> bytes:
+    """`flat`: several invoices in one archive. `nested`: the archive inside a folder and an archive."""
+    files = {_invoice_name(inside, "pdf"): invoice_pdf(inside) for inside in zipped_orders(order)}
+    data = archive(files)
+    if order.variant == "nested":
+        data = archive({"2024/Belege.zip": data, "2024/lies mich.txt": b"Siehe Belege.zip\r\n"})
+    return _cover(order, attachment("Belege.zip", "application/zip", data))
+
+
+def zipped_orders(order: Order) -> list[Order]:
+    """The orders whose invoices an archive holds."""
+    count = 2 + order.seed % 3
+    return [
+        replace(order, seed=mixed(order.seed + place + 1), kind="invoice", variant="boxed")
+        for place in range(count)
+    ]
+
+
+def invoice_forwarded(order: Order) -> bytes:
+    """A colleague forwards the supplier's letter, the invoice inside it."""
+    message = enclosed(invoice(forwarded_order(order)), "invoice.eml")
+    return letter(order, multipart("mixed", (_note(order), message), boundary(order.seed, 1)))
+
+
+def forwarded_order(order: Order) -> Order:
+    """The order for the supplier's letter inside the forwarded one."""
+    return Order(
+        seed=order.seed,
+        kind="invoice",
+        variant="modern",
+        language=order.language,
+        to=(order.sender,),
+        date=order.date - timedelta(hours=1 + order.seed % 90),
+    )
+
+
+def contract_note(order: Order) -> bytes:
+    return _cover(order, attachment(_note_name(order), _PDF, note_pdf(order)))
+
+
+def contract_note_scan(order: Order) -> bytes:
+    return _cover(order, _scanned(order))
+
+
+@functools.lru_cache(maxsize=128)
+def invoice_pdf(order: Order, *, embedded: bool = False) -> bytes:
+    from mailsim.letters.pdf import pdf
+
+    bill = invoices.invoice(order)
+    return pdf(_invoice_sheet(order), bill.number, bill.supplier.name, embedded=embedded)
+
+
+@functools.lru_cache(maxsize=64)
+def facturx_pdf(order: Order) -> bytes:
+    from mailsim.letters.cii import cii
+    from mailsim.letters.facturx import facturx
+
+    xml = cii(invoices.invoice(order), order.variant)
+    return facturx(invoice_pdf(order, embedded=True), xml, order.variant)
+
+
+@functools.lru_cache(maxsize=128)
+def note_pdf(order: Order) -> bytes:
+    from mailsim.letters.pdf import pdf
+
+    note = notes.note(order)
+    return pdf(_note_sheet(order), note.number, note.broker.name)
+
+
+@functools.lru_cache(maxsize=32)
+def _scan(order: Order) -> bytes:
+    from mailsim.letters.scans import scan
+
+    sheet = _note_sheet(order) if order.kind == "contract-note-scan" else _invoice_sheet(order)
+    return scan(sheet, order.seed, order.variant)
+
+
+def _invoice_sheet(order: Order) -> Sheet:
+    from mailsim.letters import invoice_sheets
+
+    layouts = invoice_sheets.LAYOUTS
+    layout = order.variant if order.variant in layouts else Dice(order.seed, 40).pick(layouts)
+    return invoice_sheets.draw(invoices.invoice(order), layout)
+
+
+def _note_sheet(order: Order) -> Sheet:
+    from mailsim.letters import note_sheets
+
+    return note_sheets.draw(notes.note(order))
+
+
+def _scanned(order: Order) -> Part:
+    name = f"Scan_{order.date:%Y%m%d}_{order.seed % 10_000:04d}.{_ENDINGS[order.variant]}"
+    return attachment(name, _MEDIA[order.variant], _scan(order))
+
+
+def _invoice_name(order: Order, ending: str) -> str:
+    number = invoices.invoice(order).number.replace("/", "-")
+    return f"{_INVOICE_NAMES[order.language]}_{number}.{ending}"
+
+
+def _note_name(order: Order) -> str:
+    return f"{_NOTE_NAMES[order.language]}_{notes.note(order).number.replace('/', '-')}.pdf"
+
+
+def _cover(order: Order, *files: Part) -> bytes:
+    return letter(order, multipart("mixed", (_note(order), *files), boundary(order.seed)))
+
+
+def _note(order: Order) -> Part:
+    tongue = TONGUES[order.language]
+    greeting = tongue.greetings[order.seed % len(tongue.greetings)]
+    return text(f"{greeting}\n\n{tongue.attached}\n\n{tongue.closings[0]}\n{order.sender[0]}\n")
