@@ -7,8 +7,13 @@ PostroomError
 │   ├── DatabaseTooOld      the server is older than PostgreSQL 15
 │   └── SchemaError         the schema is newer, older or changed compared with this Postroom
 ├── TransientError          the same attempt may succeed later; carries `retry_after` where known
+│   └── PushUnclear         whether a push is genuine cannot be told now; the provider shall send it again
 ├── PermanentError          the same attempt will never succeed
-│   └── GrantLost           what opened the mailbox is gone; its owner must connect it again
+│   ├── GrantLost           what opened the mailbox is gone; its owner must connect it again
+│   ├── LoginRefused        the provider did not accept a login; nothing was stored
+│   ├── Gone                the provider no longer has what was asked for
+│   ├── AlreadyExists       the provider has an equal one; carries its id
+│   └── PushRefused         a push is not from whom it claims to be
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
 """
 
@@ -43,11 +48,33 @@ class TransientError(PostroomError):
         self.retry_after = retry_after
 
 
+class PushUnclear(TransientError):
+    pass
+
+
 class PermanentError(PostroomError):
     pass
 
 
 class GrantLost(PermanentError):
+    pass
+
+
+class LoginRefused(PermanentError):
+    pass
+
+
+class Gone(PermanentError):
+    pass
+
+
+class AlreadyExists(PermanentError):
+    def __init__(self, message: str, *, provider_id: str) -> None:
+        super().__init__(message)
+        self.provider_id = provider_id
+
+
+class PushRefused(PermanentError):
     pass
 
 

@@ -5,13 +5,18 @@ from enum import IntEnum
 from typing import Final
 
 from postroom.errors import (
+    AlreadyExists,
     DatabaseTooOld,
     DatabaseUnavailable,
+    Gone,
     GrantLost,
     LeaseLost,
+    LoginRefused,
     OperatorError,
     PermanentError,
     PostroomError,
+    PushRefused,
+    PushUnclear,
     SchemaError,
     SettingsError,
     TransientError,
@@ -40,7 +45,12 @@ EXITS: Final[Mapping[type[PostroomError], Exit]] = {
     SchemaError: Exit.SCHEMA,
     TransientError: Exit.TRY_AGAIN,
     PermanentError: Exit.FAILED,
+    PushUnclear: Exit.TRY_AGAIN,
     GrantLost: Exit.FAILED,
+    LoginRefused: Exit.FAILED,
+    Gone: Exit.FAILED,
+    AlreadyExists: Exit.FAILED,
+    PushRefused: Exit.FAILED,
     LeaseLost: Exit.FAILED,
 }
 

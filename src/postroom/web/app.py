@@ -13,13 +13,18 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.errors import (
+    AlreadyExists,
     DatabaseTooOld,
     DatabaseUnavailable,
+    Gone,
     GrantLost,
     LeaseLost,
+    LoginRefused,
     OperatorError,
     PermanentError,
     PostroomError,
+    PushRefused,
+    PushUnclear,
     SchemaError,
     SettingsError,
     TransientError,
@@ -41,7 +46,12 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
     SchemaError: 503,
     TransientError: 503,
     PermanentError: 500,
+    PushUnclear: 503,
     GrantLost: 409,
+    LoginRefused: 400,
+    Gone: 410,
+    AlreadyExists: 409,
+    PushRefused: 403,
     LeaseLost: 409,
 }
 

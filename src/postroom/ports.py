@@ -1,0 +1,109 @@
+"""The protocols that have two real implementations each. Adapters do not inherit; wiring assigns them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from postroom.model import (
+    Account,
+    AppCredential,
+    Channel,
+    ContentPolicy,
+    Grant,
+    Login,
+    Notice,
+    ProviderName,
+    Secret,
+    Tokens,
+)
+
+
+class TokenSource(Protocol):
+    """Where calls get the access token of one mailbox. Refreshing is its business, once for all callers."""
+
+    async def current(self) -> Secret: ...
+
+    async def instead_of(self, refused: Secret) -> Secret:
+        """Another token, because the provider refused this one; refreshed only if nobody did so meanwhile."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRequest:
+    """A push channel to be made. The secret comes back with every notification, where the provider can."""
+
+    notification_url: str
+    lifecycle_url: str
+    secret: Secret
+    folder: str | None
+    expires_at: datetime
+
+
+class RemoteMailbox(Protocol):
+    """One account at its provider. Every call is paced, retried and translated to our errors."""
+
+    async def account(self) -> Account: ...
+
+    async def subscribe(self, wanted: ChannelRequest) -> Channel:
+        """Raises AlreadyExists, with the provider's id, where an equal channel stands."""
+        ...
+
+    async def renew(self, channel: Channel, *, expires_at: datetime) -> Channel:
+        """Raises Gone where the provider no longer knows the channel."""
+        ...
+
+    async def unsubscribe(self, channel: Channel) -> None:
+        """A channel that is gone already is no error."""
+        ...
+
+    async def channels(self) -> Sequence[Channel]:
+        """Those that the provider lists for us; empty where it lists none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A request that claims to be a push."""
+
+    query: Mapping[str, str]
+    authorization: str | None
+    body: bytes
+
+
+class PushReader(Protocol):
+    """Reads pushes of one provider. Pure but for the signing keys, which `refresh_keys` fetches before."""
+
+    async def refresh_keys(self) -> None: ...
+
+    def read(self, push: Push) -> Sequence[Notice]:
+        """Raises PushRefused where the whole push is not the provider's, PushUnclear where none can tell."""
+        ...
+
+
+class Provider(Protocol):
+    """Everything that differs between providers."""
+
+    @property
+    def name(self) -> ProviderName: ...
+
+    @property
+    def push(self) -> PushReader: ...
+
+    def scopes(self, policy: ContentPolicy) -> frozenset[str]: ...
+
+    def authorization_url(self, login: Login) -> str: ...
+
+    async def exchange(self, login: Login, code: Secret) -> Grant:
+        """Raises LoginRefused where the code, its verifier or its address is not accepted."""
+        ...
+
+    async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
+        """Raises GrantLost, OperatorError, PermanentError or TransientError: who must act is in the class."""
+        ...
+
+    async def app_tokens(self, credential: AppCredential) -> Tokens: ...
+
+    async def revoke(self, token: Secret) -> None: ...
+
+    def mailbox(self, user_id: str, tokens: TokenSource) -> RemoteMailbox: ...
