@@ -74,7 +74,7 @@ def _failed(error: BaseException) -> Exit:
         case KeyboardInterrupt() | typer.Abort():
             return Exit.INTERRUPTED
         case BrokenPipeError():
-            # The reader has what it wanted (`postroom … | head`); the flush at the end must not complain again.
+            # The reader has what it wanted (`postroom … | head`); the last flush must not complain again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return Exit.READER_GONE
         case _:

@@ -1,0 +1,83 @@
+"""The demo and `up`: whatever is killed, whenever, the next start works and nothing is left behind."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from postroom.store.embedded.leftovers import processes_of
+from scenarios.programs import Program, children, fetch, running_in, wait_until
+
+
+@pytest.fixture
+def port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+@pytest.fixture
+def demo(tmp_path, port):
+    def start():
+        return Program(tmp_path, "demo", "--port", str(port))
+
+    return start
+
+
+def is_well(url):
+    return "All is well" in fetch(url)[1]
+
+
+def test_the_demo_says_its_address_works_and_ends_cleanly_on_ctrl_c(tmp_path):
+    with Program(tmp_path, "demo") as demo:
+        url = demo.line("Postroom: ")
+        wait_until(lambda: is_well(url))
+        _, page = fetch(url)
+        assert "sample" in page
+        assert {name: len(pids) for name, pids in children(demo.process.pid).items()} == {
+            "serve": 1,
+            "work": 2,
+        }
+        assert demo.end(signal.SIGINT) == 0
+        assert not any("Traceback" in line for line in demo.said)
+    wait_until(lambda: running_in(tmp_path) == [])
+
+
+def test_whatever_part_is_killed_comes_back(demo, tmp_path):
+    data = tmp_path / ".demo/postgres/data"
+    parts = {
+        "web": lambda pid: children(pid).get("serve", []),
+        "a worker": lambda pid: children(pid).get("work", []),
+        "the database": lambda _: processes_of(data)[:1],
+    }
+    with demo() as running:
+        url = running.line("Postroom: ")
+        for pids_of in parts.values():
+            wait_until(lambda: is_well(url))
+            kill_and_wait_for_another(pids_of, running.process.pid)
+        wait_until(lambda: is_well(url))
+        assert running.end() == 0
+
+
+def kill_and_wait_for_another(pids_of, pid):
+    before = pids_of(pid)
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: len(pids_of(pid)) == len(before) and before[0] not in pids_of(pid))
+
+
+def test_killed_at_any_moment_it_starts_again_five_times_in_a_row(demo, tmp_path):
+    # At once, while the database is made, while it is filled, while children start, when all is ready.
+    for moment in ("", "creating the database", "applying 0001", '{"timestamp"', "Postroom: "):
+        with demo() as running:
+            if moment:
+                running.line(moment)
+            running.end(signal.SIGKILL)
+    with demo() as running:
+        running.line("Postroom: ")
+        for pid in running_in(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+    with demo() as running:
+        url = running.line("Postroom: ")
+        wait_until(lambda: is_well(url))
+        assert running.end() == 0
+    wait_until(lambda: running_in(tmp_path) == [])
