@@ -1,11 +1,11 @@
-"""The state of everything, judged: read at most once a second however many look, and never an exception."""
+"""The state of everything, judged: read at most once a second, however many look."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from postroom.errors import DatabaseUnavailable, PostroomError
+from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import health
 from postroom.store.database import Database
 from postroom.store.health import Health
@@ -46,10 +46,8 @@ class Watch:
                 found = await health.read(self._database)
         except TimeoutError:
             return Report(None, [f"The database has not answered within {ANSWER_SECONDS} seconds."])
-        except DatabaseUnavailable:
+        except (DatabaseUnavailable, TransientError):
             return Report(None, ["The database cannot be reached."])
-        except PostroomError as error:
-            return Report(None, [f"The database cannot be read: {error}"])
         return Report(found, judge(found))
 
 

@@ -1,0 +1,186 @@
+import logging
+import re
+import sys
+from html.parser import HTMLParser
+from io import StringIO
+
+import httpx2
+import pytest
+import structlog
+
+from postroom import logs
+from postroom.store import work
+from postroom.store.database import open_database
+from postroom.store.health import process_name
+from postroom.store.work import Wake
+from postroom.web import app, pages
+
+MARK = "m4rked"
+
+
+@pytest.fixture
+async def browser(database):
+    transport = httpx2.ASGITransport(app.create(database), raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as client:
+        yield client
+
+
+@pytest.fixture
+def log():
+    """Every log line of this process, at the finest level."""
+    hook, root = sys.excepthook, logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    written = StringIO()
+    logs.setup("web", level="debug", style="json", stream=written)
+    yield written
+    structlog.reset_defaults()
+    logging.captureWarnings(capture=False)
+    root.handlers[:], sys.excepthook = handlers, hook
+    root.setLevel(level)
+
+
+class Page(HTMLParser):
+    """The cells of a table body and the ids of the parts that change."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.cells, self.parts, self._in_body = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if "data-part" in given:
+            self.parts.append(given["id"])
+        self._in_body = self._in_body or given.get("id") == "work"
+
+    def handle_endtag(self, tag):
+        self._in_body = self._in_body and tag != "tbody"
+
+    def handle_data(self, data):
+        if self._in_body and data.strip():
+            self.cells.append(data.strip())
+
+
+async def test_the_page_shows_work_by_kind(browser, database, organization, owner):
+    async with database.engine() as connection:
+        waiting = [Wake(organization, "sync", f"w{n}", delay=3600) for n in range(3)]
+        await work.wake(
+            connection, [*waiting, Wake(organization, "sync", "due"), Wake(organization, "renew", "x")]
+        )
+        await work.claim(connection, ["renew"], batch=1, lease_seconds=60)
+        await work.wake(connection, [Wake(organization, "read", "p")])
+        [lease] = await work.claim(connection, ["read"], batch=1, lease_seconds=60)
+        await work.park(connection, lease, error="it is broken")
+    page = Page((await browser.get("/")).text)
+    # kind, due, running, waiting, failing, parked, oldest due
+    assert page.cells[:7] == ["read", "0", "0", "0", "0", "1", "-"]
+    assert page.cells[7:14] == ["renew", "0", "1", "0", "0", "0", "-"]
+    assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
+
+
+async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(browser, database_url):
+    assert "No worker is connected" in (await browser.get("/")).text
+    async with open_database(database_url, pool_size=3, name=process_name("worker")) as other:
+        transport = httpx2.ASGITransport(app.create(other))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as client:
+            assert "All is well" in (await client.get("/")).text
+
+
+async def test_the_parts_that_change_are_the_same_in_page_and_refresh(browser):
+    whole, parts = (await browser.get("/")).text, (await browser.get("/health/parts")).text
+    assert Page(whole).parts == Page(parts).parts == ["verdict", "tiles", "work"]
+    assert "<html" not in parts
+
+
+async def test_what_comes_from_the_database_is_escaped(browser, database, organization):
+    async with database.engine() as connection:
+        await work.wake(connection, [Wake(organization, "<script>alert(1)</script>", "x")])
+    assert "<script>alert" not in (await browser.get("/")).text
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/static/style.css", "/nope", "/static/nope"])
+async def test_every_answer_carries_the_safe_headers(browser, path):
+    headers = (await browser.get(path)).headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+async def test_no_page_needs_more_than_the_policy_allows(browser):
+    for path in ("/", "/nope"):
+        text = (await browser.get(path)).text
+        assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|\son[a-z]+=|<style|https?://", text)
+
+
+async def test_alive_ready_and_missing(browser):
+    assert (await browser.get("/healthz")).text == "alive\n"
+    assert (await browser.get("/readyz")).text == "ready\n"
+    missing = await browser.get(f"/{MARK}")
+    assert missing.status_code == 404
+    assert "There is no such page" in missing.text
+    assert MARK not in missing.text
+    assert (await browser.post("/")).status_code == 405
+    assert (await browser.get("/static/../app.py")).status_code == 404
+
+
+async def test_without_its_database_the_process_is_alive_but_not_ready(browser, database):
+    await database.engine_pool.close()
+    await database.application_pool.close()
+    assert (await browser.get("/healthz")).status_code == 200
+    ready = await browser.get("/readyz")
+    assert ready.status_code == 503
+    page = await browser.get("/")
+    assert page.status_code == 200
+    assert "Not working" in page.text
+
+
+async def test_a_known_error_is_answered_by_its_status_and_without_its_words(browser, owner, log):
+    await owner.execute("DROP TABLE work")
+    for path in ("/", "/readyz"):
+        answer = await browser.get(path)
+        assert answer.status_code == 503
+        assert "Postroom cannot answer right now" in answer.text
+        assert "lacks a table" not in answer.text
+    assert "lacks a table" in log.getvalue()
+
+
+async def test_a_mistake_of_ours_is_answered_without_its_words_and_logged_by_class(browser, owner, log):
+    await owner.execute("DROP TABLE work")
+    await owner.execute(
+        f"""
+        CREATE VIEW work AS SELECT 'x' AS kind, now() AS leased_until, now() AS due_at,
+            ('{MARK}' || random())::int::text AS last_error
+        """
+    )
+    await owner.execute("GRANT SELECT ON work TO postroom_engine")
+    answer = await browser.get("/")
+    assert answer.status_code == 500
+    assert "content-security-policy" in answer.headers
+    assert '"error": "InvalidTextRepresentation"' in log.getvalue()
+    assert MARK not in answer.text + log.getvalue()
+
+
+async def test_requests_are_logged_by_route_never_by_what_was_asked(browser, log):
+    await browser.get(f"/?q={MARK}", headers={"x-mark": MARK})
+    await browser.get(f"/static/{MARK}")
+    await browser.get(f"/{MARK}")
+    assert log.getvalue().count("request.served") == 3
+    assert MARK not in log.getvalue()
+    assert "refused" not in log.getvalue()
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [(0, "0 B"), (999, "999 B"), (8_000_000, "8.0 MB"), (42_500_000, "42 MB"), (3e12, "3.0 TB")],
+)
+def test_sizes_are_readable(value, words):
+    assert pages.size(value) == words
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [(-0.1, "0 ms"), (0.0042, "4 ms"), (1, "1 s"), (90, "2 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_durations_are_readable(value, words):
+    assert pages.duration(value) == words
