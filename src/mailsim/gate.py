@@ -50,6 +50,7 @@ class Gate:
         scope["mailsim.exchange"] = exchange
         meter = sim.meters.of(caller.mailbox)
         meter.enter()
+        sim.meters.flying[caller.budget] += 1
         started = time.perf_counter()
         try:
             if sim.options.latency_ms:
@@ -69,6 +70,7 @@ class Gate:
         finally:
             exchange.duration_ms = (time.perf_counter() - started) * 1000
             meter.leave()
+            sim.meters.flying[caller.budget] -= 1
             served = sim.meters.of(exchange.mailbox)
             served.calls[exchange.endpoint] += 1
             served.statuses[exchange.status] += 1

@@ -35,6 +35,7 @@ class Meter:
 class Meters:
     def __init__(self) -> None:
         self._meters: dict[str, Meter] = {}
+        self.flying: Counter[str] = Counter()  # requests under way, by what shares a limit
 
     def of(self, address: str) -> Meter:
         meter = self._meters.get(address.lower())

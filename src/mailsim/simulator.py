@@ -49,6 +49,7 @@ class Caller:
 
     mailbox: str = ""
     endpoint: str = ""
+    budget: str = ""  # what shares a limit of concurrent requests, if anything does
 
 
 async def _nothing(_mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
