@@ -13,6 +13,7 @@ from mailsim import control, page
 from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
 from mailsim.gmail.provider import routes as google_routes
+from mailsim.microsoft import routes as microsoft_routes
 from mailsim.simulator import Provider, Simulator
 from mailsim.state import ProviderName
 
@@ -20,7 +21,7 @@ RouteMaker = Callable[[Simulator], list[Route]]
 
 # A provider's parts. The first one of each provider registers the Provider in `sim.providers`.
 GOOGLE: tuple[RouteMaker, ...] = (google_routes,)
-MICROSOFT: tuple[RouteMaker, ...] = ()
+MICROSOFT: tuple[RouteMaker, ...] = (microsoft_routes,)
 
 
 def make_app(sim: Simulator) -> Starlette:

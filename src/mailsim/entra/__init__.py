@@ -1,0 +1,1 @@
+"""Microsoft Entra: sign-in pages, the token endpoint, discovery. Knows no mail."""

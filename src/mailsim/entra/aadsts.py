@@ -1,0 +1,279 @@
+"""The refusals of Microsoft Entra: which `error` goes with which AADSTS code, and their bodies.
+
+Pure tables and shapes; who is refused, and when, is decided elsewhere.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One AADSTS code: the OAuth error it travels with, its text, and the sub-error seen on the wire."""
+
+    error: str
+    text: str
+    status: int = 400
+    suberror: str | None = None
+
+
+_GONE = "The provided grant has expired due to it being revoked, a fresh auth token is needed. "
+_MFA = "Due to a configuration change made by your administrator, or because you moved to a new location, "
+
+KINDS: dict[int, Kind] = {
+    # Consent and revocation: the user has to connect again.
+    65001: Kind(
+        "invalid_grant",
+        "The user or administrator has not consented to use the application with ID '{app}' named "
+        "'{name}'. Send an interactive authorization request for this user and resource.",
+        suberror="consent_required",
+    ),
+    65004: Kind("access_denied", "User declined to consent to access the app."),
+    50173: Kind(
+        "invalid_grant",
+        _GONE + "The user might have changed or reset their password.",
+        suberror="bad_token",
+    ),
+    700082: Kind(
+        "invalid_grant",
+        "The refresh token has expired due to inactivity. The token was issued on {issued} "
+        "and was inactive for {idle}.",
+        suberror="token_expired",
+    ),
+    70008: Kind(
+        "invalid_grant",
+        "The provided authorization code or refresh token has expired due to inactivity. "
+        "Send a new interactive authorization request for this user and resource.",
+        suberror="token_expired",
+    ),
+    700084: Kind(
+        "invalid_grant",
+        "The refresh token was issued to a single page app (SPA), and therefore has a fixed, limited "
+        "lifetime of 1.00:00:00, which can't be extended. It is now expired and a new sign in "
+        "request must be sent by the SPA to the sign in page. The token was issued on {issued}.",
+        suberror="token_expired",
+    ),
+    70043: Kind(
+        "invalid_grant",
+        "The refresh token has expired or is invalid due to sign-in frequency checks by conditional access.",
+        suberror="bad_token",
+    ),
+    70000: Kind("invalid_grant", "Provided grant is invalid or malformed.", suberror="bad_token"),
+    50089: Kind("invalid_grant", "Authentication failed due to flow token expired.", suberror="bad_token"),
+    # The authorization code: start again.
+    54005: Kind(
+        "invalid_grant", "OAuth2 Authorization code was already redeemed, please retry with a new valid code."
+    ),
+    501481: Kind(
+        "invalid_grant",
+        "The Code_Verifier does not match the code_challenge supplied in the authorization request.",
+    ),
+    700005: Kind(
+        "invalid_grant",
+        "Provided Authorization Code is intended to use against other tenant, thus rejected.",
+    ),
+    500112: Kind(
+        "invalid_client",
+        "The reply address '{uri}' does not match the reply address provided when requesting "
+        "Authorization code.",
+        status=401,
+    ),
+    # Multi-factor authentication and Conditional Access: the user has to act.
+    50072: Kind(
+        "interaction_required",
+        _MFA + "you must enroll in multi-factor authentication to access the resource.",
+        suberror="basic_action",
+    ),
+    50074: Kind("invalid_grant", "Strong Authentication is required.", suberror="basic_action"),
+    50076: Kind(
+        "invalid_grant",
+        _MFA + "you must use multi-factor authentication to access the resource.",
+        suberror="basic_action",
+    ),
+    50078: Kind(
+        "invalid_grant",
+        "Presented multi-factor authentication has expired due to policies configured by your "
+        "administrator, you must refresh your multi-factor authentication to access the resource.",
+        suberror="basic_action",
+    ),
+    50079: Kind(
+        "interaction_required",
+        _MFA + "you must enroll in multi-factor authentication.",
+        suberror="basic_action",
+    ),
+    50158: Kind(
+        "interaction_required",
+        "External security challenge not satisfied. User will be redirected to another page or "
+        "authentication provider to satisfy additional authentication challenges.",
+        suberror="basic_action",
+    ),
+    53000: Kind(
+        "interaction_required",
+        "Device is not in required device state: compliant. Conditional Access policy requires a "
+        "compliant device.",
+        suberror="message_only",
+    ),
+    53001: Kind(
+        "interaction_required",
+        "Device is not in required device state: domain_joined. Conditional Access policy requires a "
+        "domain joined device.",
+        suberror="message_only",
+    ),
+    53002: Kind(
+        "interaction_required",
+        "The app used is not an approved app for Conditional Access.",
+        suberror="message_only",
+    ),
+    53003: Kind(
+        "invalid_grant",
+        "Access has been blocked by Conditional Access policies. The access policy does not allow "
+        "token issuance.",
+        suberror="message_only",
+    ),
+    53004: Kind(
+        "interaction_required",
+        "The user needs to complete the multi-factor authentication registration process before "
+        "accessing this content.",
+        suberror="additional_action",
+    ),
+    # The account.
+    50057: Kind("invalid_grant", "The user account is disabled."),
+    50034: Kind("invalid_grant", "The user account {user} does not exist in the {tenant} directory."),
+    50058: Kind("login_required", "A silent sign-in request was sent but no user is signed in."),
+    50105: Kind(
+        "interaction_required",
+        "Your administrator has configured the application {name} ('{app}') to block users unless they are "
+        "specifically granted ('assigned') access to the application.",
+    ),
+    90094: Kind(
+        "access_denied", "Admin consent is required for the permissions requested by this application."
+    ),
+    # The client.
+    7000215: Kind(
+        "invalid_client",
+        "Invalid client secret provided. Ensure the secret being sent in the request is the client "
+        "secret value, not the client secret ID, for a secret added to app '{app}'.",
+        status=401,
+    ),
+    7000222: Kind(
+        "invalid_client", "The provided client secret keys for app '{app}' are expired.", status=401
+    ),
+    7000218: Kind(
+        "invalid_client",
+        "The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
+        status=401,
+    ),
+    700025: Kind(
+        "invalid_client",
+        "Client is public so neither 'client_assertion' nor 'client_secret' should be presented.",
+        status=401,
+    ),
+    700027: Kind(
+        "invalid_client",
+        "The certificate with identifier used to sign the client assertion is not registered on "
+        "application. {why}",
+        status=401,
+    ),
+    700024: Kind("invalid_client", "Client assertion is not within its valid time range.", status=401),
+    700023: Kind(
+        "invalid_client", "Client assertion audience claim does not match Realm issuer.", status=401
+    ),
+    700016: Kind(
+        "unauthorized_client",
+        "Application with identifier '{app}' was not found in the directory '{tenant}'. This can "
+        "happen if the application has not been installed by the administrator of the tenant or "
+        "consented to by any user in the tenant. You may have sent your authentication request to "
+        "the wrong tenant.",
+    ),
+    7000112: Kind("unauthorized_client", "Application '{app}'({name}) is disabled."),
+    # The request.
+    900144: Kind("invalid_request", "The request body must contain the following parameter: '{parameter}'."),
+    9002313: Kind("invalid_request", "Invalid request. Request is malformed or invalid."),
+    9002325: Kind(
+        "invalid_request",
+        "Proof Key for Code Exchange is required for cross-origin authorization code redemption.",
+    ),
+    90002: Kind(
+        "invalid_request",
+        "Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are "
+        "signing into the correct cloud.",
+    ),
+    90023: Kind("invalid_request", "The value of the input parameter '{parameter}' is not valid."),
+    50011: Kind(
+        "invalid_request",
+        "The redirect URI '{uri}' specified in the request does not match the redirect URIs "
+        "configured for the application '{app}'.",
+    ),
+    700054: Kind(
+        "unsupported_response_type",
+        "response_type '{type}' is not enabled for the application.",
+    ),
+    70003: Kind("unsupported_grant_type", "The app requested an unsupported grant type '{type}'."),
+    9001023: Kind(
+        "invalid_request",
+        "The grant type is not supported over the /common or /consumers endpoints. Please use the "
+        "/organizations or tenant-specific endpoint.",
+    ),
+    70011: Kind(
+        "invalid_scope",
+        "The provided request must include a 'scope' input parameter. The provided value for the "
+        "input parameter 'scope' is not valid. The scope {scope} is not valid.",
+    ),
+    500011: Kind("invalid_resource", "The resource principal named {resource} was not found in the tenant."),
+    # Microsoft's own trouble: wait and try again.
+    90033: Kind("temporarily_unavailable", "A transient error has occurred. Please try again.", status=503),
+    90006: Kind("temporarily_unavailable", "An external service returned a retryable error.", status=503),
+    90024: Kind(
+        "temporarily_unavailable",
+        "A service request budget has been exceeded and has been temporarily throttled.",
+        status=503,
+    ),
+    50033: Kind("server_error", "A transient error has occurred. Please try again.", status=500),
+    50196: Kind(
+        "invalid_grant",
+        "The server terminated an operation because it encountered a client request loop. "
+        "Please contact your app vendor.",
+    ),
+}
+
+
+class EntraError(Exception):
+    """A refusal by number; the words in `facts` fill the table's text."""
+
+    def __init__(self, code: int, **facts: str) -> None:
+        super().__init__(code)
+        self.code = code
+        self.facts = facts
+
+
+class _Words(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return f"<{key}>"
+
+
+def stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def describe(error: EntraError, *, now: float, trace: str, correlation: str) -> str:
+    text = KINDS[error.code].text.format_map(_Words(error.facts))
+    tail = f"Trace ID: {trace}\r\nCorrelation ID: {correlation}\r\nTimestamp: {stamp(now)}"
+    return f"AADSTS{error.code}: {text}\r\n{tail}"
+
+
+def body(error: EntraError, *, now: float, trace: str, correlation: str, base_url: str) -> dict[str, Any]:
+    """The JSON of a refused token request."""
+    kind = KINDS[error.code]
+    answer: dict[str, Any] = {
+        "error": kind.error,
+        "error_description": describe(error, now=now, trace=trace, correlation=correlation),
+        "error_codes": [error.code],
+        "timestamp": stamp(now),
+        "trace_id": trace,
+        "correlation_id": correlation,
+        "error_uri": f"{base_url}/error?code={error.code}",
+    }
+    if kind.suberror:
+        answer["suberror"] = kind.suberror
+    return answer

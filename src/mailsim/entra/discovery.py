@@ -1,0 +1,97 @@
+"""What clients read before they sign in: OpenID configuration, signing keys, instance discovery, userinfo."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mailsim.entra.aadsts import EntraError, body
+from mailsim.entra.grants import pairwise
+from mailsim.entra.token import Entra, base_url, guid_or_new
+
+METHODS = ["client_secret_post", "private_key_jwt", "client_secret_basic"]
+
+
+def _json(answer: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(answer), status, headers, "application/json; charset=utf-8")
+
+
+def _refused(entra: Entra, request: Request, error: EntraError) -> Response:
+    answer = body(
+        error,
+        now=entra.sim.clock.time(),
+        trace=guid_or_new(None),
+        correlation=guid_or_new(request.headers.get("client-request-id")),
+        base_url=base_url(request),
+    )
+    return _json(answer, 400)
+
+
+async def configuration(entra: Entra, request: Request) -> Response:
+    name = request.path_params["tenant"]
+    try:
+        tenant = entra.directory.check_tenant(name)
+    except EntraError as error:
+        return _refused(entra, request, error)
+    base = base_url(request)
+    concrete = tenant not in {"common", "organizations", "consumers"}
+    oauth = f"{base}/{tenant}/oauth2/v2.0"
+    return _json(
+        {
+            "token_endpoint": f"{oauth}/token",
+            "token_endpoint_auth_methods_supported": METHODS,
+            "jwks_uri": f"{base}/{tenant}/discovery/v2.0/keys",
+            "response_modes_supported": ["query", "fragment", "form_post"],
+            "subject_types_supported": ["pairwise"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+            "response_types_supported": ["code"],
+            "scopes_supported": ["openid", "profile", "email", "offline_access"],
+            "issuer": f"{base}/{tenant if concrete else '{tenantid}'}/v2.0",
+            "request_uri_parameter_supported": False,
+            "userinfo_endpoint": f"{base}/oidc/userinfo",
+            "authorization_endpoint": f"{oauth}/authorize",
+            "claims_supported": [
+                "sub", "iss", "aud", "exp", "iat", "nonce", "preferred_username", "name", "tid", "ver",
+                "email",
+            ],
+            "tenant_region_scope": None,
+            "cloud_instance_name": "microsoftonline.com",
+            "cloud_graph_host_name": "graph.windows.net",
+            "msgraph_host": "graph.microsoft.com",
+        }
+    )  # fmt: skip
+
+
+async def keys(entra: Entra, request: Request) -> Response:
+    return _json({"keys": [entra.grants.signer.jwk(f"{base_url(request)}/{{tenantid}}/v2.0")]})
+
+
+async def instance(_entra: Entra, request: Request) -> Response:
+    """MSAL asks the well-known host which hosts are one cloud."""
+    base = base_url(request)
+    host = base.partition("://")[2]
+    return _json(
+        {
+            "tenant_discovery_endpoint": f"{base}/common/v2.0/.well-known/openid-configuration",
+            "api-version": "1.1",
+            "metadata": [{"preferred_network": host, "preferred_cache": host, "aliases": [host]}],
+        }
+    )
+
+
+async def userinfo(entra: Entra, request: Request) -> Response:
+    token = request.headers.get("authorization", "").partition(" ")[2]
+    access = entra.grants.find_access(token)
+    if access is None or access.user is None or access.expires <= entra.sim.clock.time():
+        refusal = {
+            "error": {"code": "InvalidAuthenticationToken", "message": "Access token validation failure."}
+        }
+        return _json(refusal, 401, {"www-authenticate": 'Bearer realm="", error="invalid_token"'})
+    user = access.user
+    claims = {
+        "sub": pairwise(entra.directory, access.application, user),
+        "name": user.name,
+        "email": user.upn,
+    }
+    return _json({**claims, "picture": "https://graph.microsoft.com/v1.0/me/photo/$value"})

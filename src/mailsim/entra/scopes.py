@@ -1,0 +1,61 @@
+"""Names of permissions: what a `scope` parameter asks for, and which of it Microsoft Graph knows. Pure."""
+
+from mailsim.entra.aadsts import EntraError
+
+GRAPH = "https://graph.microsoft.com"
+GRAPH_APP_ID = "00000003-0000-0000-c000-000000000000"
+IDENTITY = ("openid", "profile", "email", "offline_access")
+DELEGATED = (
+    "User.Read",
+    "User.Read.All",
+    "User.ReadBasic.All",
+    "Mail.Read",
+    "Mail.ReadBasic",
+    "Mail.ReadWrite",
+    "Mail.Send",
+    "Mail.Read.Shared",
+    "Mail.ReadBasic.Shared",
+    "Mail.ReadWrite.Shared",
+    "Mail.Send.Shared",
+    "MailboxSettings.Read",
+    "MailboxSettings.ReadWrite",
+    "Calendars.Read",
+    "Contacts.Read",
+)
+APPLICATION = (
+    "User.Read.All",
+    "Mail.Read",
+    "Mail.ReadBasic",
+    "Mail.ReadBasic.All",
+    "Mail.ReadWrite",
+    "Mail.Send",
+    "MailboxSettings.Read",
+)
+_KNOWN = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
+
+
+def asked(text: str) -> list[str]:
+    """The permissions of a `scope` parameter, short, in Microsoft's spelling; `.default` stays."""
+    names = text.split()
+    if not names:
+        raise EntraError(900144, parameter="scope")
+    return list(dict.fromkeys(_short(name) for name in names))
+
+
+def _short(name: str) -> str:
+    resource, slash, short = name.rpartition("/")
+    if slash and resource.rstrip("/").lower() not in {GRAPH, GRAPH_APP_ID}:
+        raise EntraError(500011, resource=resource)
+    if short == ".default":
+        return short
+    known = _KNOWN.get(short.lower())
+    if known is None:
+        raise EntraError(70011, scope=name)
+    return known
+
+
+def spoken(granted: list[str]) -> str:
+    """The `scope` of an answer: resource permissions first; offline_access is never repeated."""
+    permissions = [name for name in granted if name not in IDENTITY]
+    identity = [name for name in ("openid", "profile", "email") if name in granted]
+    return " ".join([*permissions, *identity])

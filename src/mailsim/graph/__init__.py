@@ -1,0 +1,1 @@
+"""Microsoft Graph for mail: shapes, folders, messages, delta, batch, subscriptions, throttling."""

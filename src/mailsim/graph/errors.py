@@ -1,0 +1,73 @@
+"""Graph's refusals: status, code and message, and the shape they travel in. Pure."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+
+class GraphError(Exception):
+    """One refused request. `bare` bodies carry no innerError, as Exchange's own throttling answers do."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: dict[str, str] | None = None,
+        bare: bool = False,
+        inner: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers or {}
+        self.bare = bare
+        self.inner = inner
+
+
+def body(error: GraphError, *, now: float, request_id: str, client_request_id: str) -> dict[str, Any]:
+    answer: dict[str, Any] = {"code": error.code, "message": error.message}
+    if not error.bare:
+        answer["innerError"] = {
+            **(error.inner or {}),
+            "date": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+            "request-id": request_id,
+            "client-request-id": client_request_id,
+        }
+    return {"error": answer}
+
+
+def bad_request(message: str, code: str = "BadRequest") -> GraphError:
+    return GraphError(400, code, message)
+
+
+def unknown_property(name: str, kind: str) -> GraphError:
+    """Graph's parser knows the types it serves and refuses a property they do not have."""
+    return GraphError(
+        400,
+        "RequestBroker--ParseUri",
+        f"Could not find a property named '{name}' on type 'microsoft.graph.{kind}'.",
+    )
+
+
+def malformed_id() -> GraphError:
+    return GraphError(400, "ErrorInvalidIdMalformed", "Id is malformed.")
+
+
+def not_found() -> GraphError:
+    return GraphError(404, "ErrorItemNotFound", "The specified object was not found in the store.")
+
+
+def access_denied(message: str = "Access is denied. Check credentials and try again.") -> GraphError:
+    return GraphError(403, "ErrorAccessDenied", message)
+
+
+def no_such_path(segment: str) -> GraphError:
+    return GraphError(400, "BadRequest", f"Resource not found for the segment '{segment}'.")
+
+
+def method_not_allowed(method: str) -> GraphError:
+    return GraphError(
+        405, "Request_BadRequest", f"Specified HTTP method is not allowed for the request target: {method}."
+    )

@@ -1,0 +1,97 @@
+"""The types that Graph serves here, with the properties to select, filter and order by. Pure tables."""
+
+from mailsim.graph.filters import Type, make_kind
+
+_PERSON: dict[str, Type] = {
+    "emailAddress": "object",
+    "emailAddress/name": "text",
+    "emailAddress/address": "text",
+}
+_MESSAGE: dict[str, Type] = {
+    "id": "id",
+    "createdDateTime": "date",
+    "lastModifiedDateTime": "date",
+    "changeKey": "text",
+    "categories": "texts",
+    "receivedDateTime": "date",
+    "sentDateTime": "date",
+    "hasAttachments": "bool",
+    "internetMessageId": "text",
+    "internetMessageHeaders": "object",
+    "subject": "text",
+    "body": "object",
+    "body/content": "text",
+    "uniqueBody": "object",
+    "bodyPreview": "text",
+    "importance": "enum",
+    "parentFolderId": "id",
+    "sender": "object",
+    **{f"sender/{name}": kind for name, kind in _PERSON.items()},
+    "from": "object",
+    **{f"from/{name}": kind for name, kind in _PERSON.items()},
+    "toRecipients": "recipients",
+    "ccRecipients": "recipients",
+    "bccRecipients": "recipients",
+    "replyTo": "recipients",
+    "conversationId": "id",
+    "conversationIndex": "text",
+    "isDeliveryReceiptRequested": "bool",
+    "isReadReceiptRequested": "bool",
+    "isRead": "bool",
+    "isDraft": "bool",
+    "webLink": "text",
+    "inferenceClassification": "enum",
+    "flag": "object",
+    "flag/flagStatus": "enum",
+    "meetingMessageType": "enum",
+}
+MESSAGE = make_kind(
+    "message",
+    _MESSAGE,
+    ("attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties"),
+)
+FOLDER = make_kind(
+    "mailFolder",
+    {
+        "id": "id",
+        "displayName": "text",
+        "parentFolderId": "id",
+        "childFolderCount": "number",
+        "unreadItemCount": "number",
+        "totalItemCount": "number",
+        "isHidden": "bool",
+    },
+    ("childFolders", "messages", "messageRules", "singleValueExtendedProperties"),
+)
+ATTACHMENT = make_kind(
+    "attachment",
+    {
+        "id": "id",
+        "lastModifiedDateTime": "date",
+        "name": "text",
+        "contentType": "text",
+        "size": "number",
+        "isInline": "bool",
+    },
+    ("microsoft.graph.itemattachment/item",),
+)
+USER = make_kind(
+    "user",
+    {
+        "id": "id",
+        "displayName": "text",
+        "givenName": "text",
+        "surname": "text",
+        "mail": "text",
+        "userPrincipalName": "text",
+        "jobTitle": "text",
+        "businessPhones": "texts",
+        "mobilePhone": "text",
+        "officeLocation": "text",
+        "preferredLanguage": "text",
+        "accountEnabled": "bool",
+        "userType": "text",
+    },
+)
+# Mail.ReadBasic never shows these.
+PRIVATE = frozenset({"body", "uniqueBody", "bodyPreview", "attachments", "extensions"})
