@@ -81,14 +81,8 @@ class PushReader(Protocol):
         ...
 
 
-class Provider(Protocol):
-    """Everything that differs between providers."""
-
-    @property
-    def name(self) -> ProviderName: ...
-
-    @property
-    def push(self) -> PushReader: ...
+class SignIn(Protocol):
+    """How one provider lets us in, and lets us go on."""
 
     def scopes(self, policy: ContentPolicy) -> frozenset[str]: ...
 
@@ -99,11 +93,26 @@ class Provider(Protocol):
         ...
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
-        """Raises GrantLost, OperatorError, PermanentError or TransientError: who must act is in the class."""
+        """Raises GrantLost, OperatorError, PermanentError or TransientError: the class says who must act."""
         ...
 
     async def app_tokens(self, credential: AppCredential) -> Tokens: ...
 
-    async def revoke(self, token: Secret) -> None: ...
+    async def revoke(self, token: Secret) -> None:
+        """A token that is revoked already is no error."""
+        ...
+
+
+class Provider(Protocol):
+    """Everything that differs between providers."""
+
+    @property
+    def name(self) -> ProviderName: ...
+
+    @property
+    def login(self) -> SignIn: ...
+
+    @property
+    def push(self) -> PushReader: ...
 
     def mailbox(self, user_id: str, tokens: TokenSource) -> RemoteMailbox: ...

@@ -1,0 +1,1 @@
+"""Gmail: OAuth at Google, the Gmail API, push by Cloud Pub/Sub."""

@@ -1,0 +1,104 @@
+"""Google's OAuth: the consent page's address, the code's exchange, refresh, revocation."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from postroom.errors import GrantLost, LoginRefused, OperatorError
+from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
+from postroom.providers import identity, pkce
+from postroom.providers.gmail import wire
+from postroom.providers.transport import Call, Transport
+
+_PREFIX: Final = "https://www.googleapis.com/auth/"
+_IDENTITY: Final = frozenset({"openid", "email"})
+_SAME: Final = {_PREFIX + "userinfo.email": "email"}  # Google answers with the long name of what was asked
+
+
+@dataclass(frozen=True)
+class GoogleLogin:
+    transport: Transport
+    client_id: str
+    client_secret: Secret
+    accounts_url: str
+    token_url: str
+
+    def scopes(self, policy: ContentPolicy) -> frozenset[str]:
+        mail = "gmail.metadata" if policy is ContentPolicy.METADATA else "gmail.readonly"
+        return _IDENTITY | {_PREFIX + mail}
+
+    def authorization_url(self, login: Login) -> str:
+        query = {
+            "client_id": self.client_id,
+            "redirect_uri": login.redirect_uri,
+            "response_type": "code",
+            "scope": " ".join(sorted(self.scopes(login.policy))),
+            "access_type": "offline",
+            # Without it a second consent brings no refresh token.
+            "prompt": "consent",
+            "state": login.state.reveal(),
+            "code_challenge": pkce.challenge(login.verifier),
+            "code_challenge_method": "S256",
+        } | ({"login_hint": login.login_hint} if login.login_hint else {})
+        return f"{self.accounts_url}/o/oauth2/v2/auth?{urlencode(query)}"
+
+    async def exchange(self, login: Login, code: Secret) -> Grant:
+        try:
+            answer = await self._token(
+                grant_type="authorization_code",
+                code=code.reveal(),
+                redirect_uri=login.redirect_uri,
+                code_verifier=login.verifier.reveal(),
+            )
+        except GrantLost as error:
+            raise LoginRefused(
+                "Google does not accept this sign-in; it may have been used or be too old"
+            ) from error
+        if answer.id_token is None or answer.refresh_token is None:
+            raise LoginRefused(
+                "Google did not grant lasting access. Start again and allow everything asked for."
+            )
+        told = identity.claims(answer.id_token, audience=self.client_id)
+        address = str(told.get("email", "")).lower()
+        wanted = self.scopes(login.policy)
+        granted = frozenset(_SAME.get(scope, scope) for scope in answer.scope.split())
+        return Grant(
+            Account(account_id=str(told["sub"]), provider_user_id=address, address=address),
+            _tokens(answer),
+            granted,
+            wanted - granted,
+        )
+
+    async def refresh(self, refresh: Secret, _scopes: frozenset[str]) -> Tokens:
+        return _tokens(await self._token(grant_type="refresh_token", refresh_token=refresh.reveal()))
+
+    async def app_tokens(self, _credential: AppCredential) -> Tokens:
+        raise OperatorError("Gmail mailboxes are connected by their owner's consent, not app-only.")
+
+    async def revoke(self, token: Secret) -> None:
+        """A token that Google no longer knows is revoked already."""
+        try:
+            await self.transport.send(
+                Call("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
+            )
+        except LoginRefused:
+            return
+
+    async def _token(self, **form: str) -> wire.TokenAnswer:
+        client = {"client_id": self.client_id, "client_secret": self.client_secret.reveal()}
+        # A lost answer to a code's exchange cannot be asked for again; a refresh can.
+        repeatable = form["grant_type"] == "refresh_token"
+        answer = await self.transport.send(
+            Call("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
+        )
+        return msgspec.convert(answer.json(), wire.TokenAnswer)
+
+
+def _tokens(answer: wire.TokenAnswer) -> Tokens:
+    return Tokens(
+        Secret(answer.access_token),
+        answer.expires_in,
+        Secret(answer.refresh_token) if answer.refresh_token else None,
+    )

@@ -1,0 +1,136 @@
+"""Shapes and refusals of Google's wire. Pure."""
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+import msgspec
+
+from postroom.errors import (
+    Gone,
+    GrantLost,
+    LoginRefused,
+    OperatorError,
+    PermanentError,
+    PostroomError,
+    TransientError,
+)
+from postroom.providers.transport import Answer
+
+
+class TokenAnswer(msgspec.Struct):
+    access_token: str
+    expires_in: float = 3600
+    refresh_token: str | None = None
+    scope: str = ""
+    id_token: str | None = None
+
+
+class WatchAnswer(msgspec.Struct, rename="camel"):
+    history_id: str
+    expiration: str
+
+
+class Profile(msgspec.Struct, rename="camel"):
+    email_address: str
+    history_id: str
+
+
+_RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
+_OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
+_RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
+
+
+def refusal(answer: Answer) -> PostroomError | None:
+    """What an answer of the Gmail API means; the reason first, then the status."""
+    if answer.status < 400:
+        return None
+    reason, message = _reason(answer)
+    if reason in _RATE or answer.status == 429:
+        return TransientError("Gmail asks for patience", retry_after=_retry_after(answer, message))
+    if answer.status >= 500:
+        return TransientError("Gmail has a fault of its own")
+    return _refusal_of_the_request(answer.status, reason, message)
+
+
+def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomError:
+    if status == 401:
+        return GrantLost("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
+    if status == 403 and reason in {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}:
+        return GrantLost("Gmail says that the consent does not cover this. Connect the mailbox again.")
+    if status == 403 and reason in _OPERATOR:
+        return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
+    if "PubSub" in message or "topicName" in message:
+        return OperatorError(
+            "Gmail cannot publish to the Pub/Sub topic. It must exist, in the project of the OAuth client,"
+            " and let gmail-api-push@system.gserviceaccount.com publish."
+        )
+    if "Only one user push notification client" in message:
+        return OperatorError(
+            "Another topic of this project already receives this mailbox's pushes; stop it first."
+        )
+    if status == 404:
+        return Gone("Gmail no longer has this")
+    if status == 400 and reason == "failedPrecondition":
+        return TransientError("Gmail says that a precondition failed")
+    return PermanentError(f"Gmail refuses with {status} {reason}".strip())
+
+
+def token_refusal(answer: Answer) -> PostroomError | None:
+    """What an answer of Google's token endpoint means."""
+    if answer.status < 400:
+        return None
+    if answer.status >= 500 or answer.status in {408, 429}:
+        return TransientError("Google's token endpoint has a fault of its own")
+    match _decoded(answer).get("error"):
+        case "invalid_grant":
+            return GrantLost(
+                "Google says that the consent was withdrawn or has expired. Connect the mailbox again."
+            )
+        case "invalid_client" | "unauthorized_client" | "deleted_client":
+            return OperatorError(
+                "Google does not accept the client id and secret. Check POSTROOM_GOOGLE_CLIENT_SECRET."
+            )
+        case "redirect_uri_mismatch":
+            return OperatorError("The callback address is not registered at Google for this client id.")
+        case "internal_failure" | "server_error" | "temporarily_unavailable":
+            return TransientError("Google's token endpoint has a fault of its own")
+        case other:
+            return LoginRefused(f"Google refuses: {other if _is_word(other) else answer.status}")
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value) is not None
+
+
+def _decoded(answer: Answer) -> dict[str, Any]:
+    """The body as an object; empty where it is HTML or broken, as front ends may answer."""
+    try:
+        found = msgspec.json.decode(answer.body)
+    except msgspec.DecodeError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _reason(answer: Answer) -> tuple[str, str]:
+    error = _decoded(answer).get("error")
+    if not isinstance(error, dict):
+        return "", ""
+    told = cast("dict[str, Any]", error)
+    listed: list[Any] = told.get("errors") or told.get("details") or [{}]
+    first = cast("dict[str, Any]", listed[0]) if isinstance(listed[0], dict) else {}
+    return str(first.get("reason", "")), str(told.get("message", ""))
+
+
+def _retry_after(answer: Answer, message: str) -> float | None:
+    """Seconds to wait: from the header, or from the time that Gmail writes into its message."""
+    header = answer.headers.get("retry-after", "")
+    if header.isdecimal():
+        return float(header)
+    found = _RETRY_AT.search(message)
+    if not found:
+        return None
+    here = answer.headers.get("date")
+    now = parsedate_to_datetime(here) if here else datetime.now(UTC)
+    return max(0.0, (datetime.fromisoformat(found[1]) - now).total_seconds())
