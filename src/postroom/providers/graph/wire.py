@@ -69,7 +69,7 @@ def refusal(answer: Answer) -> PostroomError | None:
         return GrantLost("Microsoft refuses the access token, a fresh one too. Connect the mailbox again.")
     if answer.status == 403:
         return PermanentError(
-            "Microsoft does not allow access to this mailbox: a permission is missing, or a policy is in the way."
+            "Microsoft does not allow access to this mailbox: it lacks a permission, or a policy forbids it."
         )
     if answer.status == 404 and code in _NO_MAILBOX:
         return PermanentError("Microsoft has no mailbox for this user.")
