@@ -59,6 +59,12 @@ class Program:
         self.process.stdout.close()
         return self.process.wait(PATIENCE)
 
+    def wait(self):
+        """Its exit code, when it has ended by itself."""
+        self._reader.join(PATIENCE)
+        self.process.stdout.close()
+        return self.process.wait(PATIENCE)
+
     def __enter__(self):
         return self
 

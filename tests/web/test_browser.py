@@ -29,7 +29,7 @@ async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, d
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
-        await page.goto(server.line("listening on "))
+        await page.goto(server.line("Postroom: "))
         await expect(page.locator("#live")).to_have_text("Updated live")
         await expect(page.locator("#work")).to_have_text("Nothing is to be done.")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")

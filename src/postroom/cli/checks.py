@@ -115,7 +115,7 @@ def schema(status: migrate.Status) -> Check:
     if status.fault is not None:
         return _failed("schema", status.fault)
     if not status.current:
-        found = f"{len(status.pending)} migrations are pending"
+        found = f"migrations pending: {len(status.pending)}"
         return Check("schema", State.FAIL, found, "Run `postroom db migrate`.")
     return Check("schema", State.OK, f"current, version {status.applied[-1].version}")
 

@@ -29,9 +29,9 @@ Port = Annotated[
 def serve(
     host: Host = None,
     port: Port = None,
-    listen_file: Annotated[int | None, typer.Option(hidden=True)] = None,
-    *,
-    supervised: Annotated[bool, typer.Option(hidden=True)] = False,
+    listen_file: Annotated[
+        int | None, typer.Option(hidden=True, help="The supervisor's socket, open already.")
+    ] = None,
 ) -> None:
     """Run the web process: pages and webhooks. Needs `postroom work` beside it; `postroom up` runs both."""
     import uvloop
@@ -40,22 +40,21 @@ def serve(
     from postroom.web import address
 
     settings = opening.settings_for("web", host=host, port=port)
-    if supervised:
-        children.end_with_parent(grace_seconds=1)
     if listen_file is None:
         listening = address.listen(settings.host, settings.port)
     else:
+        children.end_with_parent(grace_seconds=1)
         listening = socket.socket(fileno=listen_file)
     with listening, opening.database_url(settings) as url:
+        uvloop.run(opening.require_ready(url))
+        if listen_file is None:
+            typer.echo(f"Postroom: {address.url(listening)}")
         uvloop.run(_serve(url, listening, settings.database_pool_size, settings.stop_seconds))
 
 
 async def _serve(url: str, listening: socket.socket, pool_size: int, stop_seconds: float) -> None:
-    from postroom.cli import opening
     from postroom.store import database, health
-    from postroom.web import address, server
+    from postroom.web import server
 
-    await opening.require_ready(url)
-    opening.say(f"listening on {address.url(listening)}")
     async with database.open_database(url, pool_size=pool_size, name=health.process_name("web")) as opened:
         await server.serve(opened, listening, stop_seconds=stop_seconds)

@@ -76,7 +76,7 @@ def _children(listening: socket.socket, workers: int, environment: Mapping[str, 
     from postroom.cli.children import Child
 
     file = listening.fileno()
-    web = Child("web", ["serve", "--supervised", "--listen-file", str(file)], environment, files=[file])
+    web = Child("web", ["serve", "--listen-file", str(file)], environment, files=[file])
     return [web, *(Child("worker", ["work", "--supervised"], environment) for _ in range(workers))]
 
 

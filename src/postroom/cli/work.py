@@ -26,7 +26,7 @@ def work(
         ),
     ] = None,
     *,
-    supervised: Annotated[bool, typer.Option(hidden=True)] = False,
+    supervised: Annotated[bool, typer.Option(hidden=True, help="End with the parent.")] = False,
 ) -> None:
     """Run a worker: it does whatever is due. Run as many as you like, on as many machines as you like."""
     import uvloop

@@ -1,0 +1,124 @@
+import json
+import shutil
+import socket
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+
+import pytest
+
+from postroom.cli import checks
+from postroom.cli.checks import State
+from postroom.store.health import Server
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def found(done):
+    return {check["name"]: check for check in json.loads(done.stdout)}
+
+
+def test_a_machine_that_was_never_used_is_found_well_and_left_alone(postroom, tmp_path):
+    done = postroom("doctor", "--json", POSTROOM_PORT="0")
+    assert done.returncode == 0
+    checks = found(done)
+    assert {name for name, check in checks.items() if check["state"] != "ok"} == {"public url"}
+    assert set(checks) == {"python", "settings", "home", "disk", "database", "address", "public url"}
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_running_database_is_looked_at_from_the_inside(postroom, database_url):
+    done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=database_url)
+    checks = found(done)
+    assert done.returncode == 0
+    assert checks["database"]["found"].startswith("PostgreSQL ")
+    assert checks["schema"]["state"] == checks["clock"]["state"] == "ok"
+
+
+def test_every_wrong_setting_fails_with_its_remedy(postroom):
+    done = postroom("doctor", POSTROOM_PORT="x", POSTROOM_WAKE="y")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[1].split() == ["fail", "settings", "POSTROOM_PORT:", "'x'", "cannot", "be", "used"]
+    assert lines[2].strip() == "Give a whole number from 0 to 65535."
+    assert "POSTROOM_WAKE" in lines[3]
+
+
+def test_an_unreachable_database_fails_with_its_remedy(postroom):
+    url = "postgresql://u:m4rked@127.0.0.1:1/x"
+    done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=url)
+    assert done.returncode == 1
+    assert found(done)["database"]["state"] == "fail"
+    assert "POSTROOM_DATABASE_URL" in found(done)["database"]["remedy"]
+    assert "m4rked" not in done.stdout + done.stderr
+
+
+async def test_pending_migrations_fail_with_their_remedy(postroom, database_url, owner):
+    await owner.execute(
+        "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"
+    )
+    done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=database_url)
+    assert done.returncode == 1
+    assert found(done)["schema"] == {
+        "name": "schema",
+        "state": "fail",
+        "found": "migrations pending: 1",
+        "remedy": "Run `postroom db migrate`.",
+    }
+
+
+@pytest.mark.parametrize("apart, state", [(0, "ok"), (4, "ok"), (6, "fail"), (-3600, "fail")])
+def test_a_clock_that_is_off_is_told(apart, state):
+    assert checks.clock(NOW, NOW + timedelta(seconds=apart)).state == state
+
+
+@pytest.mark.parametrize(
+    "connections, read_only, state",
+    [(10, False, "ok"), (95, False, "warn"), (10, True, "fail"), (95, True, "fail")],
+)
+def test_a_server_that_is_read_only_or_nearly_full_of_connections_is_told(connections, read_only, state):
+    assert checks.server(Server("18.4", 1, connections, 100, NOW, read_only, 0.1)).state == state
+
+
+@pytest.mark.parametrize("free, state", [(10**11, "ok"), (10**9, "warn"), (10**8, "fail")])
+def test_a_full_disk_is_told(monkeypatch, tmp_path, free, state):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
+    assert checks.disk(tmp_path / "not/there/yet").state == state
+
+
+def test_a_home_that_others_can_read_is_told(tmp_path):
+    tmp_path.chmod(0o755)
+    assert checks.home(tmp_path).remedy == f"Run `chmod 700 {tmp_path}`."
+    tmp_path.chmod(0o700)
+    assert checks.home(tmp_path).state is State.OK
+
+
+@contextmanager
+def answering(body):
+    """A server that gives every request this answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            client, _ = listening.accept()
+            with client:
+                client.recv(4000)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        thread = Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize("body, state", [(b"alive\n", "ok"), (b"<html>", "warn")])
+def test_the_public_url_is_asked_whether_postroom_is_behind_it(postroom, body, state):
+    with answering(body) as url:
+        done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_PUBLIC_URL=url)
+    assert found(done)["public url"]["state"] == state
+
+
+def test_a_port_that_another_program_holds_is_told(postroom):
+    with answering(b"<html>") as url:
+        done = postroom("doctor", "--json", POSTROOM_PORT=url.rpartition(":")[2])
+    assert done.returncode == 1
+    assert found(done)["address"]["state"] == "fail"
