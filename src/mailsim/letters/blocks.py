@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mailsim.letters.dice import Dice
 from mailsim.letters.words import TONGUES
 
-_PARAGRAPHS = 96
+_PARAGRAPHS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ def paragraphs(language: str) -> tuple[str, ...]:
     for number in range(_PARAGRAPHS):
         dice = Dice(number, 7)
         chosen = [dice.pick(sentences) for _ in range(dice.between(3, 7))]
-        text = " ".join(dict.fromkeys(chosen))
-        made.append(text[0].upper() + text[1:])
+        made.append(" ".join(dict.fromkeys(chosen)))
     return tuple(made)
 
 
@@ -68,12 +67,13 @@ def blocks(language: str) -> Blocks:
 def chosen(seed: int, shelf: tuple[bytes, ...], size: int) -> list[bytes]:
     """Blocks until they reach `size` bytes. The same seed chooses the same places on every shelf."""
     dice = Dice(seed, 8)
-    roll = dice.roll
-    count = len(shelf)
     found: list[bytes] = []
-    total = 0
-    while total < size:
-        block = shelf[roll() % count]
+    bits = 0
+    while size > 0:
+        if bits < _PARAGRAPHS:
+            bits = dice.roll() | 1 << 63  # one roll is enough for nine choices of seven bits
+        block = shelf[bits % _PARAGRAPHS]
+        bits >>= 7
         found.append(block)
-        total += len(block)
+        size -= len(block)
     return found

@@ -125,6 +125,17 @@ _MALFORMED = (
 )
 _FILES = ("zip", "vcf", "ics", "csv", "docx", "winmail", "nameless", "bytes", "several", "twins")
 _INVOICES = ("letterhead", "modern", "typewriter", "boxed", "compact")
+_ODD_INVOICES = (
+    "octet-stream",
+    "no-ending",
+    "upper-case",
+    "wrong-ending",
+    "inline",
+    "locked",
+    "cut-off",
+    "not-a-pdf",
+    "empty",
+)
 _NOTES = ("register", "brief", "slip", "statement", "avis", "grid")
 _SCANS = ("png", "jpeg", "tiff", "pdf")
 
@@ -152,6 +163,8 @@ KINDS: dict[str, Kind] = {
     "invoice-xrechnung": Kind("documents.invoice_xrechnung", 3, ("ubl", "cii"), sender="supplier"),
     "invoice-zip": Kind("documents.invoice_zip", 2, ("flat", "nested"), sender="supplier"),
     "invoice-forwarded": Kind("documents.invoice_forwarded", 5),
+    "invoice-odd": Kind("odd_invoices.odd_invoice", 2, _ODD_INVOICES, sender="supplier"),
+    "paper": Kind("papers.paper", 12, ("delivery-note", "offer", "reminder", "brochure"), sender="supplier"),
     "contract-note": Kind("documents.contract_note", 8, _NOTES, sender="broker"),
     "contract-note-scan": Kind("documents.contract_note_scan", 2, _SCANS, sender="broker"),
     "big": Kind("attachments.big", 0),

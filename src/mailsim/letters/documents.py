@@ -20,15 +20,15 @@ _ENDINGS = {"png": "png", "jpeg": "jpg", "tiff": "tif", "pdf": "pdf"}
 
 
 def invoice(order: Order) -> bytes:
-    return _cover(order, attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)))
+    return cover(order, attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)))
 
 
 def invoice_scan(order: Order) -> bytes:
-    return _cover(order, _scanned(order))
+    return cover(order, _scanned(order))
 
 
 def invoice_facturx(order: Order) -> bytes:
-    return _cover(order, attachment(_invoice_name(order, "pdf"), _PDF, facturx_pdf(order)))
+    return cover(order, attachment(_invoice_name(order, "pdf"), _PDF, facturx_pdf(order)))
 
 
 def invoice_xrechnung(order: Order) -> bytes:
@@ -38,7 +38,7 @@ def invoice_xrechnung(order: Order) -> bytes:
 
     bill = invoices.invoice(order)
     xml = ubl(bill) if order.variant == "ubl" else cii(bill, "xrechnung")
-    return _cover(
+    return cover(
         order,
         attachment(_invoice_name(order, "xml"), "application/xml", xml),
         attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)),
@@ -51,7 +51,7 @@ def invoice_zip(order: Order) -> bytes:
     data = archive(files)
     if order.variant == "nested":
         data = archive({"2024/Belege.zip": data, "2024/lies mich.txt": b"Siehe Belege.zip\r\n"})
-    return _cover(order, attachment("Belege.zip", "application/zip", data))
+    return cover(order, attachment("Belege.zip", "application/zip", data))
 
 
 def zipped_orders(order: Order) -> list[Order]:
@@ -82,11 +82,11 @@ def forwarded_order(order: Order) -> Order:
 
 
 def contract_note(order: Order) -> bytes:
-    return _cover(order, attachment(_note_name(order), _PDF, note_pdf(order)))
+    return cover(order, attachment(_note_name(order), _PDF, note_pdf(order)))
 
 
 def contract_note_scan(order: Order) -> bytes:
-    return _cover(order, _scanned(order))
+    return cover(order, _scanned(order))
 
 
 @functools.lru_cache(maxsize=128)
@@ -94,7 +94,7 @@ def invoice_pdf(order: Order, *, embedded: bool = False) -> bytes:
     from mailsim.letters.pdf import pdf
 
     bill = invoices.invoice(order)
-    return pdf(_invoice_sheet(order), bill.number, bill.supplier.name, embedded=embedded)
+    return pdf(invoice_sheet(order), bill.number, bill.supplier.name, embedded=embedded)
 
 
 @functools.lru_cache(maxsize=64)
@@ -118,11 +118,11 @@ def note_pdf(order: Order) -> bytes:
 def _scan(order: Order) -> bytes:
     from mailsim.letters.scans import scan
 
-    sheet = _note_sheet(order) if order.kind == "contract-note-scan" else _invoice_sheet(order)
+    sheet = _note_sheet(order) if order.kind == "contract-note-scan" else invoice_sheet(order)
     return scan(sheet, order.seed, order.variant)
 
 
-def _invoice_sheet(order: Order) -> Sheet:
+def invoice_sheet(order: Order) -> Sheet:
     from mailsim.letters import invoice_sheets
 
     layouts = invoice_sheets.LAYOUTS
@@ -150,11 +150,12 @@ def _note_name(order: Order) -> str:
     return f"{_NOTE_NAMES[order.language]}_{notes.note(order).number.replace('/', '-')}.pdf"
 
 
-def _cover(order: Order, *files: Part) -> bytes:
-    return letter(order, multipart("mixed", (_note(order), *files), boundary(order.seed)))
+def cover(order: Order, *files: Part, below: str = "") -> bytes:
+    """A short letter around the files; `below` stands under it."""
+    return letter(order, multipart("mixed", (_note(order, below), *files), boundary(order.seed)))
 
 
-def _note(order: Order) -> Part:
+def _note(order: Order, below: str = "") -> Part:
     tongue = TONGUES[order.language]
     greeting = tongue.greetings[order.seed % len(tongue.greetings)]
-    return text(f"{greeting}\n\n{tongue.attached}\n\n{tongue.closings[0]}\n{order.sender[0]}\n")
+    return text(f"{greeting}\n\n{tongue.attached}\n\n{tongue.closings[0]}\n{order.sender[0]}\n{below}")

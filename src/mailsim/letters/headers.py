@@ -39,8 +39,16 @@ def _escaped(character: str, charset: str) -> str:
     return "".join(f"={byte:02X}" for byte in character.encode(charset))
 
 
+# The whole of Latin-1 and a few more, for subjects that fit into one word.
+_ESCAPES = {
+    ord(character): _escaped(character, "utf-8") for character in map(chr, (*range(256), 0x20AC, 0x2019))
+}
+
+
 def encoded_q(text: str, charset: str = "utf-8") -> str:
     """RFC 2047 words in Q encoding, folded; no character is cut in two."""
+    if charset == "utf-8" and len(short := text.translate(_ESCAPES)) < 64 and short.isascii():
+        return f"=?utf-8?Q?{short}?="
     words: list[str] = []
     room = 75 - len(charset) - 7
     word = ""
@@ -93,13 +101,12 @@ def addresses(name: str, people: Sequence[Person]) -> str:
     return f"{name}: " + ",\r\n ".join(map(mailbox, people)) + "\r\n" if people else ""
 
 
-def trail(order: Order) -> str:
+def trail(order: Order, date: str) -> str:
     """What servers put above a letter on its way; mail that the owner sent has none."""
     address = order.sender[1]
     domain = address.rpartition("@")[2]
     number = mixed(order.seed ^ 6)
     receivers = order.to or order.cc or order.bcc
-    date = date_text(order.date)
     return (
         f"Return-Path: <{'' if order.kind in _UNANSWERABLE else address}>\r\n"
         f"Received: from mail.{domain} (mail.{domain} [192.0.2.{number % 254 + 1}])\r\n"
@@ -110,9 +117,10 @@ def trail(order: Order) -> str:
 
 def opening(order: Order, extra: str = "", *, travelled: bool = True) -> str:
     """The header block up to and without its Content-* lines and the empty line."""
+    date = date_text(order.date)
     lines = [
-        trail(order) if travelled else "",
-        f"Date: {date_text(order.date)}\r\nFrom: {mailbox(order.sender)}\r\n",
+        trail(order, date) if travelled else "",
+        f"Date: {date}\r\nFrom: {mailbox(order.sender)}\r\n",
         addresses("To", order.to),
         addresses("Cc", order.cc) if order.cc else "",
         "" if travelled or not order.bcc else addresses("Bcc", order.bcc),

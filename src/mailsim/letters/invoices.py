@@ -101,9 +101,9 @@ _GOODS = {
 
 # UN/ECE Recommendation 20, which electronic invoices speak
 UNIT_CODES = {
-    "Pack": "PK",
-    "pack": "PK",
-    "ramette": "PK",
+    "Pack": "XPK",
+    "pack": "XPK",
+    "ramette": "XPK",
     "Std.": "HUR",
     "hour": "HUR",
     "heure": "HUR",

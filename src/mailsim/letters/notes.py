@@ -50,6 +50,7 @@ class Note:
     venue: str
 
 
+_CLIENTS = {"de": "Erika Mustermann", "en": "Jane Sample", "fr": "Camille Exemple"}
 _VENUES = ("Börse Nordhafen", "Lantern Exchange", "Bourse des Tilleuls", "Off-exchange", "Kontor MTF")
 _HOME = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "CH": "CHF"}
 # units of the home currency for one unit of the traded one
@@ -83,7 +84,7 @@ def note(order: Order) -> Note:
         number=note_number(order.seed),
         order_number=dice.digits(8),
         account=dice.digits(10),
-        client=(order.to or order.cc or order.bcc)[0][0] or "Max Mustermann",
+        client=(order.to or order.cc or order.bcc)[0][0] or _CLIENTS[order.language],
         cash_account=bank_account(house.country, dice),
         direction=direction,
         security=paper,

@@ -16,6 +16,10 @@ def invoice_number(seed: int, year: int) -> str:
     return dice.pick((*styles, f"{running + 100_000}"))
 
 
+def paper_number(seed: int) -> str:
+    return str(Dice(seed, 42).between(10_000, 99_999))
+
+
 def note_number(seed: int) -> str:
     """In the style of its house."""
     dice = Dice(seed, 29)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reportlab.lib import colors
+from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
@@ -25,12 +26,14 @@ _STANDARD = {
 _VERA_SCALE = 0.88
 
 
-def pdf(sheet: Sheet, title: str, author: str, *, embedded: bool = False) -> bytes:
+def pdf(sheet: Sheet, title: str, author: str, *, embedded: bool = False, password: str = "") -> bytes:
     """With a text layer. `embedded` puts the typeface into the file, as PDF/A demands."""
     if embedded:
         _register_vera()
     target = io.BytesIO()
     page = _canvas(target, "Vera" if embedded else "Helvetica")
+    if password:
+        page.setEncrypt(StandardEncryption(password, strength=128))
     page.setTitle(title)
     page.setAuthor(author)
     page.setCreator(author)

@@ -5,7 +5,7 @@ import io
 import pathlib
 
 import reportlab
-from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from mailsim.letters.dice import Dice, noise
 from mailsim.letters.pdf import picture_pdf
@@ -35,7 +35,7 @@ def scan(sheet: Sheet, seed: int, form: str) -> bytes:
     if form == "pdf":
         return picture_pdf([_saved(picture, "JPEG", quality=70) for picture in pictures])
     if form == "tiff":
-        plain, *rest = [_toned(picture, _INK).convert("1") for picture in pictures]
+        plain, *rest = [_toned(picture, _INK).convert("1", dither=Image.Dither.NONE) for picture in pictures]
         return _saved(plain, "TIFF", compression="group4", save_all=True, append_images=rest)
     if form == "jpeg":
         return _saved(pictures[0], "JPEG", quality=75)
@@ -84,10 +84,9 @@ def _grey(colour: int) -> int:
 
 
 def _worn(picture: Image.Image, dice: Dice) -> Image.Image:
-    """Turned by up to a degree, softened, on paper that is not quite white."""
+    """Turned by up to a degree, which softens it, on paper that is not quite white."""
     angle = (dice.between(20, 100) / 100) * (1 if dice.below(2) else -1)
-    picture = picture.rotate(angle, Image.Resampling.BICUBIC, fillcolor=250)
-    picture = picture.filter(ImageFilter.GaussianBlur(0.5))
+    picture = picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=250)
     size = picture.width * picture.height
     grain = Image.frombytes("L", picture.size, noise(dice.roll(), size).translate(_GRAIN))
     return ImageChops.subtract(picture, grain)

@@ -62,7 +62,7 @@ GERMAN = Tongue(
         "Moin,",
     ),
     sentences=(
-        "vielen Dank für Ihre Nachricht von gestern.",
+        "Vielen Dank für Ihre Nachricht von gestern.",
         "Die Lieferung ist heute früh vollständig eingetroffen.",
         "Können wir den Termin auf Donnerstag um 14 Uhr verschieben?",
         "Im Anhang finden Sie die überarbeitete Fassung.",
@@ -236,7 +236,7 @@ FRENCH = Tongue(
     ),
     greetings=("Bonjour,", "Madame, Monsieur,", "Bonjour à tous,", "Chers collègues,"),
     sentences=(
-        "merci pour votre réponse rapide.",
+        "Merci pour votre réponse rapide.",
         "La livraison est arrivée ce matin, tout y est.",
         "Pourrions-nous déplacer la réunion à jeudi, 14 heures ?",
         "Vous trouverez ci-joint la version révisée.",

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from PIL import Image
 from pypdf import PdfReader
+from pypdf.errors import PyPdfError
 
 from mailsim import letters
 from mailsim.letters.checks import iban_is_valid, isin_is_valid
@@ -240,3 +241,32 @@ def test_file_names_follow_the_language():
         for language in LANGUAGES
     }
     assert [re.split("_", names[language])[0] for language in LANGUAGES] == ["Rechnung", "Invoice", "Facture"]
+
+
+@pytest.mark.parametrize("variant", letters.variants("invoice-odd"))
+def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
+    order = letters.Order(seed=8, kind="invoice-odd", variant=variant)
+    facts, content = letters.facts(order), only_file(order)
+    if facts["readable"]:
+        assert str(facts["number"]) in text_of(content)
+    else:
+        with pytest.raises(PyPdfError):
+            text_of(content)
+
+
+def test_a_locked_invoice_opens_with_the_password_in_its_letter():
+    order = letters.Order(seed=8, kind="invoice-odd", variant="locked", language="de")
+    message = email.message_from_bytes(letters.write(order), policy=email.policy.default)
+    body = message.get_body(("plain",))
+    assert body is not None
+    password = body.get_content().partition("Passwort: ")[2].strip()
+    reader = PdfReader(io.BytesIO(only_file(order)), password=password)
+    assert str(letters.facts(order)["number"]) in reader.pages[0].extract_text()
+
+
+@pytest.mark.parametrize("variant", letters.variants("paper"))
+def test_a_paper_is_no_invoice_and_names_its_supplier(variant: str):
+    order = letters.Order(seed=2, kind="paper", variant=variant)
+    facts = letters.facts(order)
+    assert facts["document"] == variant
+    assert str(facts["supplier"]) in text_of(only_file(order))

@@ -45,8 +45,8 @@ def test_a_letter_carries_the_addresses_and_identity_of_its_order(kind: str, var
 
 @pytest.mark.parametrize("kind,variant", [shape for shape in SHAPES if shape[0] != "malformed"])
 def test_a_wellformed_letter_has_no_defect_and_only_crlf(kind: str, variant: str):
-    for seed in range(1 if kind in {"big", "invoice-scan", "contract-note-scan"} else 3):
-        message = letters.write(letters.Order(seed=seed, kind=kind, variant=variant))
+    for seed in range(1 if "scan" in kind else 3):
+        message = letters.write(letters.Order(seed=seed, kind=kind, variant=variant, size=9000))
         assert b"\n" not in message.replace(b"\r\n", b"")
         assert b"\r" not in message.replace(b"\r\n", b"")
         if (kind, variant) not in REFEREE_DISAGREES:

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 from pypdf import PdfReader
+from pypdf.errors import PyPdfError
 
 from mailsim import letters
 
@@ -17,17 +18,19 @@ VOCABULARIES = {"schemas.openxmlformats.org", "www.w3.org", "www.aiim.org", "pur
 
 
 def texts(data: bytes) -> list[str]:
-    """All that can be read in a file: text as it is, archives and PDFs opened, pictures not at all."""
+    """All that can be read in a file: text as it is, archives and PDFs opened, pictures not."""
     if data.startswith(b"PK"):
         archive = zipfile.ZipFile(io.BytesIO(data))
         return [text for name in archive.namelist() for text in texts(archive.read(name))]
-    if data.startswith(b"%PDF"):
-        reader = PdfReader(io.BytesIO(data))
-        inside = [text for contents in reader.attachments.values() for one in contents for text in texts(one)]
-        return [*inside, *(page.extract_text() for page in reader.pages), str(reader.metadata)]
     try:
+        if data.startswith(b"%PDF"):
+            reader = PdfReader(io.BytesIO(data))
+            inside = [
+                text for contents in reader.attachments.values() for one in contents for text in texts(one)
+            ]
+            return [*inside, *(page.extract_text() for page in reader.pages), str(reader.metadata)]
         return [data.decode()]
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, PyPdfError):
         return []
 
 
