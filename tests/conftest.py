@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import sys
-import tempfile
 from ipaddress import ip_address
 from pathlib import Path
 from uuid import UUID
@@ -38,12 +37,12 @@ sys.addaudithook(_stay_on_this_machine)
 def pytest_configure(config):
     """The first process of the run names the place of the embedded server; the others inherit it."""
     if not hasattr(config, "workerinput"):
-        os.environ["TEST_SERVERS"] = tempfile.mkdtemp(prefix="postroom-tests-")
+        os.environ["TEST_SERVERS"] = str(databases.make_home())
 
 
 def pytest_unconfigure(config):
     if not hasattr(config, "workerinput"):
-        databases.remove(Path(os.environ["TEST_SERVERS"]))
+        databases.remove_home(Path(os.environ["TEST_SERVERS"]))
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +61,14 @@ def database_server(major):
 def database_url(database_server):
     """A fresh, migrated database."""
     url = database_server.create()
+    yield url
+    database_server.drop(url)
+
+
+@pytest.fixture
+def empty_database_url(database_server):
+    """A database with nothing in it, not even a schema."""
+    url = database_server.create(template="template0")
     yield url
     database_server.drop(url)
 

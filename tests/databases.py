@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ from postroom.store.migrate import migrate, shipped
 GIVEN = os.environ.pop("POSTROOM_TEST_DATABASE_URL", "") or os.environ.get("TEST_DATABASE_URL", "")
 os.environ["TEST_DATABASE_URL"] = GIVEN
 MAJORS = (18,) if GIVEN else (18, 16)
+_PREFIX = "postroom-tests-"
+_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,27 @@ def _template(url: str, connection: psycopg.Connection) -> str:
     return name
 
 
-def remove(home: Path) -> None:
-    """Remove the embedded servers' files once they have stopped."""
+def make_home() -> Path:
+    """A place for the embedded servers of this run: in memory where there is room, else on disk."""
+    for rest in [*_MEMORY.glob(f"{_PREFIX}*"), *Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")]:
+        if rest.stat().st_uid == os.geteuid() and time.time() - rest.stat().st_mtime > 3600:
+            _remove_if_unused(rest)  # a run that was killed left it behind
+    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 << 30
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY if roomy else None))
+
+
+def remove_home(home: Path) -> None:
+    """Remove the servers' files once they have stopped, as they do when the run's last process ends."""
     deadline = time.monotonic() + 15
-    while any(processes_of(data) for data in home.glob("*/postgres/data")) and time.monotonic() < deadline:
+    while not _remove_if_unused(home) and time.monotonic() < deadline:
         time.sleep(0.05)
+
+
+def _remove_if_unused(home: Path) -> bool:
+    if any(processes_of(data) for data in home.glob("*/postgres/data")):
+        return False
     shutil.rmtree(home, ignore_errors=True)
+    return True
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
+from psycopg import errors
 from psycopg.rows import class_row
 
 from postroom.errors import SchemaError
@@ -161,7 +162,13 @@ async def _apply(
             )
             """
         )
-        await cursor.execute(migration.statements)
+        try:
+            await cursor.execute(migration.statements)
+        except errors.InsufficientPrivilege as error:
+            raise SchemaError(
+                f"Migration {_label(migration)} needs a right that the role {connection.info.user} lacks"
+                f" ({error.diag.message_primary}). Let an administrator of the database grant it."
+            ) from error
         await cursor.execute(
             """
             INSERT INTO schema_migrations (version, name, sha256) VALUES (%s, %s, %s)

@@ -10,6 +10,8 @@ from psycopg.rows import TupleRow
 from postroom.errors import SchemaError
 
 SCHEMA = "postroom"
+# The table that a foreign scheduler shares with us lies where the scheduler looks for it.
+SHARED_SCHEMA = "bo_airflow"
 # Nothing but our schema, and temporary objects last, so that nobody's table can stand in for one of ours.
 SEARCH_PATH = "postroom, pg_temp"
 APPLICATION = "postroom_application"
@@ -38,6 +40,7 @@ def statements(owner: str) -> list[str]:
         create.format(ENGINE),
         f"GRANT {APPLICATION}, {ENGINE} TO {name};",
         f"CREATE SCHEMA IF NOT EXISTS {SCHEMA} AUTHORIZATION {name};",
+        f"CREATE SCHEMA IF NOT EXISTS {SHARED_SCHEMA} AUTHORIZATION {name};",
     ]
 
 
@@ -57,7 +60,7 @@ async def missing(connection: Connection) -> list[str]:
 
 
 async def ensure(connection: Connection) -> None:
-    """Create the group roles and the schema where they are missing, or say what a DBA must run."""
+    """Create the group roles and the schemas where they are missing, or say what a DBA must run."""
     try:
         for role in await missing(connection):
             await _create(connection, role)
@@ -65,6 +68,7 @@ async def ensure(connection: Connection) -> None:
             """
             DO $$ BEGIN
                 IF to_regnamespace('postroom') IS NULL THEN CREATE SCHEMA postroom; END IF;
+                IF to_regnamespace('bo_airflow') IS NULL THEN CREATE SCHEMA bo_airflow; END IF;
             END $$
             """
         )

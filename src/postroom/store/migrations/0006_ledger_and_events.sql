@@ -82,7 +82,7 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON seals FOR EACH ROW EXECUTE
 CREATE TRIGGER keep_all BEFORE TRUNCATE ON seals EXECUTE FUNCTION refuse_change();
 
 -- The sealer's only way to the ledger: the next positions for committed entries that have none, oldest id first.
--- Two sealers of one organization at once would give a position twice; the unique key lets one of them fail.
+-- Of two sealers of one organization at once, the second finds the entries numbered, or fails at the unique key.
 CREATE FUNCTION number_ledger(batch integer) RETURNS TABLE (entry_id bigint, entry_position bigint, entry_sha256 bytea)
     LANGUAGE sql VOLATILE SECURITY DEFINER
     BEGIN ATOMIC
@@ -97,6 +97,7 @@ CREATE FUNCTION number_ledger(batch integer) RETURNS TABLE (entry_id bigint, ent
         ), numbered AS (
             UPDATE ledger SET position = last.position + next.place FROM last, next
             WHERE ledger.organization_id = current_organization() AND ledger.id = next.id
+              AND ledger.position IS NULL
             RETURNING ledger.id, ledger.position, ledger.sha256
         )
         SELECT numbered.id, numbered.position, numbered.sha256 FROM numbered ORDER BY numbered.position;

@@ -1,12 +1,11 @@
 -- The table that a foreign scheduler shares with us (K6). Its columns, key and words are theirs to the letter, which is
--- why it has no organization. Where the other side has created it already, it stays as it is and its owner grants
--- postroom_application the rights listed below.
+-- why it has no organization. Its schema is there already. Where the other side has made the table too, it stays as it
+-- is, and its owner grants postroom_application the rights listed below.
 DO $$ BEGIN
-    IF to_regclass('bo_airflow.email_ingestion_state') IS NOT NULL THEN
+    -- Asked of the catalogue, since to_regclass fails in a schema that this role may not use.
+    IF EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+               WHERE nspname = 'bo_airflow' AND relname = 'email_ingestion_state') THEN
         RETURN;
-    END IF;
-    IF to_regnamespace('bo_airflow') IS NULL THEN
-        CREATE SCHEMA bo_airflow;
     END IF;
     CREATE TABLE bo_airflow.email_ingestion_state (
         id                    bigserial    PRIMARY KEY,

@@ -1,0 +1,86 @@
+"""The schema comes to what this Postroom needs; what is wrong with it is said in words."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+import pytest
+from psycopg import errors
+
+from databases import session
+from postroom.errors import DatabaseUnavailable, SchemaError
+from postroom.store import migrate as migrations
+from postroom.store.migrate import migrate, shipped, status
+
+VERSIONS = [migration.version for migration in shipped()]
+
+
+def test_migrations_are_numbered_without_a_gap():
+    assert list(range(1, len(VERSIONS) + 1)) == VERSIONS
+
+
+async def test_progress_is_told_and_what_was_applied_is_returned(empty_database_url):
+    told: list[str] = []
+    applied = await migrate(empty_database_url, lambda migration: told.append(migration.name))
+    assert [migration.version for migration in applied] == VERSIONS
+    assert told == [migration.name for migration in shipped()]
+    assert await migrate(empty_database_url) == []
+
+
+async def test_status_of_an_empty_database_lists_everything_as_pending(empty_database_url):
+    found = await status(empty_database_url)
+    assert [migration.version for migration in found.pending] == VERSIONS
+    assert found.applied == []
+    assert not found.current
+    assert found.fault is None
+
+
+async def test_a_start_on_a_current_schema_does_not_wait_for_the_lock(database_url, owner):
+    await owner.execute("SELECT pg_advisory_lock(%s)", [migrations._LOCK])
+    assert await asyncio.wait_for(migrate(database_url), timeout=60) == []
+
+
+async def test_a_changed_migration_is_an_error(database_url, owner):
+    await owner.execute("UPDATE schema_migrations SET sha256 = 'something else' WHERE version = 1")
+    with pytest.raises(SchemaError, match=r"0001_ground was changed after .* new migration"):
+        await migrate(database_url)
+    found = await status(database_url)
+    assert [migration.name for migration in found.changed] == ["ground"]
+    assert not found.current
+
+
+async def test_a_database_newer_than_this_postroom_is_an_error(database_url, owner):
+    await owner.execute("INSERT INTO schema_migrations VALUES (9001, 'of_tomorrow', '', now())")
+    with pytest.raises(SchemaError, match=r"9001_of_tomorrow.*newer: install"):
+        await migrate(database_url)
+
+
+async def test_a_migration_that_this_postroom_does_not_know_is_an_error(database_url, owner):
+    await owner.execute("INSERT INTO schema_migrations VALUES (0, 'of_elsewhere', '', now())")
+    with pytest.raises(SchemaError, match="0000_of_elsewhere, which this Postroom does not know"):
+        await migrate(database_url)
+
+
+async def test_a_migration_that_was_passed_over_is_an_error(database_url, owner):
+    await owner.execute("DELETE FROM schema_migrations WHERE version = 2")
+    with pytest.raises(SchemaError, match=r"0002_work was passed over.*next free number"):
+        await migrate(database_url)
+
+
+async def test_a_migration_that_fails_leaves_nothing_and_the_next_attempt_goes_on(empty_database_url):
+    async with session(empty_database_url) as connection:
+        await connection.execute("CREATE SCHEMA postroom")
+        await connection.execute("CREATE TABLE failures ()")
+        with pytest.raises(errors.DuplicateTable):
+            await migrate(empty_database_url)
+        assert [applied.version for applied in (await status(empty_database_url)).applied] == [1, 2]
+        cursor = await connection.execute("SELECT to_regclass('mailboxes')")
+        assert await cursor.fetchone() == (None,)
+        await connection.execute("DROP TABLE failures")
+    assert [applied.version for applied in await migrate(empty_database_url)] == VERSIONS[2:]
+
+
+async def test_a_read_only_database_is_a_clear_error(empty_database_url, database_server):
+    name = urlsplit(empty_database_url).path[1:]
+    database_server.connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(DatabaseUnavailable, match="read-only"):
+        await migrate(empty_database_url)

@@ -1,0 +1,251 @@
+"""Organizations are separated by the database, in every table there is, not by remembering a WHERE."""
+
+import pytest
+from psycopg import errors
+
+from databases import session
+from postroom.store.roles import APPLICATION, ENGINE
+from store.guards import crossing_keys, granted_to_everybody, unguarded
+from store.rows import Filling, insertion, key_of, organization_tables
+
+# All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
+LOOKUPS = {
+    "api_keys": {"id", "organization_id", "key_sha256", "expires_at", "revoked_at"},
+    "clock_offset": {"only_row", "ahead"},
+    "mailboxes": {"id", "organization_id", "provider", "account_id", "address", "disconnected_at"},
+    "members": {"id", "organization_id", "address", "oidc_issuer", "oidc_subject"},
+    "oauth_states": {"state_sha256", "organization_id", "expires_at"},
+    "organizations": {"id", "name"},
+    "sessions": {"token_sha256", "organization_id", "expires_at"},
+    "subscriptions": {
+        "id",
+        "organization_id",
+        "mailbox_id",
+        "provider_subscription_id",
+        "client_state_sha256",
+        "status",
+        "replaced_at",
+    },
+}
+
+
+@pytest.fixture
+async def ours(owner, organization):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    return filling
+
+
+@pytest.fixture
+async def theirs(owner, other_organization):
+    filling = Filling(owner, other_organization)
+    await filling.fill()
+    return filling
+
+
+@pytest.fixture
+async def us(database_url, organization):
+    async with session(database_url, APPLICATION, organization) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def nobody(database_url):
+    async with session(database_url, APPLICATION) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def engine(database_url):
+    async with session(database_url, ENGINE) as connection:
+        yield connection
+
+
+async def may(connection, table, privilege):
+    cursor = await connection.execute("SELECT has_table_privilege(%s, %s)", [table, privilege])
+    return await cursor.fetchone() == (True,)
+
+
+async def test_every_table_is_guarded(owner):
+    assert await unguarded(owner) == []
+
+
+BADLY_GUARDED = {
+    "not at all": "CREATE TABLE newcomer (organization_id uuid)",
+    "of no organization": "CREATE TABLE newcomer (note text)",
+    "without a policy": """
+        CREATE TABLE newcomer (organization_id uuid);
+        ALTER TABLE newcomer ENABLE ROW LEVEL SECURITY""",
+    "by a policy that compares nothing": """
+        CREATE TABLE newcomer (organization_id uuid);
+        ALTER TABLE newcomer ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY organization ON newcomer TO postroom_application USING (true)""",
+    "with a second policy that opens it again": """
+        CREATE TABLE newcomer (organization_id uuid);
+        CALL belongs_to_organization('newcomer');
+        CREATE POLICY too_much ON newcomer FOR SELECT USING (true)""",
+    "against the owner too": """
+        CREATE TABLE newcomer (organization_id uuid);
+        CALL belongs_to_organization('newcomer');
+        ALTER TABLE newcomer FORCE ROW LEVEL SECURITY""",
+    "by a view, which reads as its owner": "CREATE VIEW newcomer AS SELECT * FROM mailboxes",
+}
+
+
+async def test_a_new_table_without_a_proper_guard_is_found(owner):
+    for how, statements in BADLY_GUARDED.items():
+        async with owner.transaction(force_rollback=True):
+            await owner.execute(statements)
+            [fault] = await unguarded(owner)
+            assert fault.startswith("newcomer: "), how
+
+
+async def test_a_new_table_under_the_guard_passes(owner):
+    await owner.execute("CREATE TABLE newcomer (organization_id uuid)")
+    await owner.execute("CALL belongs_to_organization('newcomer')")
+    assert await unguarded(owner) == []
+
+
+async def test_no_foreign_key_crosses_organizations(owner):
+    assert await crossing_keys(owner) == []
+
+
+async def test_everybody_else_has_no_right_at_all(owner):
+    assert await granted_to_everybody(owner) == []
+
+
+async def test_an_organization_reads_its_own_rows_and_no_others(owner, us, ours, theirs):
+    for table in await organization_tables(owner):
+        cursor = await us.execute(f"SELECT DISTINCT {key_of(table)} FROM {table}")
+        assert await cursor.fetchall() == [(ours.organization,)], table
+
+
+async def test_an_organization_updates_no_rows_of_another(owner, us, ours, theirs):
+    for table in await organization_tables(owner):
+        key = key_of(table)
+        if await may(us, table, "UPDATE"):
+            change = f"UPDATE {table} SET {key} = {key} WHERE {key} = %s"
+            assert (await us.execute(change, [ours.organization])).rowcount == 1, table
+            assert (await us.execute(change, [theirs.organization])).rowcount == 0, table
+        else:
+            with pytest.raises(errors.InsufficientPrivilege):
+                await us.execute(f"UPDATE {table} SET {key} = {key}")
+
+
+async def test_an_organization_gives_no_row_to_another(owner, us, ours, theirs):
+    for table in await organization_tables(owner):
+        with pytest.raises(errors.InsufficientPrivilege):
+            await us.execute(f"UPDATE {table} SET {key_of(table)} = %s", [theirs.organization])
+
+
+async def test_an_organization_deletes_no_rows_of_another(owner, us, ours, theirs):
+    for table in await organization_tables(owner):
+        if await may(us, table, "DELETE"):
+            cursor = await us.execute(
+                f"DELETE FROM {table} WHERE {key_of(table)} = %s", [theirs.organization]
+            )
+            assert cursor.rowcount == 0, table
+        else:
+            with pytest.raises(errors.InsufficientPrivilege):
+                await us.execute(f"DELETE FROM {table}")
+
+
+async def test_an_organization_truncates_nothing(owner, us):
+    for table in await organization_tables(owner):
+        with pytest.raises(errors.InsufficientPrivilege):
+            await us.execute(f"TRUNCATE {table} CASCADE")
+
+
+async def test_an_organization_inserts_no_rows_for_another(owner, us, ours, theirs):
+    for table in await organization_tables(owner):
+        values = theirs.rows[table]
+        with pytest.raises(errors.InsufficientPrivilege):
+            await us.execute(insertion(table, values), list(values.values()))
+
+
+async def test_an_organization_inserts_rows_for_itself(database_url, owner, organization):
+    """The counterpart, so that the refusals above mean something."""
+    async with session(database_url, APPLICATION, organization) as connection:
+        filling = Filling(connection, organization)
+        await filling.fill()
+        assert set(filling.rows) == set(await organization_tables(owner))
+
+
+async def test_without_an_organization_nothing_is_seen_and_nothing_is_written(owner, nobody, ours):
+    for table in await organization_tables(owner):
+        cursor = await nobody.execute(f"SELECT count(*) FROM {table}")
+        assert await cursor.fetchone() == (0,), table
+        with pytest.raises(errors.InsufficientPrivilege):
+            await nobody.execute(insertion(table, ours.rows[table]), list(ours.rows[table].values()))
+
+
+async def test_an_organization_left_behind_by_the_last_transaction_is_gone(database_url, organization):
+    async with session(database_url, APPLICATION) as connection:
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
+            )
+            cursor = await connection.execute("SELECT count(*) FROM organizations")
+            assert await cursor.fetchone() == (1,)
+        cursor = await connection.execute("SELECT count(*) FROM organizations")
+        assert await cursor.fetchone() == (0,)
+
+
+async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, engine):
+    cursor = await owner.execute(
+        """
+        SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
+          AND relname <> 'work' AND has_column_privilege(%s, attrelid, attnum, 'SELECT')
+        """,
+        [ENGINE],
+    )
+    readable: dict[str, set[str]] = {}
+    for table, column in await cursor.fetchall():
+        readable.setdefault(table, set()).add(column)
+    assert readable == LOOKUPS
+
+
+async def test_the_engine_writes_work_and_nothing_else(owner, engine):
+    cursor = await owner.execute(
+        """
+        SELECT DISTINCT relname FROM pg_class, unnest('{INSERT,UPDATE,DELETE,TRUNCATE}'::text[]) AS privilege
+        WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+          AND (has_table_privilege(%s, pg_class.oid, privilege)
+               OR privilege IN ('INSERT', 'UPDATE') AND has_any_column_privilege(%s, pg_class.oid, privilege))
+        """,
+        [ENGINE, ENGINE],
+    )
+    assert await cursor.fetchall() == [("work",)]
+
+
+async def test_the_engine_looks_up_across_organizations(engine, ours, theirs):
+    for table, columns in LOOKUPS.items():
+        if table != "clock_offset":
+            cursor = await engine.execute(f"SELECT {', '.join(columns)} FROM {table}")
+            assert len(await cursor.fetchall()) == 2, table
+    cursor = await engine.execute("SELECT count(*) FROM work")
+    assert await cursor.fetchone() == (2,)
+
+
+async def test_the_owner_changes_rows_of_all_organizations_in_a_data_migration(owner, ours, theirs):
+    cursor = await owner.execute("UPDATE mailboxes SET folder = 'Inbox'")
+    assert cursor.rowcount == 2
+
+
+async def test_only_the_owner_moves_the_clock(us, engine, owner, move_clock):
+    for connection in (us, engine):
+        with pytest.raises(errors.InsufficientPrivilege):
+            await connection.execute("UPDATE clock_offset SET ahead = interval '1 day'")
+    await move_clock(86400)
+    for connection in (us, engine, owner):
+        cursor = await connection.execute("SELECT postroom_now() - clock_timestamp() > interval '23 hours'")
+        assert await cursor.fetchone() == (True,)
+
+
+async def test_functions_that_act_as_the_owner_are_these_few(owner):
+    """Each of them reaches past the guard and therefore compares the organization itself, as tests show."""
+    cursor = await owner.execute(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'postroom'::regnamespace AND prosecdef ORDER BY 1"
+    )
+    assert await cursor.fetchall() == [("matching_documents",), ("matching_messages",), ("number_ledger",)]
