@@ -5,10 +5,7 @@ import socket
 import pytest
 
 
-@pytest.mark.parametrize(
-    "family, address",
-    [(socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"), (socket.AF_INET, "x.test")],
-)
+@pytest.mark.parametrize("family, address", [(socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")])
 def test_connecting_to_another_machine_is_refused(family, address):
     with socket.socket(family) as endpoint, pytest.raises(RuntimeError, match="only this machine"):
         endpoint.connect((address, 80))

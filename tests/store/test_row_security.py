@@ -244,8 +244,17 @@ async def test_only_the_owner_moves_the_clock(us, engine, owner, move_clock):
 
 
 async def test_functions_that_act_as_the_owner_are_these_few(owner):
-    """Each of them reaches past the guard and therefore compares the organization itself, as tests show."""
+    """Those of the application compare the organization themselves, as tests show; the engine's tells ids."""
     cursor = await owner.execute(
-        "SELECT proname FROM pg_proc WHERE pronamespace = 'postroom'::regnamespace AND prosecdef ORDER BY 1"
+        """
+        SELECT proname, has_function_privilege(%s, oid, 'EXECUTE'), has_function_privilege(%s, oid, 'EXECUTE')
+        FROM pg_proc WHERE pronamespace = 'postroom'::regnamespace AND prosecdef ORDER BY 1
+        """,
+        [APPLICATION, ENGINE],
     )
-    assert await cursor.fetchall() == [("matching_documents",), ("matching_messages",), ("number_ledger",)]
+    assert await cursor.fetchall() == [
+        ("matching_documents", True, False),
+        ("matching_messages", True, False),
+        ("number_ledger", True, False),
+        ("organizations_to_seal", False, True),
+    ]
