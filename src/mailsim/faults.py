@@ -35,6 +35,8 @@ ProviderKind = Literal[
 ]
 FaultKind = AnswerKind | ProviderKind
 ANSWER_KINDS: tuple[str, ...] = get_args(AnswerKind)
+_ANSWERS = frozenset(ANSWER_KINDS)
+_REFUSALS = frozenset({"throttle", "error"})
 KINDS: tuple[str, ...] = (*ANSWER_KINDS, *get_args(ProviderKind))
 
 
@@ -103,15 +105,17 @@ class Faults:
         self, kind: FaultKind, mailbox: str = "", endpoint: str = "", provider: str = ""
     ) -> Fault | None:
         """The fault of this kind that shall happen now, if any. Asking counts: ask once for each occasion."""
-        return self._first({kind}, mailbox, endpoint, provider)
+        return self._first(frozenset({kind}), mailbox, endpoint, provider) if self._plans else None
 
     def take_answer(self, mailbox: str, endpoint: str, provider: str) -> Fault | None:
         """What shall go wrong with the answer to this request, if anything."""
-        return self._first(set(ANSWER_KINDS), mailbox, endpoint, provider) if self._plans else None
+        return self._first(_ANSWERS, mailbox, endpoint, provider) if self._plans else None
 
-    def _first(
-        self, kinds: set[str] | set[FaultKind], mailbox: str, endpoint: str, provider: str
-    ) -> Fault | None:
+    def take_part(self, mailbox: str, endpoint: str, provider: str) -> Fault | None:
+        """The same for one part of a batch, which can only be refused."""
+        return self._first(_REFUSALS, mailbox, endpoint, provider) if self._plans else None
+
+    def _first(self, kinds: frozenset[str], mailbox: str, endpoint: str, provider: str) -> Fault | None:
         for plan in self._plans.values():
             fault = plan.fault
             if fault.kind in kinds and not plan.spent and _meets(fault, mailbox, endpoint, provider):

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from mailsim.background import Background
 from mailsim.clock import Clock
 from mailsim.faults import Faults
-from mailsim.log import RequestLog
+from mailsim.log import Exchange, RequestLog
 from mailsim.mailbox import Mailbox
 from mailsim.meters import Meters
 from mailsim.state import ProviderName
@@ -102,12 +102,19 @@ class Simulator:
         default_factory=dict[str, str]
     )  # "http" and "https": the base URLs, once known
 
-    def refused(self, provider: ProviderName, mailbox: str, endpoint: str) -> Reply | None:
-        """For one part of a batch: the answer of a fault, if one shall happen."""
-        fault = self.faults.take_answer(mailbox, endpoint, provider)
+    def refused(
+        self, provider: ProviderName, mailbox: str, endpoint: str, entry: Exchange | None = None
+    ) -> Reply | None:
+        """For one part of a batch: the answer of a fault, if one shall happen, noted in its log entry.
+
+        A part can be refused; stalls, cut connections and the like befall the batch that carries it.
+        """
+        fault = self.faults.take_part(mailbox, endpoint, provider)
         if fault is None:
             return None
         self.meters.of(mailbox).faults += 1
+        if entry is not None:
+            entry.fault = fault.kind
         if fault.kind == "throttle":
             return self.providers[provider].refusal(429, fault.retry_after)
         return self.providers[provider].refusal(fault.status or 503, fault.retry_after)

@@ -1,6 +1,6 @@
 """The JSON that the control takes and gives. The OpenAPI document is generated from these structs."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -80,6 +80,13 @@ class ApplicationShape(msgspec.Struct, frozen=True):
 # Mailboxes
 
 
+# The largest mail that any provider takes, with room for its encoding.
+Size = Annotated[int, msgspec.Meta(ge=0, le=64 << 20)]
+Seed = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+# Header values must not begin a header of their own.
+Line = Annotated[str, msgspec.Meta(pattern=r"^[^\r\n\x00]*$", max_length=4000)]
+
+
 class NewMailbox(Given, frozen=True):
     """`kinds` empty: the usual mix. `spread` false: all mail lies unread in the inbox. `size`: bytes of
     each body.
@@ -92,7 +99,7 @@ class NewMailbox(Given, frozen=True):
     days: float = 30
     kinds: list[str] = []
     spread: bool = True
-    size: int | None = None
+    size: Size | None = None
 
 
 class MailboxShape(msgspec.Struct, frozen=True):
@@ -149,13 +156,13 @@ class NewMail(Given, frozen=True, rename={"sender": "from"}):
     kind: str = ""
     variant: str = ""
     language: str = ""
-    sender: str = ""
-    to: list[str] = []
-    cc: list[str] = []
-    subject: str | None = None
-    size: int | None = None
+    sender: Line = ""
+    to: list[Line] = []
+    cc: list[Line] = []
+    subject: Line | None = None
+    size: Size | None = None
     reply_to: str = ""
-    seed: int | None = None
+    seed: Seed | None = None
     count: int = 1
     folder: str = ""
     read: bool = False
