@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from postroom.cli.serve import Port
+from postroom.errors import SchemaError
 
 EXAMPLES = """\b
 Examples:
@@ -19,4 +20,7 @@ def demo(port: Port = 0) -> None:
     home = Path.cwd() / ".demo"
     settings = opening.settings_for("demo", ignoring=["database_url", "host"], home=home, port=port)
     environment = config.environment_with(home=home, database_url=None, host=None)
-    up.run(settings, environment, workers=2, sample=True)
+    try:
+        up.run(settings, environment, workers=2, sample=True)
+    except SchemaError as error:
+        raise SchemaError(f"{error} Or remove {home}, and the demonstration begins anew.") from error

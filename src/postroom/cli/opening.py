@@ -1,5 +1,6 @@
 """What commands open before they work: settings, logs, and the database, embedded or yours."""
 
+import sys
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,3 +52,15 @@ async def require_ready(url: str) -> None:
 def say(words: str) -> None:
     """Tell a person what is going on, beside the output that a program may read."""
     typer.echo(words, err=True)
+
+
+@contextmanager
+def busy(words: str) -> Generator[None]:
+    """Show a person at a terminal that something takes its time; say nothing to a file or a program."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{words} …"):
+        yield
