@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from postroom.errors import Gone
-from postroom.model import Account, Channel, ProviderName
+from postroom.model import Channel, ProviderName
 from postroom.ports import ChannelRequest, TokenSource
 from postroom.providers.graph import wire
 from postroom.providers.graph.login import EntraLogin
@@ -41,10 +41,8 @@ class GraphMailbox:
     tokens: TokenSource
     pace: Pace = field(default_factory=lambda: Pace(CONCURRENT))
 
-    async def account(self) -> Account:
-        user = msgspec.convert((await self._send("GET", f"users/{self.user_id}")).json(), wire.User)
-        address = (user.mail or user.user_principal_name or "").lower()
-        return Account(account_id=user.id, provider_user_id=user.id, address=address)
+    async def check(self) -> None:
+        await self._send("GET", f"users/{self.user_id}/mailFolders/inbox?$select=id")
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         answer = await self._send(
