@@ -105,7 +105,7 @@ def graph(sim: Simulation, client) -> Graph:
         known["client_id"],
         Secret(known["client_secret"]),
     )
-    return Graph(login, GraphPush(), api, sim.http)
+    return Graph(login, GraphPush(), api, Transport(client, graph_wire.subscription_refusal), sim.http)
 
 
 @pytest.fixture(params=[gmail, graph], ids=["gmail", "graph"])

@@ -26,16 +26,18 @@ class Graph:
     login: EntraLogin
     push: GraphPush
     api: Transport
+    subscriptions: Transport
     api_url: str
     name: ProviderName = ProviderName.OUTLOOK
 
     def mailbox(self, user_id: str, tokens: TokenSource) -> "GraphMailbox":
-        return GraphMailbox(self.api, f"{self.api_url}/v1.0", user_id, tokens)
+        return GraphMailbox(self.api, self.subscriptions, f"{self.api_url}/v1.0", user_id, tokens)
 
 
 @dataclass(frozen=True)
 class GraphMailbox:
     api: Transport
+    subscriptions: Transport
     url: str
     user_id: str
     tokens: TokenSource
@@ -83,7 +85,7 @@ class GraphMailbox:
         while path is not None:
             page = msgspec.convert((await self._send("GET", path)).json(), wire.Subscriptions)
             found.extend(_channel(each) for each in page.value)
-            path = page.next_link
+            path = page.next_link and page.next_link.removeprefix(f"{self.url}/")
         return found
 
     def _resource(self, folder: str | None) -> str:
@@ -91,9 +93,9 @@ class GraphMailbox:
         return f"users/{self.user_id}{inside}/messages"
 
     async def _send(self, method: str, path: str, *, json: object = None, repeatable: bool = True) -> Answer:
-        url = path if path.startswith(self.url) else f"{self.url}/{path}"
-        call = Call(method, url, headers=IMMUTABLE, json=json, repeatable=repeatable)
-        return await self.api.send(call, tokens=self.tokens, pace=self.pace)
+        call = Call(method, f"{self.url}/{path}", headers=IMMUTABLE, json=json, repeatable=repeatable)
+        transport = self.subscriptions if path.startswith("subscriptions") else self.api
+        return await transport.send(call, tokens=self.tokens, pace=self.pace)
 
 
 def _channel(told: wire.Subscription) -> Channel:
