@@ -14,7 +14,7 @@ from mailsim.control.endpoint import problem
 from mailsim.gate import Gate
 from mailsim.gmail.provider import routes as google_routes
 from mailsim.microsoft import routes as microsoft_routes
-from mailsim.simulator import Provider, Simulator
+from mailsim.simulator import Provider, Reply, Simulator
 from mailsim.state import ProviderName
 
 RouteMaker = Callable[[Simulator], list[Route]]
@@ -53,16 +53,18 @@ def _refuser(sim: Simulator) -> Callable[[Request, Exception], Response]:
         for provider in sim.providers.values():
             if provider.prefixes and request.url.path.startswith(provider.prefixes):
                 reply = provider.refusal(status, 0)
-                _note(sim, provider, request, status)
+                _note(sim, provider, request, reply)
                 return Response(reply.body, reply.status, dict(reply.headers))
         return problem(status, HTTPStatus(status).phrase.lower())
 
     return refuse
 
 
-def _note(sim: Simulator, provider: Provider, request: Request, status: int) -> None:
+def _note(sim: Simulator, provider: Provider, request: Request, reply: Reply) -> None:
     """The gate stands before routes; what found no route is logged here."""
     if "mailsim.exchange" not in request.scope:
         url = request.url
         exchange = sim.log.open(sim.clock.milliseconds(), request.method, url.path, url.query)
-        exchange.provider, exchange.status = provider.name, status
+        exchange.provider, exchange.status = provider.name, reply.status
+        if sim.log.bodies:
+            exchange.response_headers, exchange.response_body = reply.headers, reply.body
