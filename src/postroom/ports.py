@@ -43,9 +43,7 @@ class ChannelRequest:
 class RemoteMailbox(Protocol):
     """One account at its provider. Every call is paced, retried and translated to our errors."""
 
-    async def check(self) -> None:
-        """Read the least there is to read: raises where the mailbox cannot be read."""
-        ...
+    async def account(self) -> Account: ...
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         """Raises AlreadyExists, with the provider's id, where an equal channel stands."""
@@ -99,10 +97,6 @@ class SignIn(Protocol):
         ...
 
     async def app_tokens(self, credential: AppCredential) -> Tokens: ...
-
-    async def app_account(self, credential: AppCredential, address: str) -> Account:
-        """Whose mailbox an address is, asked with app-only access."""
-        ...
 
     async def revoke(self, token: Secret) -> None:
         """A token that is revoked already is no error."""

@@ -4,33 +4,60 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from itertools import count
 
+import hypothesis
 import pytest
 
+from simulator import conformance
 from simulator.driver import Simulation, running
+from simulator.google_user import GoogleUsers
 
 _numbers = count(1)
+
+# How long an example takes says more about the machine's load than about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture
 def start() -> Generator[Callable[..., Simulation]]:
-    """Starts a mailsim of the test's own: `start("--seed", "7")`."""
+    """Starts a mailsim of the test's own: `start("--seed", "7")`. Its answers are checked at the end."""
     with ExitStack() as stack:
-        yield lambda *options: stack.enter_context(running(*options))
+        started: list[Simulation] = []
+
+        def start_one(*options: str) -> Simulation:
+            simulation = stack.enter_context(running(*options))
+            conformance.record(simulation)
+            started.append(simulation)
+            return simulation
+
+        yield start_one
+        for simulation in started:
+            if simulation.process.poll() is None:
+                conformance.check(simulation)
 
 
 @pytest.fixture(scope="module")
 def shared() -> Generator[Simulation]:
     with running("--clock", "manual", "--start", "2026-03-02T09:00:00Z") as simulation:
+        conformance.record(simulation)
         yield simulation
 
 
 @pytest.fixture
 def sim(shared: Simulation) -> Generator[Simulation]:
     """One process for all tests of a module, with a hand-driven clock; faults are gone at each test's end."""
+    conformance.record(shared)
     yield shared
     if shared.process.poll() is None:
+        conformance.check(shared)
         shared.delete("faults")
-        shared.control.put("requests", json={"bodies": False})
+        shared.delete("requests")
+
+
+@pytest.fixture
+def google() -> Generator[GoogleUsers]:
+    with ExitStack() as stack:
+        yield GoogleUsers(stack)
 
 
 @pytest.fixture

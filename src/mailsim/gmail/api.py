@@ -125,7 +125,12 @@ class Gmail:
         return outcome
 
     def _run(
-        self, call: Call, found: Found, pairs: list[tuple[str, str]], common: dict[str, str], outcome: Outcome
+        self,
+        call: Call,
+        found: Found,
+        pairs: tuple[tuple[str, str], ...],
+        common: dict[str, str],
+        outcome: Outcome,
     ) -> Any:
         method = found.method
         token = self.token_of(call.headers, common)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
@@ -26,9 +27,11 @@ class Parameter:
     among: tuple[str, ...] = ()  # the values of an enumeration
 
 
-def pairs_of(query: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=256)
+def pairs_of(query: str) -> tuple[tuple[str, str], ...]:
+    """The calls of a batch mostly ask the same, so the last queries are remembered."""
     try:
-        return parse_qsl(query, keep_blank_values=True, max_num_fields=1000, errors="replace")
+        return tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=1000, errors="replace"))
     except ValueError as error:
         raise bad_request("Request contains an invalid argument.") from error
 

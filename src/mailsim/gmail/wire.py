@@ -13,10 +13,10 @@ from mailsim import mime
 
 Mint = Callable[[int], str]  # an attachment id for the part with this position in the walk
 SNIPPET = 200
+_HTML_PREFIX = 4000  # characters of a body that are looked at for its first words
 _TAGS = re.compile(
     r"(?is)<(?:style|script|head|title)\b.*?(?:</(?:style|script|head|title)\s*>|\Z)|<!--.*?-->|<[^>]*>?"
 )
-_SPACE = re.compile(r"\s+")
 
 
 def encode(data: bytes, *, padded: bool) -> str:
@@ -29,10 +29,11 @@ def snippet(root: mime.Part) -> str:
     part = _readable(root)
     if part is None:
         return ""
-    text = part.text[:20_000]
+    text = part.text
     if part.content_type == "text/html":
-        text = html.unescape(_TAGS.sub(" ", text))
-    text = _SPACE.sub(" ", text[: 10 * SNIPPET].replace("\u200c", "")).strip()
+        start = max(text.find("<body"), 0)
+        text = html.unescape(_TAGS.sub(" ", text[start : start + _HTML_PREFIX]))
+    text = " ".join(text[: 5 * SNIPPET].split())
     if len(text) > SNIPPET:
         text = text[:SNIPPET].rpartition(" ")[0] or text[:SNIPPET]
     return html.escape(text, quote=True).replace("&#x27;", "&#39;")

@@ -1,0 +1,129 @@
+"""history.list: what it tells, what it forgets, and how it pages."""
+
+from itertools import pairwise
+
+import pytest
+
+from simulator.google_user import letter
+
+
+@pytest.fixture
+def user(sim, google, address):
+    return google.connect(sim, address, messages=30)
+
+
+def kinds(records):
+    return [next(key for key in record if key not in {"id", "messages"}) for record in records]
+
+
+def test_ids_have_gaps_and_the_answer_names_the_newest(user):
+    start = user.history_id()
+    for number in range(5):
+        user.simulation.deliver(user.address, letter(f"number {number}"))
+    answer = user.get("history", startHistoryId=start)
+    ids = [int(record["id"]) for record in answer["history"]]
+    assert len(ids) == 5
+    assert all(later - earlier > 1 for earlier, later in pairwise(ids))
+    assert len({later - earlier for earlier, later in pairwise(ids)}) > 1
+    assert answer["historyId"] == str(ids[-1]) == user.history_id()
+
+
+def test_nothing_new_is_an_answer_without_history(user):
+    assert user.get("history", startHistoryId=user.history_id()) == {"historyId": user.history_id()}
+
+
+def test_a_message_added_and_deleted_in_one_window_is_told_twice_and_not_found(user):
+    start = user.history_id()
+    gone = user.simulation.deliver(user.address, letter())["id"]
+    user.simulation.control.delete(f"mailboxes/{user.address}/messages/{gone}")
+    assert kinds(user.get("history", startHistoryId=start)["history"]) == ["messagesAdded", "messagesDeleted"]
+    user.refused(404, f"messages/{gone}")
+
+
+def test_types_and_labels_filter_after_the_page_is_cut_so_pages_can_be_empty(user):
+    sim, start = user.simulation, user.history_id()
+    first = sim.deliver(user.address, letter())["id"]
+    for read in (True, False, True, False):
+        sim.act(user.address, first, "mark", read=read)
+    second = sim.deliver(user.address, letter())["id"]
+    filtered = {"startHistoryId": start, "historyTypes": "messageAdded", "maxResults": 2}
+    page = user.get("history", **filtered)
+    empty = user.get("history", **filtered, pageToken=page["nextPageToken"])
+    assert set(empty) == {"nextPageToken", "historyId"}
+    last = user.get("history", **filtered, pageToken=empty["nextPageToken"])
+    assert [record["messages"][0]["id"] for record in page["history"] + last["history"]] == [first, second]
+    assert "nextPageToken" not in last
+    both = user.get("history", startHistoryId=start, historyTypes=["labelAdded", "labelRemoved"])
+    assert kinds(both["history"]) == ["labelsRemoved", "labelsAdded", "labelsRemoved", "labelsAdded"]
+    assert "history" not in user.get("history", startHistoryId=start, labelId="SPAM")
+    assert len(user.get("history", startHistoryId=start, labelId="UNREAD")["history"]) == 4
+
+
+def test_the_label_filter_can_look_at_both_sides_of_a_change(user):
+    sim, start = user.simulation, user.history_id()
+    sim.act(user.address, sim.deliver(user.address, letter())["id"], "label", remove=["INBOX"])
+    asked = {"startHistoryId": start, "labelId": "INBOX"}
+    assert kinds(user.get("history", **asked)["history"]) == ["messagesAdded"]
+    sim.control.patch("google/options", json={"history_label": "either"})
+    assert kinds(user.get("history", **asked)["history"]) == ["messagesAdded", "labelsRemoved"]
+    sim.control.patch("google/options", json={"history_label": "after"})
+
+
+def test_history_older_than_a_week_is_gone(sim, google, user):
+    start = user.history_id()
+    sim.deliver(user.address, letter())
+    middle = user.history_id()
+    sim.move_clock(6 * 86_400)
+    user = google.sign_in(sim, user.address)
+    sim.deliver(user.address, letter())
+    assert len(user.get("history", startHistoryId=start)["history"]) == 2
+    sim.move_clock(2 * 86_400)
+    user = google.sign_in(sim, user.address)
+    error = user.refused(404, "history", params={"startHistoryId": start})
+    assert error["errors"][0] == {
+        "message": "Requested entity was not found.",
+        "domain": "global",
+        "reason": "notFound",
+    }
+    assert len(user.get("history", startHistoryId=middle)["history"]) == 1
+
+
+def test_cursors_expire_on_order_even_when_nothing_happened(sim, user):
+    start = user.history_id()
+    sim.post(f"mailboxes/{user.address}/expire-cursors")
+    user.refused(404, "history", params={"startHistoryId": start})
+    assert user.get("history", startHistoryId=user.history_id()) == {"historyId": user.history_id()}
+    sim.fault("cursor_expired", mailbox=user.address, times=1)
+    user.refused(404, "history", params={"startHistoryId": user.history_id()})
+    user.get("history", startHistoryId=user.history_id())
+
+
+@pytest.mark.parametrize("start", ["1", "99999999999", "18446744073709551615"])
+def test_ids_that_the_log_does_not_hold_are_not_found(user, start):
+    user.refused(404, "history", params={"startHistoryId": start})
+
+
+@pytest.mark.parametrize("start", ["abc", "-1", "18446744073709551616", "1.5", "0", ""])
+def test_ids_that_are_none_are_refused(user, start):
+    assert user.refused(400, "history", params={"startHistoryId": start})["status"] == "INVALID_ARGUMENT"
+
+
+def test_a_missing_start_is_named(user):
+    assert user.refused(400, "history")["message"] == "Missing/invalid parameter: startHistoryId"
+
+
+def test_an_empty_page_and_a_repeated_record_can_be_ordered(user):
+    sim, start = user.simulation, user.history_id()
+    for _ in range(4):
+        sim.deliver(user.address, letter())
+    sim.fault("delta_empty_page", mailbox=user.address, times=1)
+    page = user.get("history", startHistoryId=start, maxResults=2)
+    assert "history" not in page
+    first = user.get("history", startHistoryId=start, maxResults=2, pageToken=page["nextPageToken"])
+    sim.fault("delta_repeat", mailbox=user.address, times=1)
+    second = user.get("history", startHistoryId=start, maxResults=2, pageToken=first["nextPageToken"])
+    assert second["history"][0] == first["history"][1]
+
+
+def test_page_tokens_of_others_are_refused(user):
+    user.refused(400, "history", params={"startHistoryId": user.history_id(), "pageToken": "12345"})

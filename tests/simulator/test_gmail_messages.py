@@ -1,0 +1,379 @@
+"""Messages, threads, drafts and labels over the wire: listing, search, formats, attachments, changes."""
+
+import base64
+from contextlib import ExitStack
+
+import pytest
+
+from simulator.google_user import FULL, METADATA, MODIFY, READONLY, GoogleUsers, decoded, letter
+
+
+@pytest.fixture
+def user(sim, google, address):
+    return google.connect(sim, address, messages=120, days=60)
+
+
+@pytest.fixture
+def owner(sim, google, address):
+    """May do everything."""
+    return google.connect(sim, address, FULL, messages=20)
+
+
+def ids(entries):
+    return [entry["id"] for entry in entries]
+
+
+def test_spam_and_trash_are_listed_only_when_asked_for(user):
+    truth = user.simulation.truth(user.address)
+    hidden = {m["id"] for m in truth if {"SPAM", "TRASH"} & set(m["folders"])}
+    assert hidden
+    assert set(ids(user.pages("messages", "messages"))) == {m["id"] for m in truth} - hidden
+    everything = user.pages("messages", "messages", includeSpamTrash="true", maxResults=500)
+    assert set(ids(everything)) == {m["id"] for m in truth}
+    spam = user.pages("messages", "messages", labelIds="SPAM")
+    assert set(ids(spam)) == {m["id"] for m in truth if "SPAM" in m["folders"]}
+    assert set(ids(user.pages("messages", "messages", q="in:trash"))) == {
+        m["id"] for m in truth if "TRASH" in m["folders"]
+    }
+
+
+def test_label_ids_must_all_be_there(user):
+    truth = user.simulation.truth(user.address)
+    both = user.pages("messages", "messages", labelIds=["INBOX", "UNREAD"])
+    assert set(ids(both)) == {m["id"] for m in truth if {"INBOX", "UNREAD"} <= set(m["folders"])}
+    assert (
+        user.refused(400, "messages", params={"labelIds": "Label_99"})["message"] == "Invalid label: Label_99"
+    )
+
+
+def test_an_empty_listing_has_no_messages_key(sim, google, address):
+    assert google.connect(sim, address).get("messages") == {"resultSizeEstimate": 0}
+
+
+def test_pages_are_stable_while_mail_arrives(user):
+    before = ids(user.pages("messages", "messages", maxResults=500))
+    first = user.get("messages", maxResults=10)
+    user.simulation.deliver(user.address, letter())
+    token, rest = first["nextPageToken"], []
+    while token:
+        page = user.get("messages", maxResults=10, pageToken=token)
+        rest += ids(page["messages"])
+        token = page.get("nextPageToken")
+    assert ids(first["messages"]) + rest == before
+
+
+@pytest.mark.parametrize("size, count", [("0", 100), ("1", 1), ("500", 108), ("9999", 108)])
+def test_page_sizes(sim, google, address, size, count):
+    user = google.connect(sim, address, messages=108, spread=False)
+    assert len(user.get("messages", maxResults=size)["messages"]) == count
+
+
+@pytest.mark.parametrize(
+    "query, wanted",
+    [
+        ("subject:invoice", {"a"}),
+        ("from:amy", {"a", "c"}),
+        ("from:amy -subject:invoice", {"c"}),
+        ("to:board@example.net", {"b"}),
+        ("breakfast", {"b"}),
+        ("{invoice breakfast}", {"a", "b"}),
+        ("has:attachment", {"c"}),
+        ("filename:pdf", {"c"}),
+        ("rfc822msgid:<b@example.org>", {"b"}),
+        ("is:unread", {"a", "b", "c"}),
+        ("is:read", set()),
+        ("label:clients-acme", {"a"}),
+        ("has:userlabels", {"a"}),
+        ("in:inbox from:ben", {"b"}),
+        ("after:2026/03/02", {"a", "b", "c"}),
+        ("before:2026/03/02", set()),
+        ("newer_than:1d subject:lunch", {"c"}),
+        ("older_than:1d", set()),
+        ("larger:1M", set()),
+        ('"full english"', {"b"}),
+        ('"english full"', set()),
+    ],
+)
+def test_search(sim, searchable, query, wanted):
+    user, names = searchable
+    assert {names[message["id"]] for message in user.pages("messages", "messages", q=query)} == wanted
+    threads = user.pages("threads", "threads", q=query)
+    assert {names[thread["id"]] for thread in threads} == wanted
+
+
+@pytest.fixture(scope="module")
+def searchable(shared):
+    pdf = (
+        b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
+        b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nSee the menu\r\n'
+        b'--b\r\nContent-Type: application/pdf; name="menu.pdf"\r\nContent-Disposition: attachment\r\n'
+        b"Content-Transfer-Encoding: base64\r\n\r\nJVBERi0=\r\n--b--\r\n"
+    )
+    with ExitStack() as stack:
+        address = "searched@example.com"
+        user = GoogleUsers(stack).connect(shared, address)
+        first = shared.deliver(address, letter("Your invoice", "Please pay", From="amy@example.org"))
+        second = shared.deliver(
+            address,
+            letter(
+                "Monday",
+                "A full English breakfast",
+                From="Ben <ben@example.org>",
+                To="board@example.net",
+                Message_ID="<b@example.org>",
+            ),
+        )
+        third = shared.deliver(address, pdf)
+        label = shared.post(f"mailboxes/{address}/folders", name="Clients/Acme")
+        shared.act(address, first["id"], "label", add=[label["key"]])
+        yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
+
+
+def test_a_search_that_opens_too_many_letters_gives_short_pages(sim, google, address):
+    user = google.connect(sim, address, messages=300, spread=False)
+    sim.deliver(address, letter("needle"))
+    sim.control.patch("google/options", json={"search_depth": 50})
+    page = user.get("messages", q="subject:nowhere")
+    assert page["nextPageToken"]
+    assert "messages" not in page
+    assert len(user.pages("messages", "messages", q="subject:needle")) == 1
+    sim.control.patch("google/options", json={"search_depth": 2000})
+
+
+def test_snippets_are_escaped_and_bodies_are_transfer_decoded(sim, google, address):
+    user = google.connect(sim, address)
+    raw = letter(
+        body="Caf=C3=A9 'n' <b>=\r\n!",
+        Content_Type="text/plain; charset=utf-8",
+        Content_Transfer_Encoding="quoted-printable",
+    )
+    message = user.get(f"messages/{sim.deliver(address, raw)['id']}")
+    assert message["snippet"] == "Café &#39;n&#39; &lt;b&gt;!"
+    assert decoded(message["payload"]["body"]["data"]).decode() == "Café 'n' <b>!\r\n"
+    assert message["payload"]["body"]["size"] == len("Café 'n' <b>!\r\n".encode())
+    assert message["payload"]["filename"] == message["payload"]["partId"] == ""
+
+
+def test_padding_is_not_dependable(user):
+    texts = [
+        user.get(f"messages/{entry['id']}", format="raw")["raw"] for entry in user.get("messages")["messages"]
+    ]
+    assert {text.endswith("=") for text in texts} == {True, False}
+    assert any(len(text) % 4 for text in texts)
+
+
+def test_headers_keep_their_casing_and_repetitions(sim, google, address):
+    user = google.connect(sim, address)
+    raw = b"received: 1\r\nRECEIVED: 2\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nMessage-Id: <x@y>\r\n\r\nx"
+    headers = user.get(f"messages/{sim.deliver(address, raw)['id']}", format="metadata")["payload"]["headers"]
+    assert [(h["name"], h["value"]) for h in headers] == [
+        ("received", "1"),
+        ("RECEIVED", "2"),
+        ("Subject", "Grüße"),
+        ("Message-Id", "<x@y>"),
+    ]
+
+
+def test_attachment_ids_expire(sim, google, address):
+    user = google.connect(sim, address)
+    message_id = sim.deliver(address, kind="attachment")["id"]
+    found = [
+        part["body"] for part in user.get(f"messages/{message_id}")["payload"]["parts"] if part["filename"]
+    ]
+    path = f"messages/{message_id}/attachments/{found[0]['attachmentId']}"
+    assert user.get(path)["size"] == found[0]["size"]
+    other = sim.deliver(address, kind="attachment")["id"]
+    wrong = f"messages/{other}/attachments/{found[0]['attachmentId']}"
+    assert user.refused(400, wrong)["message"] == "Invalid attachment token"
+    sim.move_clock(3000)
+    assert user.get(path)["size"] == found[0]["size"]
+    sim.move_clock(700)
+    fresh = google.sign_in(sim, address)
+    assert fresh.refused(400, path)["message"] == "Invalid attachment token"
+
+
+def test_long_texts_come_as_attachments(sim, google, address):
+    user = google.connect(sim, address)
+    message_id = sim.deliver(address, letter(body="word " * 60_000))["id"]
+    body = user.get(f"messages/{message_id}")["payload"]["body"]
+    assert set(body) == {"attachmentId", "size"}
+    text = decoded(user.get(f"messages/{message_id}/attachments/{body['attachmentId']}")["data"])
+    assert text == b"word " * 60_000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "message_id, status",
+    [("abc123", 404), ("1", 404), ("ffffffffffffffff", 400), ("18c9a1b2c3d4e5f6aa", 400), ("xyz", 400)],
+)
+def test_an_id_that_cannot_be_one_is_refused_differently_from_one_that_is_not_there(user, message_id, status):
+    for path in (f"messages/{message_id}", f"threads/{message_id}"):
+        error = user.refused(status, path)
+        assert error["errors"][0]["reason"] == {404: "notFound", 400: "invalidArgument"}[status]
+
+
+def test_drafts_keep_their_id_while_their_message_changes(owner):
+    raw = {"raw": "U3ViamVjdDogb25lDQoNCm9uZQ"}
+    draft = owner.post("drafts", {"message": raw})
+    first = draft["message"]["id"]
+    start = owner.history_id()
+    again = owner.ask(
+        "PUT", f"drafts/{draft['id']}", json={"message": {"raw": "U3ViamVjdDogdHdvDQoNCnR3bw"}}
+    ).json()
+    assert again["id"] == draft["id"]
+    assert again["message"]["id"] != first
+    owner.refused(404, f"messages/{first}")
+    records = owner.get("history", startHistoryId=start)["history"]
+    assert [sorted(set(record) - {"id", "messages"}) for record in records] == [
+        ["messagesDeleted"],
+        ["messagesAdded"],
+    ]
+    shown = owner.get(f"drafts/{draft['id']}", format="raw")
+    assert decoded(shown["message"]["raw"]) == b"Subject: two\r\n\r\ntwo"
+    assert draft["id"] in ids(owner.pages("drafts", "drafts"))
+    owner.ask("DELETE", f"drafts/{draft['id']}")
+    owner.refused(404, f"drafts/{draft['id']}")
+
+
+def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner, address):
+    friend = google.connect(sim, f"friend.{address}")
+    raw = letter("Hello friend", To=f"friend.{address}")
+    draft = owner.post("drafts", {"message": {"raw": base64.urlsafe_b64encode(raw).decode()}})
+    sent = owner.post("drafts/send", {"id": draft["id"]})
+    assert sent["labelIds"] == ["SENT"]
+    assert sent["id"] != draft["message"]["id"]
+    owner.refused(404, f"drafts/{draft['id']}")
+    received = friend.get("messages")["messages"]
+    assert friend.raw(received[0]["id"]) == raw
+
+
+def test_label_changes_through_the_api_stand_in_the_history(owner):
+    start = owner.history_id()
+    label = owner.post("labels", {"name": "Clients/Acme"})
+    one, two = ids(owner.get("messages", labelIds="INBOX")["messages"])[:2]
+    changed = owner.post(
+        f"messages/{one}/modify", {"addLabelIds": [label["id"]], "removeLabelIds": ["INBOX"]}
+    )
+    assert label["id"] in changed["labelIds"]
+    assert "INBOX" not in changed["labelIds"]
+    owner.post("messages/batchModify", {"ids": [one, two, "1234"], "addLabelIds": ["STARRED"]}, status=204)
+    assert owner.post(f"messages/{one}/trash")["labelIds"].count("TRASH") == 1
+    assert "TRASH" not in owner.post(f"messages/{one}/untrash")["labelIds"]
+    assert owner.ask("DELETE", f"messages/{two}").status_code == 204
+    owner.refused(404, f"messages/{two}")
+    records = owner.get("history", startHistoryId=start)["history"]
+    told = [
+        (kind, each["message"]["id"], each.get("labelIds"))
+        for record in records
+        for kind in ("labelsAdded", "labelsRemoved", "messagesDeleted")
+        for each in record.get(kind, [])
+    ]
+    assert told == [
+        ("labelsAdded", one, [label["id"]]),
+        ("labelsRemoved", one, ["INBOX"]),
+        ("labelsAdded", one, ["STARRED"]),
+        ("labelsAdded", two, ["STARRED"]),
+        ("labelsAdded", one, ["TRASH"]),
+        ("labelsRemoved", one, ["TRASH"]),
+        ("messagesDeleted", two, None),
+    ]
+
+
+def test_threads_are_modified_trashed_and_deleted_as_a_whole(owner):
+    sim, address = owner.simulation, owner.address
+    first = sim.deliver(address, letter(Message_ID="<root@example.org>"))
+    reply = sim.deliver(address, letter(In_Reply_To="<root@example.org>"))
+    assert reply["thread"] == first["id"]
+    path = f"threads/{first['id']}"
+    changed = owner.post(f"{path}/modify", {"removeLabelIds": ["UNREAD"]})
+    assert [message["labelIds"].count("UNREAD") for message in changed["messages"]] == [0, 0]
+    assert all("TRASH" in message["labelIds"] for message in owner.post(f"{path}/trash")["messages"])
+    owner.post(f"{path}/untrash")
+    assert [m["id"] for m in owner.get(path, format="minimal")["messages"]] == [first["id"], reply["id"]]
+    owner.refused(400, path, params={"format": "raw"})
+    assert owner.ask("DELETE", path).status_code == 204
+    owner.refused(404, path)
+
+
+def test_mail_is_brought_in_by_insert_import_and_upload(owner):
+    raw = letter("Brought in")
+    upload = owner.ask(
+        "POST",
+        "/upload/gmail/v1/users/me/messages",
+        params={"uploadType": "media"},
+        content=raw,
+        headers={"content-type": "message/rfc822"},
+    ).json()
+    assert owner.raw(upload["id"]) == raw
+    assert "labelIds" not in owner.get(f"messages/{upload['id']}", format="minimal")
+    body = (
+        b"--x\r\nContent-Type: application/json\r\n\r\n{}\r\n--x\r\nContent-Type: message/rfc822\r\n\r\n"
+        + raw
+        + b"\r\n--x--\r\n"
+    )
+    imported = owner.ask(
+        "POST",
+        "/upload/gmail/v1/users/me/messages/import",
+        params={"uploadType": "multipart"},
+        content=body,
+        headers={"content-type": "multipart/related; boundary=x"},
+    ).json()
+    assert owner.raw(imported["id"]) == raw
+    assert {"INBOX", "UNREAD"} <= set(imported["labelIds"])
+
+
+def test_labels_are_made_renamed_and_deleted(owner):
+    label = owner.post("labels", {"name": "One"})
+    assert (label["type"], label["name"]) == ("user", "One")
+    assert owner.refused(409, "labels", "POST", json={"name": "one"})["status"] == "ABORTED"
+    assert owner.refused(400, "labels", "POST", json={"name": "Inbox"})["message"] == "Invalid label name"
+    renamed = owner.ask("PATCH", f"labels/{label['id']}", json={"name": "Two"}).json()
+    assert (renamed["id"], renamed["name"]) == (label["id"], "Two")
+    newest = owner.get("messages")["messages"][0]["id"]
+    owner.post(f"messages/{newest}/modify", {"addLabelIds": [label["id"]]})
+    assert owner.get(f"labels/{label['id']}")["messagesTotal"] == 1
+    assert owner.ask("DELETE", f"labels/{label['id']}").status_code == 204
+    owner.refused(404, f"labels/{label['id']}")
+    assert label["id"] not in owner.get(f"messages/{newest}", format="minimal")["labelIds"]
+    owner.refused(400, "labels/INBOX", "DELETE")
+
+
+def test_scopes_allow_what_they_name(sim, google, address):
+    reader = google.connect(sim, address, READONLY, messages=3)
+    newest = reader.get("messages")["messages"][0]["id"]
+    error = reader.refused(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
+    assert error["status"] == "PERMISSION_DENIED"
+    assert error["errors"][0]["reason"] == "insufficientPermissions"
+    assert error["details"][0]["reason"] == "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
+    modifier = google.sign_in(sim, address, MODIFY)
+    modifier.post(f"messages/{newest}/modify", {"addLabelIds": ["STARRED"]})
+    modifier.refused(403, f"messages/{newest}", "DELETE")
+    narrow = google.sign_in(sim, address, METADATA)
+    assert narrow.get(f"messages/{newest}", format="metadata")["payload"]["headers"]
+    assert narrow.get("history", startHistoryId=narrow.history_id())
+    for form in ("full", "raw"):
+        error = narrow.refused(403, f"messages/{newest}", params={"format": form})
+        assert error["message"] == f"Metadata scope doesn't allow format {form.upper()}"
+    narrow.refused(403, f"messages/{newest}")
+    assert (
+        narrow.refused(403, "messages", params={"q": ""})["message"]
+        == "Metadata scope does not support 'q' parameter"
+    )
+    narrow.refused(403, f"messages/{newest}/attachments/x")
+
+
+def test_the_metadata_scope_spoils_a_wider_one_unless_switched(sim, google, address):
+    user = google.connect(sim, address, METADATA, READONLY, messages=2)
+    user.refused(403, "messages", params={"q": "x"})
+    sim.control.patch("google/options", json={"metadata_scope_wins": False})
+    user.get("messages", q="x")
+    sim.control.patch("google/options", json={"metadata_scope_wins": True})
+
+
+def test_the_newest_of_a_million_messages_is_found_quickly(sim, google, address):
+    user = google.connect(sim, address, messages=1_000_000, days=3650)
+    assert user.get("profile")["messagesTotal"] == 1_000_000
+    page = user.get("messages", q="after:2026/02/20 in:sent", maxResults=500)
+    assert 100 < len(page["messages"]) <= 500
+    assert user.get("labels/SPAM")["messagesTotal"] > 10_000
+    oldest = user.get("messages", q="before:2016/04/01", maxResults=5)["messages"]
+    assert int(user.get(f"messages/{oldest[0]['id']}", format="minimal")["internalDate"]) < 1459497600_000

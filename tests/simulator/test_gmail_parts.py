@@ -1,0 +1,202 @@
+"""The pure parts of the Gmail simulation: partial responses, identifiers, search syntax, meters, tables."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailsim.gmail import fields, quota
+from mailsim.gmail.ids import is_message_id, make_ids
+from mailsim.gmail.match import compile_search
+from mailsim.gmail.methods import METHODS
+from mailsim.gmail.query import Every, Not, Operator, Some, Words, parse
+from mailsim.gmail.quota import Meter
+from mailsim.gmail.refusal import Refusal
+from mailsim.gmail.schema import SCHEMA
+from simulator import conformance_google
+
+LISTING = {
+    "messages": [{"id": "1", "threadId": "2"}, {"id": "3", "threadId": "4"}],
+    "nextPageToken": "9",
+    "resultSizeEstimate": 2,
+}
+MESSAGE = {
+    "id": "1",
+    "payload": {
+        "headers": [{"name": "To", "value": "x"}],
+        "body": {"size": 0},
+        "parts": [{"partId": "0", "body": {"size": 3, "data": "YWJj"}}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "text, left",
+    [
+        ("nextPageToken", {"nextPageToken": "9"}),
+        ("messages/id", {"messages": [{"id": "1"}, {"id": "3"}]}),
+        (
+            "messages(id),resultSizeEstimate",
+            {"messages": [{"id": "1"}, {"id": "3"}], "resultSizeEstimate": 2},
+        ),
+        ("messages/id,messages/threadId", {"messages": LISTING["messages"]}),
+        ("messages(id),messages", {"messages": LISTING["messages"]}),
+        ("*", LISTING),
+        (" messages ( id , threadId ) ", {"messages": LISTING["messages"]}),
+    ],
+)
+def test_fields_leave_what_they_name(text, left):
+    assert fields.apply(fields.mask_for(text, "ListMessagesResponse"), LISTING) == left
+
+
+def test_fields_reach_into_nested_parts():
+    mask = fields.mask_for("payload(headers/name,parts(body/size))", "Message")
+    assert fields.apply(mask, MESSAGE) == {
+        "payload": {"headers": [{"name": "To"}], "parts": [{"body": {"size": 3}}]}
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nothing", "messages/nothing", "messages(id", "messages)", "a,,b", "/id", "messages/id/x", "id!", "("],
+)
+def test_fields_that_do_not_exist_are_refused(text):
+    with pytest.raises(Refusal) as raised:
+        fields.mask_for(text, "ListMessagesResponse")
+    assert raised.value.fault.code == 400
+    assert "Cannot find matching fields" in str(raised.value.fault.details)
+
+
+@given(st.text(alphabet="messagid()/,* ", max_size=30))
+def test_any_fields_text_is_either_a_mask_or_a_refusal(text):
+    try:
+        mask = fields.mask_for(text, "ListMessagesResponse")
+    except Refusal:
+        return
+    left = fields.apply(mask, LISTING)
+    assert fields.apply(mask, left) == left
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 5_000_000), st.integers(0, 20_000_000))
+def test_identifiers_read_back(key, stock, number):
+    ids = make_ids(key, stock)
+    assert is_message_id(ids.message(number))
+    assert len(ids.message(number)) == 16
+    assert ids.number(ids.message(number)) == number
+    assert ids.draft_key(ids.draft(number)) == number
+    assert ids.place(ids.page(number)) == number
+    assert ids.sequence(ids.history(number)) == number
+    assert ids.history(number) < ids.history(number + 1)
+    assert ids.untouched(max(0, stock - 1)) < ids.history(0)
+
+
+@given(
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 10**9),
+    st.integers(0, 40),
+    st.integers(0, 2**45),
+    st.integers(0),
+)
+def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, turn):
+    ids, other = make_ids(key, 10), make_ids(key ^ 1, 10)
+    text = ids.attachment(number, part, moment, turn)
+    assert text != ids.attachment(number, part, moment, turn + 1)
+    assert ids.open_attachment(text) == (number, part, moment)
+    assert other.open_attachment(text) is None
+    assert ids.open_attachment(text[:40]) is None
+
+
+@pytest.mark.parametrize(
+    "text, term",
+    [
+        ("hello", Words("hello")),
+        ("from:amy subject:dinner", Every((Operator("from", "amy"), Operator("subject", "dinner")))),
+        ("a OR b c", Every((Some((Words("a"), Words("b"))), Words("c")))),
+        ("{a b}", Some((Words("a"), Words("b")))),
+        ("-in:spam", Not(Operator("in", "spam"))),
+        ('"two words"', Words("two words")),
+        ("from:(amy bob)", Every((Operator("from", "amy"), Operator("from", "bob")))),
+        ('subject:"two words"', Operator("subject", "two words")),
+        ("http://example.org/x", Words("http://example.org/x")),
+        ("rfc822msgid:<a@b>", Operator("rfc822msgid", "<a@b>")),
+    ],
+)
+def test_searches_are_read_as_gmail_reads_them(text, term):
+    assert parse(text) == term
+
+
+@given(st.text(alphabet='abOR :"(){}-|<>@/ \n', max_size=60))
+def test_every_text_is_a_search(text):
+    search = compile_search(text, 1_000_000.0, {})
+    assert search.labels_allow(frozenset({"INBOX"})) in {True, False}
+
+
+def test_dates_are_midnight_in_pacific_time():
+    search = compile_search("after:2026/01/02 before:2026-01-03", 0.0, {})
+    assert search.from_ms == 1767340800_000  # 2026-01-02T08:00:00Z
+    assert search.to_ms == 1767340800_000 + 86_400_000
+    assert search.matches is None
+
+
+def test_the_meter_forgets_after_a_minute():
+    meter = Meter()
+    meter.spend(100, 0)
+    meter.spend(50, 30_000)
+    assert meter.in_window(59_000) == 150
+    assert meter.free_at(60, 200, 59_000) <= 60_100
+    assert meter.in_window(60_100) == 50
+    assert meter.in_window(90_200) == 0
+
+
+def test_the_method_table_agrees_with_the_discovery_document():
+    known = conformance_google.methods()
+    for method in METHODS:
+        theirs = known[method.id]
+        assert (method.http, f"gmail/v1/users/{{userId}}/{'/'.join(method.path)}") == (
+            theirs["httpMethod"],
+            theirs["path"],
+        )
+        assert method.scopes == set(theirs["scopes"]), method.id
+        own = {name for name, value in theirs.get("parameters", {}).items() if value["location"] == "query"}
+        assert set(method.parameters) == own, method.id
+        assert method.answer == theirs.get("response", {}).get("$ref", ""), method.id
+        body = theirs.get("request", {}).get("$ref")
+        properties = conformance_google.document()["schemas"][body]["properties"] if body else {}
+        assert set(method.properties) == set(properties), method.id
+        assert method.uploads == ("mediaUpload" in theirs), method.id
+        for name, parameter in method.parameters.items():
+            assert set(parameter.among) == set(theirs["parameters"][name].get("enum", ())), (method.id, name)
+            assert (parameter.kind == "texts") == theirs["parameters"][name].get("repeated", False)
+
+
+def test_every_mail_method_of_the_discovery_document_is_there():
+    mail = {name for name in conformance_google.methods() if ".settings." not in name}
+    assert {method.id for method in METHODS} == mail
+
+
+def test_the_schema_agrees_with_the_discovery_document():
+    schemas = conformance_google.document()["schemas"]
+    for name, properties in SCHEMA.items():
+        theirs = {
+            key: value.get("$ref", "") or value.get("items", {}).get("$ref", "")
+            for key, value in schemas[name]["properties"].items()
+        }
+        assert properties == theirs, name
+
+
+@pytest.mark.parametrize(
+    "method, old, new",
+    [
+        ("users.messages.get", 5, 20),
+        ("users.messages.attachments.get", 5, 20),
+        ("users.threads.get", 10, 40),
+        ("users.history.list", 2, 2),
+        ("users.watch", 100, 100),
+        ("users.messages.list", 5, 5),
+    ],
+)
+def test_costs_are_those_of_the_quota_page(method, old, new):
+    assert (quota.OLD[method], quota.NEW[method]) == (old, new)
+
+
+def test_every_method_has_a_cost():
+    assert set(quota.OLD) == set(quota.NEW) == {method.id for method in METHODS}

@@ -1,0 +1,162 @@
+"""Nonsense on every Google route: the provider's own kind of refusal, never a failure of the simulator."""
+
+import json
+from collections.abc import Generator
+from contextlib import ExitStack
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mailsim.gmail.methods import METHODS
+from simulator.driver import Simulation
+from simulator.google_user import FULL, GoogleUser, GoogleUsers
+
+ADDRESS = "noise@example.com"
+SIGN_IN = (
+    "/o/oauth2/v2/auth", "/o/oauth2/auth", "/token", "/oauth2/v4/token", "/o/oauth2/token", "/revoke",
+    "/o/oauth2/revoke", "/oauth2/v1/certs", "/oauth2/v3/certs", "/.well-known/openid-configuration",
+    "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/tokeninfo",
+    "/oauth2/v3/tokeninfo",
+)  # fmt: skip
+NOISE = settings(
+    max_examples=250,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+METHOD = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "PROPFIND"])
+WORD = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["me", "INBOX", "-1", "0", "abc", "18c9a1b2c3d4e5f6", "9" * 30, "../..", "%00", "raw", "full", "true"]
+    ),
+    st.integers(-(2**70), 2**70).map(str),
+)
+NAMES = [
+    *sorted({name for method in METHODS for name in method.parameters}),
+    "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
+    "response_type", "scope", "state", "code", "grant_type", "refresh_token", "token", "code_challenge",
+]  # fmt: skip
+QUERY = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), WORD), WORD), max_size=4)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    "raw",
+                    "message",
+                    "ids",
+                    "addLabelIds",
+                    "removeLabelIds",
+                    "name",
+                    "topicName",
+                    "labelIds",
+                    "id",
+                    "x",
+                ]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=6,
+)
+TYPES = st.sampled_from(
+    ["application/json", "application/x-www-form-urlencoded", "message/rfc822", "multipart/mixed; boundary=b",
+     "multipart/related; boundary=b", "multipart/mixed", "text/html", ";;;", ""]
+)  # fmt: skip
+TOKENS = st.sampled_from(
+    ["", "Bearer", "Bearer x y", "Basic !!!!", "Basic eDp5", "bearer {}", "Bearer {}", "Negotiate {}"]
+)
+
+
+@pytest.fixture(scope="module")
+def user(shared: Simulation) -> Generator[GoogleUser]:
+    shared.control.patch("google/options", json={"user_units": 10**9, "project_units": 10**9})
+    with ExitStack() as stack:
+        yield GoogleUsers(stack).connect(shared, ADDRESS, FULL, messages=40)
+
+
+def paths() -> st.SearchStrategy[str]:
+    templates = [method.path for method in METHODS]
+
+    def filled(template: tuple[str, ...]) -> st.SearchStrategy[str]:
+        parts = [
+            WORD.map(lambda word: quote(word, safe="")) if part[0] == "{" else st.just(part)
+            for part in template
+        ]
+        root = st.sampled_from(["/gmail/v1/users/me/", "/upload/gmail/v1/users/me/", "/gmail/v1/users/x@y/"])
+        return st.tuples(root, *parts).map(lambda pieces: pieces[0] + "/".join(pieces[1:]))
+
+    return st.one_of(
+        st.sampled_from(templates).flatmap(filled),
+        st.sampled_from(
+            [*SIGN_IN, "/batch", "/batch/gmail/v1", "/gmail", "/gmail/", "/gmail/v2/users/me/profile"]
+        ),
+        WORD.map(lambda word: "/gmail/v1/" + quote(word, safe="/")),
+    )
+
+
+def bodies() -> st.SearchStrategy[bytes]:
+    part = st.tuples(st.sampled_from(["GET", "POST", "", "FOO BAR"]), paths(), st.binary(max_size=30)).map(
+        lambda made: (
+            b"--b\r\nContent-Type: application/http\r\n\r\n%s %s HTTP/1.1\r\n\r\n%s\r\n"
+            % (made[0].encode(), made[1].encode(), made[2])
+        )
+    )
+    return st.one_of(
+        st.binary(max_size=80),
+        JSON.map(lambda value: json.dumps(value).encode()),
+        QUERY.map(lambda pairs: "&".join(f"{quote(a)}={quote(b)}" for a, b in pairs).encode()),
+        st.lists(part, max_size=4).map(lambda parts: b"".join(parts) + b"--b--"),
+    )
+
+
+@NOISE
+@given(method=METHOD, path=paths(), query=QUERY, token=TOKENS, kind=TYPES, body=bodies())
+def test_nonsense_is_refused_and_never_breaks_anything(sim, user, method, path, query, token, kind, body):
+    headers = {"authorization": token.format(user.tokens["access_token"]), "content-type": kind}
+    answer = user.ask(method, path, params=query, headers=headers, content=body, follow_redirects=False)
+    assert answer.status_code < 500, answer.text
+    if answer.status_code >= 400 and method != "HEAD":
+        kinds = ("application/json", "text/html", "multipart/mixed")
+        assert answer.headers["content-type"].startswith(kinds)
+        assert answer.content
+
+
+@NOISE
+@given(query=st.lists(st.tuples(st.sampled_from(NAMES), WORD), max_size=6), path=st.sampled_from(METHODS))
+def test_reading_methods_refuse_or_answer(sim, user, query, path):
+    names = "/".join("18c9a1b2c3d4e5f6" if part[0] == "{" else part for part in path.path)
+    answer = user.ask(path.http, names, params=query, content=b"{}")
+    assert answer.status_code in {200, 204, 400, 401, 403, 404, 409}, answer.text
+
+
+def test_bodies_that_are_too_large_are_refused(user):
+    upload = user.ask(
+        "POST",
+        "/upload/gmail/v1/users/me/messages",
+        content=b"x" * (65 << 20),
+        headers={"content-type": "message/rfc822"},
+    )
+    assert (upload.status_code, upload.json()["error"]["code"]) == (413, 413)
+    form = user.ask("POST", "/token", data={"code": "x" * 70_000})
+    assert (form.status_code, form.json()["error"]) == (400, "invalid_request")
+    assert user.ask("POST", "/o/oauth2/v2/auth", data={"state": "x" * 70_000}).status_code == 400
+
+
+def test_wrong_methods_are_refused_in_googles_words(user):
+    for path in SIGN_IN:
+        answer = user.ask("DELETE", path)
+        assert answer.status_code == 405
+        assert answer.json()["error"]
+
+
+def test_paths_that_nobody_serves_are_refused(user):
+    for path in ("/gmail", "/gmail/v3/x", "/batch/drive/v3", "/oauth2/v9/certs", "/o/oauth2/x"):
+        answer = user.ask("GET", path)
+        assert answer.status_code == 404
