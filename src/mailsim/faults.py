@@ -85,6 +85,8 @@ class Faults:
             raise Invalid(f"no fault {fault.kind!r}; there are {', '.join(KINDS)}")
         if not 0 <= fault.probability <= 1:
             raise Invalid("a probability lies between 0 and 1")
+        if min(fault.skip, fault.seconds, fault.retry_after, 0 if fault.times is None else fault.times) < 0:
+            raise Invalid("times, skip, seconds and retry_after are not negative")
         if fault.status and not 400 <= fault.status <= 599:
             raise Invalid("the status of a fault lies between 400 and 599")
         self._count += 1

@@ -102,6 +102,8 @@ def _server(app: ASGIApp, server_pem: Path | None) -> uvicorn.Server:
 
 def _expected(record: logging.LogRecord) -> bool:
     """A cut connection is a fault that somebody ordered, and ending requests at the end is the end."""
+    if record.exc_info and record.exc_info[0] is asyncio.CancelledError:
+        return False
     message = record.getMessage()
     return not message.startswith(("ASGI callable returned without", "Cancel "))
 

@@ -43,7 +43,9 @@ class ChannelRequest:
 class RemoteMailbox(Protocol):
     """One account at its provider. Every call is paced, retried and translated to our errors."""
 
-    async def account(self) -> Account: ...
+    async def check(self) -> None:
+        """Read the least there is to read: raises where the mailbox cannot be read."""
+        ...
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         """Raises AlreadyExists, with the provider's id, where an equal channel stands."""
@@ -97,6 +99,10 @@ class SignIn(Protocol):
         ...
 
     async def app_tokens(self, credential: AppCredential) -> Tokens: ...
+
+    async def app_account(self, credential: AppCredential, address: str) -> Account:
+        """Whose mailbox an address is, asked with app-only access."""
+        ...
 
     async def revoke(self, token: Secret) -> None:
         """A token that is revoked already is no error."""

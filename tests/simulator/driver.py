@@ -132,7 +132,7 @@ def running(*options: str) -> Generator[Simulation]:
                 yield Simulation(process, ready, control, errors)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-            assert not errors.read_text()
+            assert not (complaints := errors.read_text()), complaints
         finally:
             process.kill()
             process.wait()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from mailsim.__main__ import main
 from mailsim.tls import NAMES
 from simulator.driver import command, environment, ready_line
 
@@ -93,12 +94,14 @@ def test_a_port_in_use_is_one_clear_line():
         ["--seed"],
     ],
 )
-def test_a_wrong_option_is_one_clear_line(options):
-    ended = run(*options)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert ended.stderr.startswith("mailsim: ")
-    assert ended.stderr.count("\n") == 1
+def test_a_wrong_option_is_one_clear_line(options, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(options)
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert said.out == ""
+    assert said.err.startswith("mailsim: ")
+    assert said.err.count("\n") == 1
 
 
 def test_help_shows_examples():

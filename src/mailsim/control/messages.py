@@ -2,6 +2,7 @@
 by id.
 """
 
+import asyncio
 from dataclasses import replace
 from email.utils import formataddr, parseaddr
 
@@ -41,19 +42,20 @@ async def deliver(call: Call) -> MessageNames:
         state = _state(mailbox, call.query.folder, read=call.query.read)
         numbers = [mailbox.deliver(call.raw, state)]
     else:
-        numbers = _deliver_orders(call, mailbox, call.body)
+        numbers = await _deliver_orders(call, mailbox, call.body)
     return MessageNames([name_of(call, mailbox, number) for number in numbers])
 
 
-def _deliver_orders(call: Call, mailbox: Mailbox, given: NewMail) -> list[int]:
+async def _deliver_orders(call: Call, mailbox: Mailbox, given: NewMail) -> list[int]:
     if not 1 <= given.count <= MOST_AT_ONCE:
         raise Invalid(f"count must be between 1 and {MOST_AT_ONCE}")
     state = _state(mailbox, given.folder, read=given.read)
     answered = number_of(call, mailbox, given.reply_to) if given.reply_to else None
-    return [
-        mailbox.deliver(_order(call, mailbox, given, state, place, answered), state)
-        for place in range(given.count)
-    ]
+    numbers: list[int] = []
+    for place in range(given.count):
+        numbers.append(mailbox.deliver(_order(call, mailbox, given, state, place, answered), state))
+        await asyncio.sleep(0)  # others have their turn
+    return numbers
 
 
 def _state(mailbox: Mailbox, folder: str, *, read: bool) -> State:

@@ -39,6 +39,7 @@ def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+@functools.cache
 def paragraphs(language: str) -> tuple[str, ...]:
     """Each paragraph is a few sentences in an order of its own."""
     sentences = TONGUES[language].sentences

@@ -158,7 +158,7 @@ KINDS: dict[str, Kind] = {
     "attachment": Kind("attachments.with_files", 15, _FILES),
     "reference": Kind("cloud.reference", 2),
     "invoice": Kind("documents.invoice", 30, _INVOICES, sender="supplier"),
-    "invoice-scan": Kind("documents.invoice_scan", 6, _SCANS),
+    "invoice-scan": Kind("documents.invoice_scan", 2, _SCANS),
     "invoice-facturx": Kind("documents.invoice_facturx", 4, ("en16931", "basic"), sender="supplier"),
     "invoice-xrechnung": Kind("documents.invoice_xrechnung", 3, ("ubl", "cii"), sender="supplier"),
     "invoice-zip": Kind("documents.invoice_zip", 2, ("flat", "nested"), sender="supplier"),
@@ -166,7 +166,7 @@ KINDS: dict[str, Kind] = {
     "invoice-odd": Kind("odd_invoices.odd_invoice", 2, _ODD_INVOICES, sender="supplier"),
     "paper": Kind("papers.paper", 12, ("delivery-note", "offer", "reminder", "brochure"), sender="supplier"),
     "contract-note": Kind("documents.contract_note", 8, _NOTES, sender="broker"),
-    "contract-note-scan": Kind("documents.contract_note_scan", 2, _SCANS, sender="broker"),
+    "contract-note-scan": Kind("documents.contract_note_scan", 1, _SCANS, sender="broker"),
     "big": Kind("attachments.big", 0),
 }
 

@@ -1,5 +1,5 @@
 // Keeps the live parts fresh without touching what a person is typing. The page works without it.
-const PAUSE = 2000;
+const PAUSE = 1500;
 
 async function refresh() {
   if (document.hidden || document.querySelector("[data-live]:focus-within")) return;

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from postroom.model import Account, Channel, ProviderName
+from postroom.model import Channel, ProviderName
 from postroom.ports import ChannelRequest, TokenSource
 from postroom.providers.gmail import wire
 from postroom.providers.gmail.login import GoogleLogin
@@ -39,11 +39,8 @@ class GmailMailbox:
     tokens: TokenSource
     pace: Pace = field(default_factory=lambda: Pace(CONCURRENT))
 
-    async def account(self) -> Account:
-        profile = msgspec.convert((await self._send("GET", "profile")).json(), wire.Profile)
-        address = profile.email_address.lower()
-        # Gmail's API does not tell the account's id; the login does.
-        return Account(account_id="", provider_user_id=address, address=address)
+    async def check(self) -> None:
+        await self._send("GET", "profile")
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         del wanted  # Gmail publishes every change of the account to one topic

@@ -14,6 +14,7 @@ from postroom.providers.transport import Call, Transport
 
 _PREFIX: Final = "https://www.googleapis.com/auth/"
 _IDENTITY: Final = frozenset({"openid", "email"})
+_NOT_APP_ONLY: Final = "Gmail mailboxes are connected by their owner's consent, not app-only."
 _SAME: Final = {_PREFIX + "userinfo.email": "email"}  # Google answers with the long name of what was asked
 
 
@@ -75,7 +76,10 @@ class GoogleLogin:
         return _tokens(await self._token(grant_type="refresh_token", refresh_token=refresh.reveal()))
 
     async def app_tokens(self, _credential: AppCredential) -> Tokens:
-        raise OperatorError("Gmail mailboxes are connected by their owner's consent, not app-only.")
+        raise OperatorError(_NOT_APP_ONLY)
+
+    async def app_account(self, _credential: AppCredential, _address: str) -> Account:
+        raise OperatorError(_NOT_APP_ONLY)
 
     async def revoke(self, token: Secret) -> None:
         """A token that Google no longer knows is revoked already."""

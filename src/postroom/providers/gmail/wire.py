@@ -32,11 +32,6 @@ class WatchAnswer(msgspec.Struct, rename="camel"):
     expiration: str
 
 
-class Profile(msgspec.Struct, rename="camel"):
-    email_address: str
-    history_id: str
-
-
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from postroom.errors import Gone
-from postroom.model import Account, Channel, ProviderName
+from postroom.model import Channel, ProviderName
 from postroom.ports import ChannelRequest, TokenSource
 from postroom.providers.graph import wire
 from postroom.providers.graph.login import EntraLogin
@@ -26,25 +26,25 @@ class Graph:
     login: EntraLogin
     push: GraphPush
     api: Transport
+    subscriptions: Transport
     api_url: str
     name: ProviderName = ProviderName.OUTLOOK
 
     def mailbox(self, user_id: str, tokens: TokenSource) -> "GraphMailbox":
-        return GraphMailbox(self.api, f"{self.api_url}/v1.0", user_id, tokens)
+        return GraphMailbox(self.api, self.subscriptions, f"{self.api_url}/v1.0", user_id, tokens)
 
 
 @dataclass(frozen=True)
 class GraphMailbox:
     api: Transport
+    subscriptions: Transport
     url: str
     user_id: str
     tokens: TokenSource
     pace: Pace = field(default_factory=lambda: Pace(CONCURRENT))
 
-    async def account(self) -> Account:
-        user = msgspec.convert((await self._send("GET", f"users/{self.user_id}")).json(), wire.User)
-        address = (user.mail or user.user_principal_name or "").lower()
-        return Account(account_id=user.id, provider_user_id=user.id, address=address)
+    async def check(self) -> None:
+        await self._send("GET", f"users/{self.user_id}/mailFolders/inbox?$select=id")
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         answer = await self._send(
@@ -85,7 +85,7 @@ class GraphMailbox:
         while path is not None:
             page = msgspec.convert((await self._send("GET", path)).json(), wire.Subscriptions)
             found.extend(_channel(each) for each in page.value)
-            path = page.next_link
+            path = page.next_link and page.next_link.removeprefix(f"{self.url}/")
         return found
 
     def _resource(self, folder: str | None) -> str:
@@ -93,9 +93,9 @@ class GraphMailbox:
         return f"users/{self.user_id}{inside}/messages"
 
     async def _send(self, method: str, path: str, *, json: object = None, repeatable: bool = True) -> Answer:
-        url = path if path.startswith(self.url) else f"{self.url}/{path}"
-        call = Call(method, url, headers=IMMUTABLE, json=json, repeatable=repeatable)
-        return await self.api.send(call, tokens=self.tokens, pace=self.pace)
+        call = Call(method, f"{self.url}/{path}", headers=IMMUTABLE, json=json, repeatable=repeatable)
+        transport = self.subscriptions if path.startswith("subscriptions") else self.api
+        return await transport.send(call, tokens=self.tokens, pace=self.pace)
 
 
 def _channel(told: wire.Subscription) -> Channel:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import jwt
@@ -13,7 +13,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from postroom.errors import GrantLost, LoginRefused, SettingsError
+from postroom.errors import Gone, GrantLost, LoginRefused, PermanentError, SettingsError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import identity, pkce
 from postroom.providers.graph import wire
@@ -28,6 +28,8 @@ _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 @dataclass(frozen=True)
 class EntraLogin:
     transport: Transport
+    api: Transport
+    api_url: str
     login_url: str
     tenant: str
     client_id: str
@@ -108,6 +110,23 @@ class EntraLogin:
             },
         )
         return _tokens(answer)
+
+    async def app_account(self, credential: AppCredential, address: str) -> Account:
+        """The user's immutable id; the address itself where the application may read mail but no users."""
+        tokens = await self.app_tokens(credential)
+        call = Call(
+            "GET",
+            f"{self.api_url}/v1.0/users/{quote(address)}?$select=id,mail,userPrincipalName",
+            headers={"Authorization": f"Bearer {tokens.access.reveal()}"},
+        )
+        try:
+            user = msgspec.convert((await self.api.send(call)).json(), wire.User)
+        except PermanentError as error:
+            if isinstance(error, Gone):
+                raise
+            return Account(f"{credential.tenant_id}:{address}", address, address)
+        found = (user.mail or user.user_principal_name or address).lower()
+        return Account(f"{credential.tenant_id}:{user.id}", user.id, found)
 
     async def revoke(self, token: Secret) -> None:
         """Entra has no way for an application to take back one token; it ends when it is erased here."""

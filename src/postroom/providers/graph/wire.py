@@ -82,6 +82,11 @@ def refusal(answer: Answer) -> PostroomError | None:
     return PermanentError(f"Microsoft refuses with {answer.status} {code}".strip())
 
 
+def subscription_refusal(answer: Answer) -> PostroomError | None:
+    """The same for `/subscriptions`, where 404 speaks of the subscription and not of a mailbox."""
+    return Gone("Microsoft no longer has this subscription") if answer.status == 404 else refusal(answer)
+
+
 def token_refusal(answer: Answer) -> PostroomError | None:
     """What an answer of Entra's token endpoint means: the code decides, then the word."""
     if answer.status < 400:

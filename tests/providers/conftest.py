@@ -1,0 +1,117 @@
+"""Both providers over one simulator: each contract test runs twice."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from postroom.model import ContentPolicy, Login, Secret
+from postroom.ports import Provider
+from postroom.providers import pkce
+from postroom.providers.gmail import wire as gmail_wire
+from postroom.providers.gmail.adapter import Gmail
+from postroom.providers.gmail.login import GoogleLogin
+from postroom.providers.gmail.push import GmailPush
+from postroom.providers.graph import wire as graph_wire
+from postroom.providers.graph.adapter import Graph
+from postroom.providers.graph.login import EntraLogin
+from postroom.providers.graph.push import GraphPush
+from postroom.providers.transport import Transport, open_client
+from providers.consent import consent
+from simulator.driver import Simulation, running
+
+_numbers = count(1)
+REDIRECT = "http://127.0.0.1:9/oauth/callback"
+TOPIC = "projects/mailsim/topics/gmail"
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with running("--clock", "manual") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+def sim(shared: Simulation):
+    yield shared
+    shared.delete("faults")
+    shared.delete("microsoft/refusals")
+
+
+@dataclass
+class Tokens:
+    """A token source that counts how often a token was refused."""
+
+    provider: Provider
+    access: Secret
+    refresh: Secret | None
+    refused: list[Secret] = field(default_factory=list)
+
+    async def current(self) -> Secret:
+        return self.access
+
+    async def instead_of(self, refused: Secret) -> Secret:
+        self.refused.append(refused)
+        assert self.refresh
+        self.access = (await self.provider.login.refresh(self.refresh, frozenset())).access
+        return self.access
+
+
+@dataclass
+class Contract:
+    """One provider, one account there, and the simulator behind both."""
+
+    provider: Provider
+    address: str
+    sim: Simulation
+
+    def new_login(self, **options) -> Login:
+        state = Secret(f"state-{next(_numbers)}")
+        policy = options.pop("policy", ContentPolicy.FULL)
+        return Login(state, pkce.new_verifier(), REDIRECT, policy, **options)
+
+    async def code(self, login: Login, **options) -> Secret:
+        url = self.provider.login.authorization_url(login)
+        answer = await consent(url, self.address, **options)
+        assert answer["state"] == login.state.reveal()
+        return Secret(answer["code"])
+
+    async def connect(self):
+        login = self.new_login()
+        grant = await self.provider.login.exchange(login, await self.code(login))
+        tokens = Tokens(self.provider, grant.tokens.access, grant.tokens.refresh)
+        return grant, tokens, self.provider.mailbox(grant.account.provider_user_id, tokens)
+
+
+def gmail(sim: Simulation, client) -> Gmail:
+    known = sim.ready["clients"]["gmail"]
+    tokens = Transport(client, gmail_wire.token_refusal)
+    login = GoogleLogin(tokens, known["client_id"], Secret(known["client_secret"]), sim.http, sim.http)
+    push = GmailPush(tokens, sim.http, None, None, None, None)
+    return Gmail(login, push, Transport(client, gmail_wire.refusal), sim.http, TOPIC)
+
+
+def graph(sim: Simulation, client) -> Graph:
+    known = sim.ready["clients"]["outlook"]
+    api = Transport(client, graph_wire.refusal)
+    login = EntraLogin(
+        Transport(client, graph_wire.token_refusal),
+        api,
+        sim.http,
+        sim.http,
+        "organizations",
+        known["client_id"],
+        Secret(known["client_secret"]),
+    )
+    return Graph(login, GraphPush(), api, Transport(client, graph_wire.subscription_refusal), sim.http)
+
+
+@pytest.fixture(params=[gmail, graph], ids=["gmail", "graph"])
+async def contract(request, sim: Simulation) -> AsyncGenerator[Contract]:
+    async with open_client() as client:
+        provider = request.param(sim, client)
+        address = f"person{next(_numbers)}@example.com"
+        sim.create(provider.name, address, messages=3)
+        yield Contract(provider, address, sim)

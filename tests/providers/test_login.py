@@ -1,0 +1,77 @@
+"""C1, C4, C6: what every provider's sign-in promises."""
+
+import pytest
+
+from postroom.errors import GrantLost, LoginRefused
+from postroom.model import ContentPolicy, Secret
+
+
+async def test_a_login_names_the_account_and_grants_what_was_asked(contract):
+    grant, _, mailbox = await contract.connect()
+    assert grant.account.address == contract.address
+    assert grant.account.account_id
+    assert grant.tokens.refresh is not None
+    assert grant.missing_scopes == frozenset()
+    await mailbox.check()
+
+
+async def test_the_same_account_has_the_same_id_every_time(contract):
+    first, second = (await contract.connect())[0], (await contract.connect())[0]
+    assert first.account.account_id == second.account.account_id
+    assert second.tokens.refresh is not None, "a second consent brings lasting access too"
+
+
+async def test_the_policy_metadata_asks_for_less(contract):
+    basic, full = (
+        contract.provider.login.scopes(policy) for policy in (ContentPolicy.METADATA, ContentPolicy.FULL)
+    )
+    assert len(basic) == len(full)
+    assert basic != full
+
+
+async def test_a_code_is_good_once(contract):
+    login = contract.new_login()
+    code = await contract.code(login)
+    await contract.provider.login.exchange(login, code)
+    with pytest.raises(LoginRefused):
+        await contract.provider.login.exchange(login, code)
+
+
+async def test_a_code_is_nothing_without_its_verifier(contract):
+    login = contract.new_login()
+    code = await contract.code(login)
+    with pytest.raises(LoginRefused):
+        await contract.provider.login.exchange(contract.new_login(), code)
+
+
+async def test_a_made_up_code_is_refused(contract):
+    with pytest.raises(LoginRefused):
+        await contract.provider.login.exchange(contract.new_login(), Secret("made-up"))
+
+
+async def test_a_refresh_gives_a_token_that_works(contract):
+    grant, tokens, mailbox = await contract.connect()
+    contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
+    await mailbox.check()
+    assert len(tokens.refused) == 1
+    assert (await tokens.current()).reveal() != grant.tokens.access.reveal()
+
+
+async def test_the_old_refresh_token_survives_a_lost_answer(contract):
+    grant, _, _ = await contract.connect()
+    for _ in range(2):
+        tokens = await contract.provider.login.refresh(grant.tokens.refresh, grant.scopes)
+        assert tokens.access.reveal()
+
+
+async def test_a_withdrawn_consent_is_a_lost_grant(contract):
+    grant, _, _ = await contract.connect()
+    contract.sim.post(f"mailboxes/{contract.address}/revoke")
+    with pytest.raises(GrantLost):
+        await contract.provider.login.refresh(grant.tokens.refresh, grant.scopes)
+
+
+async def test_revoking_twice_is_no_error(contract):
+    grant, _, _ = await contract.connect()
+    for _ in range(2):
+        await contract.provider.login.revoke(grant.tokens.refresh)

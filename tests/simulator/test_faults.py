@@ -1,0 +1,254 @@
+"""Faults on order, as clients of both providers see them over a socket, and what meters and log say about
+them.
+"""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import httpx2
+import pytest
+
+from mailsim.errors import Invalid
+from mailsim.faults import KINDS, Fault, Faults
+from simulator.driver import Simulation
+
+LIST = {"gmail": "/gmail/v1/users/me/messages", "outlook": "/v1.0/me/messages"}
+ENDPOINT = {"gmail": "messages.list", "outlook": "messages.list"}
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client of one mailbox, with a token."""
+
+    sim: Simulation
+    provider: str
+    address: str
+    token: str
+
+    def list(self, **options: Any) -> httpx2.Response:
+        return self.get(LIST[self.provider], **options)
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        headers = {"authorization": f"Bearer {self.token}"}
+        with httpx2.Client(trust_env=False, timeout=30) as client:
+            return client.get(f"{self.sim.http}{path}", headers=headers, **options)
+
+
+@pytest.fixture(params=["gmail", "outlook"])
+def client(request: pytest.FixtureRequest, sim: Simulation) -> Client:
+    return connect(sim, request.param)
+
+
+def connect(sim: Simulation, provider: str) -> Client:
+    address = f"{provider}{next(_numbers)}@example.com"
+    sim.create(provider, address, 20)
+    tokens = sim.post(f"{'google' if provider == 'gmail' else 'microsoft'}/tokens", address=address)
+    return Client(sim, provider, address, tokens["access_token"])
+
+
+def test_throttling_speaks_the_providers_words_a_number_of_times(client):
+    client.sim.fault("throttle", mailbox=client.address, times=2, retry_after=7)
+    first, second, third = client.list(), client.list(), client.list()
+    assert [answer.status_code for answer in (first, second, third)] == [429, 429, 200]
+    error = first.json()["error"]
+    if client.provider == "gmail":
+        assert error["status"] == "RESOURCE_EXHAUSTED"
+        assert "Retry after" in error["message"]
+    else:
+        assert first.headers["retry-after"] == "7"
+        assert error["code"] in {"TooManyRequests", "ApplicationThrottled"}
+
+
+def test_throttling_can_come_without_a_time_to_wait(client):
+    client.sim.fault("throttle", mailbox=client.address, times=1)
+    answer = client.list()
+    assert answer.status_code == 429
+    assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_server_errors_are_json_of_the_provider(client, status):
+    client.sim.fault("error", mailbox=client.address, status=status)
+    answer = client.list()
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"]
+
+
+def test_an_html_error_is_no_json(client):
+    client.sim.fault("html", mailbox=client.address)
+    answer = client.list()
+    assert answer.status_code == 502
+    assert answer.headers["content-type"].startswith("text/html")
+    with pytest.raises(json.JSONDecodeError):
+        answer.json()
+
+
+def test_a_stall_outlasts_the_clients_patience(client):
+    client.sim.fault("stall", mailbox=client.address, seconds=30, times=1)
+    with pytest.raises(httpx2.ReadTimeout):
+        client.list(timeout=0.3)
+    assert client.list().status_code == 200
+
+
+def test_a_short_stall_ends_with_the_answer(client):
+    client.sim.fault("stall", mailbox=client.address, seconds=0.05)
+    assert client.list().status_code == 200
+
+
+def test_a_cut_connection_breaks_off_inside_the_body(client):
+    client.sim.fault("cut", mailbox=client.address, times=1)
+    with pytest.raises(httpx2.RemoteProtocolError):
+        client.list()
+    assert client.list().json()
+
+
+def test_truncated_json_looks_complete_to_http(client):
+    client.sim.fault("truncated", mailbox=client.address)
+    answer = client.list()
+    assert answer.status_code == 200
+    assert len(answer.content) == int(answer.headers["content-length"])
+    with pytest.raises(json.JSONDecodeError):
+        answer.json()
+
+
+def test_a_fault_hits_its_mailbox_endpoint_and_provider_only(sim):
+    gmail, outlook = connect(sim, "gmail"), connect(sim, "outlook")
+    sim.fault("error", mailbox=gmail.address, endpoint="messages.*")
+    assert gmail.list().status_code == 503
+    assert gmail.get("/gmail/v1/users/me/profile").status_code == 200
+    assert outlook.list().status_code == 200
+    sim.delete("faults")
+    sim.fault("error", provider="outlook")
+    assert gmail.list().status_code == 200
+    assert outlook.list().status_code == 503
+
+
+def test_a_fault_spares_the_first_requests_and_ends_when_cancelled(client):
+    plan = client.sim.fault("error", mailbox=client.address, skip=2)
+    assert [client.list().status_code for _ in range(4)] == [200, 200, 503, 503]
+    (shown,) = client.sim.get("faults")
+    assert (shown["matched"], shown["taken"]) == (4, 2)
+    client.sim.delete(f"faults/{plan['number']}")
+    assert client.list().status_code == 200
+
+
+def test_faults_show_in_log_and_meter(client):
+    client.sim.fault("throttle", mailbox=client.address, times=1)
+    client.list()
+    client.list()
+    newest, before = client.sim.get("requests", mailbox=client.address)
+    assert (before["status"], before["fault"], before["provider"]) == (429, "throttle", client.provider)
+    assert (newest["status"], newest.get("fault", ""), newest["endpoint"]) == (200, "", before["endpoint"])
+    meter = client.sim.meter(client.address)
+    assert (meter["requests"], meter["faults"], meter["rejections"]) == (2, 1, 0)
+    assert meter["statuses"] == {"429": 1, "200": 1}
+
+
+def test_bodies_are_kept_only_when_asked(client):
+    client.list()
+    client.sim.control.put("requests", json={"bodies": True})
+    answer = client.list()
+    with_bodies, without = client.sim.get("requests", mailbox=client.address)
+    assert with_bodies["response_body"] == answer.text
+    assert ["authorization", f"Bearer {client.token}"] in with_bodies["request_headers"]
+    assert {"response_body", "request_headers"}.isdisjoint(without)
+    client.sim.delete("requests")
+    assert client.sim.get("requests") == []
+
+
+def test_requests_are_filtered(client):
+    for _ in range(3):
+        client.list()
+    client.get(f"{LIST[client.provider]}/nothing")
+    ask = {"mailbox": client.address, "provider": client.provider}
+    found = client.sim.get("requests", **ask)
+    assert len(found) == 4
+    assert len(client.sim.get("requests", **ask, limit=2)) == 2
+    assert len(client.sim.get("requests", **ask, status=200)) == 3
+    assert [one["number"] for one in client.sim.get("requests", after=found[1]["number"])] == [
+        found[0]["number"]
+    ]
+
+
+def test_the_meter_shows_the_most_requests_at_once(sim, start):
+    slow = connect(start("--latency-ms", "300", "--quota", "off"), "gmail")
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: slow.list(), range(6)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert slow.sim.meter(slow.address)["peak"] == 6
+    assert slow.sim.meter(slow.address)["in_flight"] == 0
+    slow.sim.delete("meters")
+    assert slow.sim.meter(slow.address)["requests"] == 0
+
+
+@pytest.mark.parametrize("provider", ["gmail", "outlook"])
+def test_unknown_paths_are_refused_in_the_providers_words(sim, provider):
+    client = connect(sim, provider)
+    answer = client.get("/gmail/v9/nothing" if provider == "gmail" else "/v1.0/nothing")
+    assert answer.status_code in {400, 404}
+    if provider == "gmail":  # Google's front end speaks HTML
+        assert "was not found on this server" in answer.text
+    else:
+        assert answer.json()["error"]["message"]
+
+
+def chances(seed: int, calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    faults = Faults(seed)
+    faults.add(Fault("error", probability=0.3))
+    return [call for call in calls if faults.take_answer(*call, "gmail")]
+
+
+def test_chance_is_the_same_for_a_seed_whatever_the_order_of_arrival():
+    calls = [(f"a{n % 5}@example.com", f"messages.{n % 3}") for n in range(3000)]
+    by_mailbox = sorted(calls)
+    first = chances(1, calls)
+    assert sorted(first) == sorted(chances(1, by_mailbox))
+    assert first != chances(2, calls)
+    assert 750 < len(first) < 1050
+
+
+def test_the_occasions_of_one_mailbox_do_not_change_those_of_another():
+    alone = [("a@example.com", "x")] * 200
+    mixed = [call for pair in zip(alone, [("b@example.com", "x")] * 200, strict=True) for call in pair]
+    assert chances(7, alone) == [call for call in chances(7, mixed) if call[0] == "a@example.com"]
+
+
+def test_kinds_are_taken_apart():
+    faults = Faults(1)
+    faults.add(Fault("push_lost", times=1))
+    faults.add(Fault("stall"))
+    assert faults.take_part("a@example.com", "messages.get", "gmail") is None
+    answer = faults.take_answer("a@example.com", "messages.get", "gmail")
+    assert answer is not None
+    assert answer.kind == "stall"
+    assert faults.take("push_lost", "a@example.com") is not None
+    assert faults.take("push_lost", "a@example.com") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_ordered(sim, kind):
+    made = sim.fault(kind, mailbox="nobody@example.net", code="aud")
+    assert (made["kind"], made["taken"]) == (kind, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "x"}, {"kind": "error", "probability": -0.1}, {"kind": "error", "times": -1}]
+)
+def test_impossible_faults_are_refused(wrong):
+    with pytest.raises(Invalid):
+        Faults(1).add(Fault(**wrong))
+
+
+def test_a_signal_ends_mailsim_during_a_stall(start: Callable[..., Simulation]):
+    sim = start()
+    client = connect(sim, "gmail")
+    sim.fault("stall", seconds=600)
+    with pytest.raises(httpx2.ReadTimeout):
+        client.list(timeout=0.2)
+    sim.process.terminate()
+    assert sim.process.wait(30) == 0
