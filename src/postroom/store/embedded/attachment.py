@@ -133,31 +133,7 @@ def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
     """Start a supervisor and listen to it until its server is ready."""
     listen, speak = os.pipe()
     try:
-        with homes.disk_errors(f"cannot write {home.log}"):
-            log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        try:
-            subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "postroom.store.embedded.supervisor",
-                    str(home.root),
-                    str(major),
-                    str(speak),
-                ],
-                cwd="/",
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(speak,),
-                start_new_session=True,
-                check=False,
-            )
-        finally:
-            os.close(log)
-            os.close(speak)
+        _detach(home, major, speak)
         for line in _lines(listen, deadline):
             word, _, rest = line.partition(" ")
             if word == "say":
@@ -168,6 +144,26 @@ def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
                 return
     finally:
         os.close(listen)
+
+
+def _detach(home: Home, major: int, speak: int) -> None:
+    arguments = [str(home.root), str(major), str(speak)]
+    with homes.disk_errors(f"cannot start the supervisor of the database in {home.root}"):
+        try:
+            with open(homes.open_log(home), "ab") as log:  # noqa: PTH123 - a descriptor, not a path
+                subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
+                    [sys.executable, "-P", "-m", "postroom.store.embedded.supervisor", *arguments],
+                    cwd="/",
+                    env=_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(speak,),
+                    start_new_session=True,
+                    check=False,
+                )
+        finally:
+            os.close(speak)
 
 
 def _environment() -> dict[str, str]:

@@ -118,6 +118,10 @@ def take(path: Path, kind: int, deadline: float) -> int | None:
         raise
 
 
+def open_log(home: Home) -> int:
+    return os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+
+
 def is_free(path: Path) -> bool:
     """Whether nobody holds the lock exclusively. Takes it for a moment, so takers must try more than once."""
     descriptor = take(path, SHARED, deadline=0)

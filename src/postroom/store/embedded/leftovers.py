@@ -30,11 +30,13 @@ def processes_of(data: Path) -> list[int]:
     return found
 
 
-def outlive(home: Home, patience_seconds: float) -> int:
+def outlive(home: Home) -> int:
     """Wait until no process of an earlier server lives, and hold the lock that says so.
 
-    Their supervisor is gone or has told them to stop; those that hang are killed.
+    Their supervisor is gone or has told them to stop. A server gets the time to do so; those that hang, and
+    those whose server is dead, are ended: a busy connection would not notice for hours.
     """
+    patience_seconds = 1 if _have_lost_their_server(home) else 15
     for wait_seconds, then in ((patience_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
         lock = homes.take(home.server, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
         if lock is not None:
@@ -46,6 +48,15 @@ def outlive(home: Home, patience_seconds: float) -> int:
         f"an earlier database server still holds {home.server} and does not end "
         f"(processes {processes_of(home.data)}): end it, or restart the machine"
     )
+
+
+def _have_lost_their_server(home: Home) -> bool:
+    """Its pid file is left, but none of the processes that work in this directory is the one it names."""
+    try:
+        pid = int((home.data / "postmaster.pid").read_text().partition("\n")[0])
+    except (OSError, ValueError):
+        return False
+    return pid not in processes_of(home.data)
 
 
 def clear(home: Home) -> None:

@@ -69,7 +69,7 @@ class Server:
 
     def create(self) -> None:
         """Make the data directory beside its place and rename it there: it exists whole or not at all."""
-        lock = leftovers.outlive(self.home, patience_seconds=10)
+        lock = leftovers.outlive(self.home)
         for rest in self.home.root.glob("new-*"):
             shutil.rmtree(rest, ignore_errors=True)
         new = self.home.root / f"new-{secrets.token_hex(4)}"
@@ -120,7 +120,7 @@ class Server:
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
-        lock = leftovers.outlive(self.home, patience_seconds=10)
+        lock = leftovers.outlive(self.home)
         leftovers.clear(self.home)
         settings = [f"--{name}={value}" for name, value in _FIXED.items()]
         return self._spawn(["postgres", "-D", HERE, *settings], self.home.data, lock, stop=signal.SIGINT)
@@ -139,7 +139,7 @@ class Server:
                 os._exit(1)
 
         other = self.account.is_other
-        log = os.open(self.home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        log = homes.open_log(self.home)
         try:
             return subprocess.Popen(  # noqa: S603 - the wheel's program, arguments of ours
                 [self.binaries.program(command[0]), *command[1:]],
@@ -175,7 +175,7 @@ class Server:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(patience_seconds)
                 break
-        os.close(leftovers.outlive(self.home, patience_seconds=1))
+        os.close(leftovers.outlive(self.home))
 
     def log_size(self) -> int:
         try:
@@ -188,16 +188,17 @@ class Server:
         lines = _lines(self.home.log, since)
         if any("No space left on device" in line for line in lines):
             return f"{what}: the disk that holds {self.home.root} is full; free some space and start again"
-        telling = [line for line in lines if re.search(r"FATAL|PANIC|error:|could not|HINT", line)]
-        told = " / ".join((telling or lines)[-2:]) or "nothing"
-        return f"{what}: {told} (all of it is in {self.home.log})"
+        telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|error|hint): ", line)]
+        told = " / ".join(telling[-2:]) or "it gave no reason"
+        return f"{what}: {told.replace(HERE, str(self.home.data))} (more is in {self.home.log})"
 
 
 def _lines(log: Path, since: int) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(since)
-            return file.read(100_000).decode(errors="replace").splitlines()
+            text = file.read(100_000).decode(errors="replace")
+            return [re.sub(r"^\S+ \S+ UTC \[\d+\] ", "", line) for line in text.splitlines()]
     except OSError:
         return []
 

@@ -1,0 +1,294 @@
+"""PostgreSQL's own programs, run for an operator: psql, backup and restore.
+
+The connection travels in the environment, never on a command line, where every user of the machine reads it.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from asyncio import StreamReader, StreamWriter
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from psycopg import pq
+
+from postroom.errors import OperatorError
+from postroom.store import roles
+from postroom.store.connect import Connection, check_url, connect
+from postroom.store.embedded import binaries
+from postroom.store.translate import translated
+
+_TLS_MODES = {"require", "verify-ca", "verify-full"}
+_CUSTOM_FORMAT = b"PGDMP"
+_PSQL_FOR_SCRIPTS = [
+    "--no-psqlrc",
+    "--quiet",
+    "--no-password",
+    "--set=ON_ERROR_STOP=1",
+    "--set=VERBOSITY=terse",
+    "--output=/dev/null",
+]
+_BEGIN = b"BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL client_min_messages = warning;\n"
+_DROP_SCHEMA = b"DROP SCHEMA IF EXISTS postroom CASCADE;\n"
+# Lines of a restore's script that may not fit the server.
+_TIMEOUT_OF_17 = b"SET transaction_timeout = 0;\n"
+_CREATE_SCHEMA = b"CREATE SCHEMA postroom;\n"
+
+
+def psql(url: str, arguments: Sequence[str]) -> int:
+    """Run psql on this terminal and return its exit code. Ctrl-C is psql's; we, and the server, stay."""
+    environment = _environment(url)
+    environment.setdefault("PGOPTIONS", f"--search_path={roles.SCHEMA},public")
+    command = [_program("psql", environment), *arguments]
+    before = signal.signal(signal.SIGINT, _ignore)
+    try:
+        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - what was asked for
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Unlike SIG_IGN, a handler is not handed down to psql."""
+
+
+async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
+    """Write everything of Postroom's in the database to one file that only its owner can read.
+
+    The file appears when it is complete and on the disk, not before.
+    """
+    _require_free(file, overwrite=overwrite)
+    async with await connect(url) as connection:
+        if (await _holdings(connection)).tables == 0:
+            raise OperatorError(
+                "the database holds nothing of Postroom's yet: run `postroom db migrate` first"
+            )
+    part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
+    with _file_errors(f"cannot write {file}"):
+        try:
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            await _dump(url, part)
+            part.replace(file)
+            _sync(file.parent)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _require_free(file: Path, *, overwrite: bool) -> None:
+    if file.is_dir():
+        raise OperatorError(f"{file} is a directory: name a file inside it")
+    if file.exists() and not overwrite:
+        raise OperatorError(f"{file} exists already: choose another name, or ask for it to be overwritten")
+
+
+async def restore(url: str, file: Path, *, replace: bool = False) -> None:
+    """Bring back what `backup` wrote, in one transaction: everything or nothing.
+
+    Where the database holds organizations already, that is refused, unless they are to be replaced.
+    """
+    environment = _environment(url)
+    await _require_backup(file, environment)
+    async with await connect(url) as connection:
+        await roles.ensure(connection)
+        holdings = await _holdings(connection)
+        if holdings.in_use and not replace:
+            raise OperatorError(
+                "the database holds data already, and nothing was changed: restore into an empty database, "
+                "or ask for the data in it to be replaced"
+            )
+        if holdings.tables and not holdings.may_create:
+            raise OperatorError(
+                "the database role may not replace its schema: let an administrator of the database run "
+                f"DROP SCHEMA postroom CASCADE; CREATE SCHEMA postroom AUTHORIZATION {connection.info.user};"
+            )
+        unfit = set[bytes]() if connection.info.server_version >= 17_0000 else {_TIMEOUT_OF_17}
+        await _pour(file, environment, unfit if holdings.may_create else unfit | {_CREATE_SCHEMA})
+        with translated():
+            await connection.execute("ANALYZE")
+
+
+@dataclass(frozen=True)
+class _Holdings:
+    """What the database holds of Postroom's. A schema without an organization is not in use."""
+
+    tables: int
+    in_use: bool
+    may_create: bool
+
+
+async def _holdings(connection: Connection) -> _Holdings:
+    with translated():
+        cursor = await connection.execute(
+            """
+            SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                    WHERE n.nspname = 'postroom' AND c.relkind IN ('r', 'p')),
+                   to_regclass('postroom.organizations') IS NOT NULL,
+                   has_database_privilege(current_database(), 'CREATE')
+            """
+        )
+        tables, known, may_create = await cursor.fetchone() or (0, False, False)
+        if not known:
+            return _Holdings(tables, tables > 0, may_create)
+        cursor = await connection.execute("SELECT EXISTS (SELECT FROM postroom.organizations)")
+        return _Holdings(tables, await cursor.fetchone() == (True,), may_create)
+
+
+async def _require_backup(file: Path, environment: dict[str, str]) -> None:
+    """Refuse what `backup` did not write, before the database is touched."""
+    with _file_errors(f"cannot read {file}"), file.open("rb") as content:
+        if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
+            raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote")
+    listing = await _run(
+        "pg_restore", ["--list", _path(file)], environment, f"{file} is damaged or cut short"
+    )
+    if b" TABLE postroom schema_migrations " not in listing:
+        raise OperatorError(f"{file} is a backup of something else, not of Postroom")
+
+
+async def _pour(file: Path, environment: dict[str, str], unfit: set[bytes]) -> None:
+    """Have the file's statements executed in one transaction. Without the last one, nothing has happened."""
+    keep_schema = _CREATE_SCHEMA in unfit
+    with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as refusals:
+        async with (
+            _started(
+                "pg_restore", ["--no-owner", "--file=-", _path(file)], environment, complaints
+            ) as source,
+            _started("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
+        ):
+            assert source.stdout
+            assert target.stdin
+            with suppress(BrokenPipeError, ConnectionResetError):
+                target.stdin.write(_BEGIN + (b"" if keep_schema else _DROP_SCHEMA))
+                await _pump(source.stdout, target.stdin, unfit)
+                if await source.wait() == 0:
+                    target.stdin.write(b"COMMIT;\n")
+                    await target.stdin.drain()
+                target.stdin.close()
+            refused = await target.wait() != 0
+            if refused:
+                raise OperatorError(f"the restore failed and nothing was changed: {_reason(_text(refusals))}")
+            if source.returncode != 0:
+                raise OperatorError(
+                    f"{file} is damaged or cut short, and nothing was changed: {_reason(_text(complaints))}"
+                )
+
+
+async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:
+    """Copy the script without the lines that do not fit; rows, which may say anything, stay untouched."""
+    while (line := await source.readline()) and not line.startswith(b"COPY "):
+        if line not in unfit:
+            target.write(line)
+            await target.drain()
+    target.write(line)
+    while chunk := await source.read(1 << 16):
+        target.write(chunk)
+        await target.drain()
+
+
+async def _dump(url: str, part: Path) -> None:
+    options = ["--format=custom", "--no-owner", "--no-password", "--lock-wait-timeout=60s"]
+    await _run(
+        "pg_dump",
+        [*options, f"--schema={roles.SCHEMA}", f"--file={_path(part)}"],
+        _environment(url),
+        "the backup failed",
+    )
+
+
+async def _run(name: str, arguments: list[str], environment: dict[str, str], otherwise: str) -> bytes:
+    with tempfile.TemporaryFile() as complaints:
+        async with _started(name, arguments, environment, complaints) as process:
+            output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise OperatorError(f"{otherwise}: {_reason(_text(complaints))}")
+        return output
+
+
+@asynccontextmanager
+async def _started(
+    name: str, arguments: list[str], environment: dict[str, str], complaints: IO[bytes]
+) -> AsyncGenerator[Process]:
+    """A program that does not outlive the block."""
+    process = await asyncio.create_subprocess_exec(
+        _program(name, environment),
+        *arguments,
+        env=environment,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=complaints,
+        limit=1 << 22,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _environment(url: str) -> dict[str, str]:
+    """Our environment with the URL's parts in the variables that PostgreSQL's programs read."""
+    check_url(url)
+    environment = {name: value for name, value in os.environ.items() if name != "PGSERVICE"}
+    for option in pq.Conninfo.parse(url.encode()):
+        if option.envvar and option.val is not None:
+            environment[option.envvar.decode()] = option.val.decode()
+    return environment
+
+
+def _program(name: str, environment: dict[str, str]) -> str:
+    """The wheel's program; for TLS, which the wheel lacks, the one of the machine."""
+    if environment.get("PGSSLMODE") not in _TLS_MODES:
+        return binaries.find().program(name)
+    found = shutil.which(name)
+    if found is None:
+        raise OperatorError(
+            f"the database's URL demands encryption, which Postroom's own {name} cannot do, and "
+            "this machine has no other: install PostgreSQL's client programs (package postgresql-client)"
+        )
+    return found
+
+
+def _path(file: Path) -> str:
+    """Never taken for an option, whatever its name."""
+    return str(file.absolute())
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(100_000).decode(errors="replace")
+
+
+def _reason(complaints: str) -> str:
+    """The telling line of what a program said, without the details, which may quote rows."""
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    telling = [line for line in lines if "error:" in line.lower() or "FATAL:" in line]
+    reason = (telling or lines or ["it gave no reason"])[0]
+    if "no encryption" in reason:
+        reason += " (put sslmode=require into the URL)"
+    if "lock timeout" in reason:
+        reason += " (somebody uses the database: stop Postroom's other processes)"
+    return reason
+
+
+@contextmanager
+def _file_errors(what: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OperatorError(f"{what}: {error.strerror}") from error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

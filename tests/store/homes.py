@@ -1,0 +1,175 @@
+"""Homes under test: processes that attach to them, what runs in them, and the end of both."""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postroom.store import embedded
+from postroom.store.embedded import home as homes
+from postroom.store.embedded.home import Home
+from postroom.store.embedded.leftovers import processes_of
+
+SOURCES = Path(__file__).parents[2] / "src"
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def until(condition, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)
+
+
+@functools.cache
+def as_nobody():
+    """How root becomes an ordinary user here, who may need the right to read root's own interpreter."""
+    plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    reading = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    for prefix in (plain, reading):
+        with contextlib.suppress(OSError):
+            # It must find itself again, too.
+            itself = (
+                "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import psycopg'], check=True)"
+            )
+            command = [*prefix, sys.executable, "-c", itself]
+            if subprocess.run(command, env=environment(), capture_output=True, check=False).returncode == 0:
+                return prefix
+    pytest.skip("no ordinary user can run this interpreter")
+
+
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": str(SOURCES), **more}
+
+
+class Attached:
+    """A process that attaches to a home. Killed when its time is over, as everything here."""
+
+    def __init__(self, home, *, prefix=(), wait_seconds=60.0, more=None):
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, Path(__file__).with_name("attached.py"), home, str(wait_seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(**(more or {})),
+            text=True,
+            cwd="/",
+            process_group=0,
+        )
+
+    @functools.cached_property
+    def answer(self):
+        return json.loads(self.process.stdout.readline())
+
+    @property
+    def url(self):
+        assert "url" in self.answer, self.answer
+        return self.answer["url"]
+
+    def kill(self):
+        self.process.kill()
+        self.close()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+
+
+@dataclass
+class Watched:
+    """A home, the processes attached to it, and what a look from outside tells of it."""
+
+    path: Path
+    attached: list[Attached] = field(default_factory=list)
+
+    @property
+    def inside(self):
+        return Home(Path(os.path.realpath(self.path)) / "postgres")
+
+    def attach(self, **options):
+        one = Attached(self.path, **options)
+        self.attached.append(one)
+        return one
+
+    def supervisor(self):
+        return int(self.inside.supervisor.read_text())
+
+    def postmaster(self):
+        return int((self.inside.data / "postmaster.pid").read_text().splitlines()[0])
+
+    def runs(self):
+        return bool(processes_of(self.inside.data))
+
+    def has_stopped(self):
+        """Neither supervisor nor any process of the server is left."""
+        if not self.inside.root.exists():
+            return True
+        return homes.is_free(self.inside.supervisor) and homes.is_free(self.inside.server) and not self.runs()
+
+    def end(self):
+        for each in self.attached:
+            if each.process.poll() is None:
+                each.process.kill()
+            with contextlib.suppress(BrokenPipeError):
+                each.close()
+        until(self.has_stopped, "the server stops when the last process has ended")
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def ask(url, statement="SELECT 1"):
+    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        cursor = connection.execute(statement)
+        return cursor.fetchone() if cursor.description else None
+
+
+def answers(url):
+    try:
+        return ask(url) == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+@functools.cache
+def _made():
+    """A home with a database in it, made once for this run: copying one is quicker than making one."""
+    path = Path(tempfile.mkdtemp(prefix="postroom-made-")) / "home"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    with watched(path), embedded.attach(path):
+        pass
+    return path
+
+
+@contextlib.contextmanager
+def watched(path, *, made=False):
+    home = Watched(path)
+    if made:
+        subprocess.run(["cp", "-a", _made(), path], check=True)
+        home.inside.log.unlink()
+    try:
+        yield home
+    finally:
+        home.end()
+
+
+@contextlib.contextmanager
+def public_directory():
+    """A directory that every user can reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="postroom-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

@@ -1,0 +1,146 @@
+"""The embedded PostgreSQL: one server for all processes of a home, as long as one of them lives."""
+
+import os
+import signal
+import threading
+
+import psycopg
+import pytest
+
+from postroom.store import embedded
+from store.homes import answers, ask, until, watched
+
+
+@pytest.fixture
+def home(tmp_path):
+    with watched(tmp_path / "home", made=True) as home:
+        yield home
+
+
+def test_ten_processes_that_attach_at_once_share_one_server(home):
+    processes = [home.attach() for _ in range(10)]
+    started = {ask(each.url, "SELECT pg_postmaster_start_time()") for each in processes}
+    assert len(started) == 1
+    assert home.inside.log.read_text().count("starting PostgreSQL") == 1
+
+
+def test_the_role_is_no_superuser_and_owns_its_database(home):
+    with embedded.attach(home.path) as attachment:
+        assert ask(
+            attachment.url,
+            """
+            SELECT current_user::text, rolsuper, rolcreatedb, rolcreaterole, rolbypassrls,
+                   pg_has_role('postroom_application', 'SET'), pg_has_role('postroom_engine', 'SET'),
+                   (SELECT datdba = r.oid FROM pg_database WHERE datname = current_database()),
+                   (SELECT count(*) FROM pg_roles WHERE rolname LIKE 'postroom\\_%' AND rolcanlogin
+                                                    AND NOT rolsuper)
+            FROM pg_roles r WHERE rolname = current_user
+            """,
+        ) == ("postroom", False, True, False, False, True, True, True, 0)
+
+
+def test_the_server_is_durable_private_and_speaks_utf8(home):
+    with embedded.attach(home.path) as attachment:
+        assert ask(
+            attachment.url,
+            """
+            SELECT current_setting('fsync'), current_setting('full_page_writes'),
+                   current_setting('synchronous_commit'), current_setting('listen_addresses'),
+                   current_setting('server_encoding'), current_setting('timezone'),
+                   upper('é') = 'É', current_setting('server_version_num')::int / 10000
+            """,
+        ) == ("on", "on", "on", "", "UTF8", "UTC", True, 18)
+
+
+def test_what_takes_long_is_said_once(tmp_path):
+    with watched(tmp_path / "home") as home:
+        processes = [home.attach() for _ in range(2)]
+        heard = [line for each in processes for line in each.answer["heard"]]
+        assert heard == [f"creating the database in {home.inside.root}"]
+
+
+def test_released_by_the_last_one_the_server_stops_and_keeps_the_data(home):
+    first, second = embedded.attach(home.path), embedded.attach(home.path)
+    ask(first.url, "CREATE TABLE kept AS SELECT 42 AS answer")
+    first.release()
+    first.release()
+    assert ask(second.url, "SELECT answer FROM kept") == (42,)
+    second.release()
+    until(home.has_stopped, "the server stops")
+    with embedded.attach(home.path) as again:
+        assert ask(again.url, "SELECT answer FROM kept") == (42,)
+
+
+def test_a_process_that_comes_while_the_server_stops_waits_and_starts_it_anew(home):
+    """Everybody comes and goes as fast as possible, so that arrivals meet every moment of a stop."""
+    failures = []
+
+    def come_and_go():
+        for _ in range(6):
+            try:
+                with embedded.attach(home.path) as attachment:
+                    ask(attachment.url)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
+                failures.append(error)
+            threading.Event().wait(0.45)
+
+    visitors = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert failures == []
+
+
+def test_ctrl_c_in_the_terminal_of_one_process_leaves_the_server_to_the_others(home):
+    starter = home.attach()
+    assert answers(starter.url)
+    other = home.attach()
+    assert answers(other.url)
+    os.killpg(starter.process.pid, signal.SIGINT)
+    starter.close()
+    start = ask(other.url, "SELECT pg_postmaster_start_time()")
+    assert answers(other.url)
+    assert ask(other.url, "SELECT pg_postmaster_start_time()") == start
+
+
+def test_signals_that_stop_a_whole_service_do_not_take_the_server_from_a_process_that_still_ends(home):
+    url = home.attach().url
+    for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(home.supervisor(), order)
+    assert answers(url)
+
+
+def test_two_homes_run_side_by_side(tmp_path):
+    with (
+        watched(tmp_path / "one", made=True) as one,
+        watched(tmp_path / "two", made=True) as two,
+        embedded.attach(one.path) as first,
+        embedded.attach(two.path) as second,
+    ):
+        ask(first.url, "CREATE TABLE only_here ()")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            ask(second.url, "SELECT FROM only_here")
+
+
+def test_variables_of_postgresql_in_the_environment_change_nothing(home):
+    confusing = {"PGPORT": "6543", "PGDATA": "/nonexistent", "PGHOST": "nowhere.invalid", "PGUSER": "root"}
+    assert answers(home.attach(more=confusing).url)
+
+
+def test_settings_and_their_secrets_do_not_live_on_in_the_server(home):
+    assert answers(home.attach(more={"POSTROOM_SECRET_KEY": "hunter2"}).url)
+    for pid in (home.supervisor(), home.postmaster()):
+        with open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123 - no path to speak of
+            assert b"hunter2" not in environment.read()
+
+
+def test_no_row_reaches_the_log_of_the_server(home):
+    with embedded.attach(home.path) as attachment:
+        ask(attachment.url, "CREATE TABLE people (address text PRIMARY KEY)")
+        for _ in range(2):
+            try:
+                ask(attachment.url, "INSERT INTO people VALUES ('jane@example.org')")
+            except psycopg.errors.UniqueViolation as error:
+                assert "jane@example.org" in str(error)  # noqa: PT017 - the second time it is violated
+    assert "jane" not in home.inside.log.read_text()
