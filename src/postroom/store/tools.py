@@ -36,8 +36,8 @@ _PSQL_FOR_SCRIPTS = [
     "--set=VERBOSITY=terse",
     "--output=/dev/null",
 ]
-_BEGIN = b"BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL client_min_messages = warning;\n"
-_DROP_SCHEMA = b"DROP SCHEMA IF EXISTS postroom CASCADE;\n"
+_BEGIN = "BEGIN; SET LOCAL lock_timeout = '{}s'; SET LOCAL client_min_messages = warning;\n"
+_DROP_SCHEMA = "DROP SCHEMA IF EXISTS postroom CASCADE;\n"
 # Lines of a restore's script that may not fit the server.
 _TIMEOUT_OF_17 = b"SET transaction_timeout = 0;\n"
 _CREATE_SCHEMA = b"CREATE SCHEMA postroom;\n"
@@ -88,10 +88,11 @@ def _require_free(file: Path, *, overwrite: bool) -> None:
         raise OperatorError(f"{file} exists already: choose another name, or ask for it to be overwritten")
 
 
-async def restore(url: str, file: Path, *, replace: bool = False) -> None:
+async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: int = 10) -> None:
     """Bring back what `backup` wrote, in one transaction: everything or nothing.
 
-    Where the database holds organizations already, that is refused, unless they are to be replaced.
+    Where the database holds organizations already, that is refused, unless they are to be replaced; for
+    others who use them, it waits no longer than told.
     """
     environment = _environment(url)
     await _require_backup(file, environment)
@@ -108,8 +109,14 @@ async def restore(url: str, file: Path, *, replace: bool = False) -> None:
                 "the database role may not replace its schema: let an administrator of the database run "
                 f"DROP SCHEMA postroom CASCADE; CREATE SCHEMA postroom AUTHORIZATION {connection.info.user};"
             )
-        unfit = set[bytes]() if connection.info.server_version >= 17_0000 else {_TIMEOUT_OF_17}
-        await _pour(file, environment, unfit if holdings.may_create else unfit | {_CREATE_SCHEMA})
+        begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
+        if holdings.may_create:
+            begin += _DROP_SCHEMA
+        else:
+            unfit.add(_CREATE_SCHEMA)
+        if connection.info.server_version < 17_0000:
+            unfit.add(_TIMEOUT_OF_17)
+        await _pour(file, environment, begin, unfit)
         with translated():
             await connection.execute("ANALYZE")
 
@@ -152,32 +159,30 @@ async def _require_backup(file: Path, environment: dict[str, str]) -> None:
         raise OperatorError(f"{file} is a backup of something else, not of Postroom")
 
 
-async def _pour(file: Path, environment: dict[str, str], unfit: set[bytes]) -> None:
+async def _pour(file: Path, environment: dict[str, str], begin: str, unfit: set[bytes]) -> None:
     """Have the file's statements executed in one transaction. Without the last one, nothing has happened."""
-    keep_schema = _CREATE_SCHEMA in unfit
+    script = ["--no-owner", "--file=-", _path(file)]
     with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as refusals:
         async with (
-            _started(
-                "pg_restore", ["--no-owner", "--file=-", _path(file)], environment, complaints
-            ) as source,
+            _started("pg_restore", script, environment, complaints) as source,
             _started("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
         ):
             assert source.stdout
             assert target.stdin
             with suppress(BrokenPipeError, ConnectionResetError):
-                target.stdin.write(_BEGIN + (b"" if keep_schema else _DROP_SCHEMA))
+                target.stdin.write(begin.encode())
                 await _pump(source.stdout, target.stdin, unfit)
                 if await source.wait() == 0:
                     target.stdin.write(b"COMMIT;\n")
                     await target.stdin.drain()
                 target.stdin.close()
             refused = await target.wait() != 0
-            if refused:
-                raise OperatorError(f"the restore failed and nothing was changed: {_reason(_text(refusals))}")
-            if source.returncode != 0:
+            if source.returncode:
                 raise OperatorError(
                     f"{file} is damaged or cut short, and nothing was changed: {_reason(_text(complaints))}"
                 )
+            if refused:
+                raise OperatorError(f"the restore failed and nothing was changed: {_reason(_text(refusals))}")
 
 
 async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:

@@ -1,0 +1,238 @@
+"""psql, backup and restore: everything comes back, or nothing has changed."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import databases
+from postroom.errors import DatabaseUnavailable, OperatorError, SettingsError
+from postroom.store import migrate, tools
+from postroom.store.embedded import binaries
+from store.homes import ask, environment, until
+
+TABLES = """
+    SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+    WHERE nspname = 'postroom' AND relkind = 'r' ORDER BY relname
+"""
+RULES = """
+    SELECT (SELECT array_agg(format('%s %s %s', tablename, policyname, roles) ORDER BY tablename, policyname)
+            FROM pg_policies WHERE schemaname = 'postroom'),
+           (SELECT array_agg(format('%s %s', relname, relacl) ORDER BY relname)
+            FROM pg_class WHERE relnamespace = 'postroom'::regnamespace),
+           (SELECT nspacl::text FROM pg_namespace WHERE nspname = 'postroom')
+"""
+
+
+@pytest.fixture
+def empty_url(database_server):
+    url = database_server.create("template1")
+    yield url
+    database_server.drop(url)
+
+
+@pytest.fixture
+async def mailbox(make_mailbox, organization):
+    """Something to lose."""
+    return await make_mailbox(organization, address="jane@example.org")
+
+
+def contents(url):
+    """Every row of every table, as text."""
+    with psycopg.connect(url) as connection:
+        names = [name for [name] in connection.execute(TABLES)]
+        return {
+            name: sorted(str(row) for row in connection.execute(f'SELECT t::text FROM postroom."{name}" t'))
+            for name in names
+        }
+
+
+def dump_everything(url, file):
+    command = [binaries.find().program("pg_dump"), "--format=custom", f"--file={file}", url]
+    subprocess.run(command, check=True)
+
+
+async def test_what_was_backed_up_comes_back_with_its_rules(database_url, empty_url, mailbox, tmp_path):
+    await tools.backup(database_url, tmp_path / "backup")
+    await tools.restore(empty_url, tmp_path / "backup")
+    assert contents(empty_url) == contents(database_url)
+    assert len(contents(empty_url)["mailboxes"]) == 1
+    assert ask(empty_url, RULES) == ask(database_url, RULES)
+    assert (await migrate.status(empty_url)).current
+
+
+async def test_numbers_go_on_after_a_restore(database_url, empty_url, owner, organization, tmp_path):
+    statement = (
+        "INSERT INTO postroom.work (organization_id, kind, subject) VALUES (%s, 'sync', %s) RETURNING id"
+    )
+    [before] = await (await owner.execute(statement, [organization, "one"])).fetchone()
+    await tools.backup(database_url, tmp_path / "backup")
+    await tools.restore(empty_url, tmp_path / "backup")
+    async with databases.session(empty_url) as restored:
+        [after] = await (await restored.execute(statement, [organization, "two"])).fetchone()
+    assert after > before
+
+
+async def test_a_backup_of_the_embedded_server_comes_back_on_an_older_one(tmp_path):
+    """The way from the embedded database to a server of one's own."""
+    if databases.GIVEN:
+        pytest.skip("the run has a server of its own, and only that one")
+    servers = Path(os.environ["TEST_SERVERS"])
+    with databases.server(servers, 18) as new, databases.server(servers, 16) as old:
+        source, target = new.create(), old.create("template1")
+        try:
+            await tools.backup(source, tmp_path / "backup")
+            await tools.restore(target, tmp_path / "backup")
+            assert (await migrate.status(target)).current
+        finally:
+            new.drop(source)
+            old.drop(target)
+
+
+async def test_a_backup_is_for_its_owner_alone_and_nothing_lies_beside_it(database_url, tmp_path):
+    await tools.backup(database_url, tmp_path / "backup")
+    assert [path.name for path in tmp_path.iterdir()] == ["backup"]
+    assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o600
+
+
+async def test_a_backup_overwrites_only_when_asked(database_url, tmp_path):
+    file = tmp_path / "backup"
+    file.write_text("precious")
+    with pytest.raises(OperatorError, match="exists already"):
+        await tools.backup(database_url, file)
+    assert file.read_text() == "precious"
+    await tools.backup(database_url, file, overwrite=True)
+    assert file.read_bytes().startswith(b"PGDMP")
+
+
+async def test_a_backup_to_an_impossible_place_says_so(database_url, tmp_path):
+    with pytest.raises(OperatorError, match="is a directory"):
+        await tools.backup(database_url, tmp_path)
+    with pytest.raises(OperatorError, match=r"cannot write .*No such file or directory"):
+        await tools.backup(database_url, tmp_path / "missing" / "backup")
+
+
+async def test_a_backup_that_fails_midway_leaves_no_file(database_url, owner, tmp_path):
+    await owner.execute("ALTER TABLE mailboxes FORCE ROW LEVEL SECURITY")
+    with pytest.raises(OperatorError, match=r"the backup failed: .*row-level security policy"):
+        await tools.backup(database_url, tmp_path / "backup")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_database_without_postroom_has_nothing_to_back_up(empty_url, tmp_path):
+    with pytest.raises(OperatorError, match="postroom db migrate"):
+        await tools.backup(empty_url, tmp_path / "backup")
+
+
+async def test_data_is_replaced_only_when_asked(database_url, mailbox, owner, tmp_path):
+    await tools.backup(database_url, tmp_path / "backup")
+    before = contents(database_url)
+    await owner.execute("UPDATE mailboxes SET address = 'later@example.org'")
+    await owner.execute("CREATE TABLE added_since (mailbox uuid)")
+    with pytest.raises(OperatorError, match="holds data already"):
+        await tools.restore(database_url, tmp_path / "backup")
+    assert ask(database_url, "SELECT address FROM postroom.mailboxes") == ("later@example.org",)
+    await tools.restore(database_url, tmp_path / "backup", replace=True)
+    assert contents(database_url) == before
+
+
+async def test_a_schema_without_an_organization_is_no_data(database_url, database_server, tmp_path):
+    fresh = database_server.create()
+    try:
+        await tools.backup(database_url, tmp_path / "backup")
+        await tools.restore(fresh, tmp_path / "backup")
+        assert (await migrate.status(fresh)).current
+    finally:
+        database_server.drop(fresh)
+
+
+async def test_a_file_cut_short_anywhere_changes_nothing(database_url, mailbox, tmp_path):
+    await tools.backup(database_url, tmp_path / "backup")
+    whole = (tmp_path / "backup").read_bytes()
+    before = contents(database_url)
+    for share in (0.0005, 0.3, 0.9, 0.999):
+        (tmp_path / "cut").write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(OperatorError, match="damaged or cut short"):
+            await tools.restore(database_url, tmp_path / "cut", replace=True)
+    assert contents(database_url) == before
+
+
+async def test_a_file_that_is_no_backup_of_postroom_is_refused(empty_url, tmp_path):
+    (tmp_path / "letter").write_text("Dear Sir or Madam")
+    with pytest.raises(OperatorError, match="is not a backup"):
+        await tools.restore(empty_url, tmp_path / "letter")
+    with pytest.raises(OperatorError, match=r"cannot read .*No such file"):
+        await tools.restore(empty_url, tmp_path / "missing")
+    dump_everything(empty_url, tmp_path / "foreign")
+    with pytest.raises(OperatorError, match="of something else"):
+        await tools.restore(empty_url, tmp_path / "foreign")
+
+
+async def test_a_restore_that_the_database_refuses_changes_nothing(database_url, mailbox, owner, tmp_path):
+    """Somebody works with the data: replacing it would wait for ever, and gives up instead."""
+    await tools.backup(database_url, tmp_path / "backup")
+    before = contents(database_url)
+    async with owner.transaction():
+        await owner.execute("SELECT FROM mailboxes")
+        with pytest.raises(OperatorError, match=r"nothing was changed.*stop Postroom's other processes"):
+            await tools.restore(database_url, tmp_path / "backup", replace=True, wait_seconds=1)
+    assert contents(database_url) == before
+
+
+async def test_an_unreachable_database_and_a_malformed_url_are_named(tmp_path):
+    with pytest.raises(DatabaseUnavailable):
+        await tools.backup(f"postgresql://nobody@/none?host={tmp_path}", tmp_path / "backup")
+    with pytest.raises(SettingsError, match="not a PostgreSQL URL"):
+        tools.psql("postgresql://%zz", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+PSQL = "import sys; from postroom.store import tools; sys.exit(tools.psql(sys.argv[1], sys.argv[2:]))"
+
+
+def test_psql_finds_the_tables_and_hands_back_its_exit_code(database_url):
+    def psql(*arguments):
+        command = [sys.executable, "-c", PSQL, database_url, *arguments]
+        return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+
+    told = psql("-Atc", "SELECT count(*) FROM mailboxes")
+    assert (told.returncode, told.stdout, told.stderr) == (0, "0\n", "")
+    assert psql("-c", "SELECT FROM nowhere").returncode == 1
+
+
+def test_ctrl_c_ends_the_query_of_psql_and_not_us(database_url):
+    command = [sys.executable, "-c", PSQL, database_url, "-c", "SELECT pg_sleep(600)"]
+    running = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE query = 'SELECT pg_sleep(600)' AND datname = current_database()
+    """
+    with subprocess.Popen(
+        command, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        until(lambda: ask(database_url, running) == (1,), "the query runs")
+        os.killpg(process.pid, signal.SIGINT)
+        told = process.stderr.read()
+    assert "canceling statement due to user request" in told
+    assert process.returncode == 1
+
+
+def test_a_password_is_never_on_a_command_line_and_encryption_takes_the_machines_programs(
+    tmp_path, monkeypatch
+):
+    url = "postgresql://jane:hunter2@db.example.org:5433/post?sslmode=verify-full"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OperatorError, match="postgresql-client"):
+        tools.psql(url, [])
+    fake = tmp_path / "psql"
+    fake.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexport > {tmp_path}/variables\n')
+    fake.chmod(0o755)
+    assert tools.psql(url, ["-l"]) == 0
+    assert (tmp_path / "arguments").read_text() == "-l\n"
+    told = (tmp_path / "variables").read_text()
+    for variable in ("PGPASSWORD='hunter2'", "PGHOST='db.example.org'", "PGPORT='5433'", "PGUSER='jane'"):
+        assert variable in told
