@@ -113,13 +113,13 @@ async def test_a_backup_overwrites_only_when_asked(database_url, tmp_path):
 async def test_a_backup_to_an_impossible_place_says_so(database_url, tmp_path):
     with pytest.raises(OperatorError, match="is a directory"):
         await tools.backup(database_url, tmp_path)
-    with pytest.raises(OperatorError, match=r"cannot write .*No such file or directory"):
+    with pytest.raises(OperatorError, match=r"Cannot write .*No such file or directory"):
         await tools.backup(database_url, tmp_path / "missing" / "backup")
 
 
 async def test_a_backup_that_fails_midway_leaves_no_file(database_url, owner, tmp_path):
     await owner.execute("ALTER TABLE mailboxes FORCE ROW LEVEL SECURITY")
-    with pytest.raises(OperatorError, match=r"the backup failed: .*row-level security policy"):
+    with pytest.raises(OperatorError, match=r"The backup failed: .*row-level security policy"):
         await tools.backup(database_url, tmp_path / "backup")
     assert list(tmp_path.iterdir()) == []
 
@@ -166,7 +166,7 @@ async def test_a_file_that_is_no_backup_of_postroom_is_refused(empty_url, tmp_pa
     (tmp_path / "letter").write_text("Dear Sir or Madam")
     with pytest.raises(OperatorError, match="is not a backup"):
         await tools.restore(empty_url, tmp_path / "letter")
-    with pytest.raises(OperatorError, match=r"cannot read .*No such file"):
+    with pytest.raises(OperatorError, match=r"Cannot read .*No such file"):
         await tools.restore(empty_url, tmp_path / "missing")
     dump_everything(empty_url, tmp_path / "foreign")
     with pytest.raises(OperatorError, match="of something else"):

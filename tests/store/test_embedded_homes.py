@@ -221,7 +221,7 @@ def test_a_home_that_cannot_be_written_is_refused(nobodys):
     with watched(home) as home:
         error = home.attach(prefix=as_nobody()).answer["error"]
     assert "permission denied" in error
-    assert "set POSTROOM_HOME to a directory that this user can write" in error
+    assert "Set POSTROOM_HOME to a directory that this user can write" in error
 
 
 @needs_root

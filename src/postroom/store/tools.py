@@ -68,10 +68,10 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
     async with await connect(url) as connection:
         if (await _holdings(connection)).tables == 0:
             raise OperatorError(
-                "the database holds nothing of Postroom's yet: run `postroom db migrate` first"
+                "The database holds nothing of Postroom's yet. Run `postroom db migrate` first."
             )
     part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
-    with _file_errors(f"cannot write {file}"):
+    with _file_errors(f"Cannot write {file}"):
         try:
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             await _dump(url, part)
@@ -83,9 +83,9 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
 
 def _require_free(file: Path, *, overwrite: bool) -> None:
     if file.is_dir():
-        raise OperatorError(f"{file} is a directory: name a file inside it")
+        raise OperatorError(f"{file} is a directory. Name a file inside it.")
     if file.exists() and not overwrite:
-        raise OperatorError(f"{file} exists already: choose another name, or ask for it to be overwritten")
+        raise OperatorError(f"{file} exists already. Choose another name, or ask for it to be overwritten.")
 
 
 async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: int = 10) -> None:
@@ -101,12 +101,12 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
         holdings = await _holdings(connection)
         if holdings.in_use and not replace:
             raise OperatorError(
-                "the database holds data already, and nothing was changed: restore into an empty database, "
-                "or ask for the data in it to be replaced"
+                "The database holds data already, and nothing was changed. Restore into an empty database, "
+                "or ask for the data in it to be replaced."
             )
         if holdings.tables and not holdings.may_create:
             raise OperatorError(
-                "the database role may not replace its schema: let an administrator of the database run "
+                "The database role may not replace its schema. Let an administrator of the database run: "
                 f"DROP SCHEMA postroom CASCADE; CREATE SCHEMA postroom AUTHORIZATION {connection.info.user};"
             )
         begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
@@ -149,14 +149,14 @@ async def _holdings(connection: Connection) -> _Holdings:
 
 async def _require_backup(file: Path, environment: dict[str, str]) -> None:
     """Refuse what `backup` did not write, before the database is touched."""
-    with _file_errors(f"cannot read {file}"), file.open("rb") as content:
+    with _file_errors(f"Cannot read {file}"), file.open("rb") as content:
         if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
-            raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote")
+            raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote. Name one that is.")
     listing = await _run(
         "pg_restore", ["--list", _path(file)], environment, f"{file} is damaged or cut short"
     )
     if b" TABLE postroom schema_migrations " not in listing:
-        raise OperatorError(f"{file} is a backup of something else, not of Postroom")
+        raise OperatorError(f"{file} is a backup of something else, not of Postroom. Name one that is.")
 
 
 async def _pour(file: Path, environment: dict[str, str], begin: str, unfit: set[bytes]) -> None:
@@ -178,11 +178,12 @@ async def _pour(file: Path, environment: dict[str, str], begin: str, unfit: set[
                 target.stdin.close()
             refused = await target.wait() != 0
             if source.returncode:
-                raise OperatorError(
-                    f"{file} is damaged or cut short, and nothing was changed: {_reason(_text(complaints))}"
-                )
+                reason = _reason(_text(complaints))
+                raise OperatorError(f"{file} is damaged or cut short ({reason}). Nothing was changed.")
             if refused:
-                raise OperatorError(f"the restore failed and nothing was changed: {_reason(_text(refusals))}")
+                raise OperatorError(
+                    f"The restore failed, and nothing was changed: {_reason(_text(refusals))}"
+                )
 
 
 async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:
@@ -203,7 +204,7 @@ async def _dump(url: str, part: Path) -> None:
         "pg_dump",
         [*options, f"--schema={roles.SCHEMA}", f"--file={_path(part)}"],
         _environment(url),
-        "the backup failed",
+        "The backup failed",
     )
 
 
@@ -255,8 +256,8 @@ def _program(name: str, environment: dict[str, str]) -> str:
     found = shutil.which(name)
     if found is None:
         raise OperatorError(
-            f"the database's URL demands encryption, which Postroom's own {name} cannot do, and "
-            "this machine has no other: install PostgreSQL's client programs (package postgresql-client)"
+            f"The database's URL demands encryption, which Postroom's own {name} cannot do, and this machine "
+            "has no other. Install PostgreSQL's client programs (package postgresql-client)."
         )
     return found
 
@@ -277,9 +278,9 @@ def _reason(complaints: str) -> str:
     telling = [line for line in lines if "error:" in line.lower() or "FATAL:" in line]
     reason = (telling or lines or ["it gave no reason"])[0]
     if "no encryption" in reason:
-        reason += " (put sslmode=require into the URL)"
+        reason += ". Put sslmode=require into the URL."
     if "lock timeout" in reason:
-        reason += " (somebody uses the database: stop Postroom's other processes)"
+        reason += ". Somebody uses the database: stop Postroom's other processes."
     return reason
 
 

@@ -35,6 +35,6 @@ def account_for(home: Home) -> Account:
             entry = pwd.getpwnam(name)
             return Account(entry.pw_uid, entry.pw_gid)
     raise DatabaseUnavailable(
-        f"PostgreSQL does not run as root, and none of the users {', '.join(_FOR_ROOT)} exists: "
-        f"add one (useradd --system postroom), run Postroom as an ordinary user, {OWN_SERVER}"
+        f"PostgreSQL does not run as root, and none of the users {', '.join(_FOR_ROOT)} exists. "
+        f"Add one (useradd --system postroom), run Postroom as an ordinary user, {OWN_SERVER}."
     )

@@ -44,15 +44,15 @@ def attach(
 ) -> "Attachment":
     """Start the server of this home, or join it. Blocks until it answers; `say` hears of what takes long."""
     if sys.platform != "linux":
-        raise DatabaseUnavailable(f"the embedded database runs on Linux only: use that, {OWN_SERVER}")
+        raise DatabaseUnavailable(f"The embedded database runs on Linux only. Use that, {OWN_SERVER}.")
     place = homes.prepare(home)
     deadline = time.monotonic() + wait_seconds
-    with homes.disk_errors(f"cannot use {place.root}"):
+    with homes.disk_errors(f"Cannot use {place.root}"):
         lock = homes.take(place.attached, homes.SHARED, deadline)
     if lock is None:
         raise DatabaseUnavailable(
-            f"the database server in {place.root} is being stopped and does not end "
-            f"(its supervisor is process {place.supervisor.read_text('ascii')}): end that process"
+            f"The database server in {place.root} is being stopped and does not end. "
+            f"End its supervisor, process {place.supervisor.read_text('ascii')}."
         )
     try:
         url = _ensure(place, major, say, deadline)
@@ -101,11 +101,11 @@ def _ensure(home: Home, major: int, say: Say, deadline: float) -> str:
     """Wait for the server, start it if nobody has; the URL of the database in it."""
     if not homes.is_free(home.supervisor) and _fault(home, deadline, create=False) is None:
         return _url(home, _DATABASE, _DATABASE)
-    with homes.disk_errors(f"cannot use {home.root}"):
+    with homes.disk_errors(f"Cannot use {home.root}"):
         starting = homes.take(home.starting, homes.EXCLUSIVE, deadline)
     if starting is None:
         raise DatabaseUnavailable(
-            f"another process does not finish starting the database in {home.root}: end it"
+            f"Another process does not finish starting the database in {home.root}. End it, and start again."
         )
     try:
         _start(home, major, say, deadline)
@@ -123,8 +123,8 @@ def _start(home: Home, major: int, say: Say, deadline: float) -> None:
             return
         if time.monotonic() > deadline:
             raise DatabaseUnavailable(
-                f"the database server in {home.root} does not answer ({fault}): look into {home.log}; "
-                f"if it hangs, end its processes {processes_of(home.data)} and start again"
+                f"The database server in {home.root} does not answer ({fault}). Look into {home.log}; "
+                f"if it hangs, end its processes {processes_of(home.data)} and start again."
             )
         time.sleep(0.02)
 
@@ -148,7 +148,7 @@ def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
 
 def _detach(home: Home, major: int, speak: int) -> None:
     arguments = [str(home.root), str(major), str(speak)]
-    with homes.disk_errors(f"cannot start the supervisor of the database in {home.root}"):
+    with homes.disk_errors(f"Cannot start the supervisor of the database in {home.root}"):
         try:
             with open(homes.open_log(home), "ab") as log:  # noqa: PTH123 - a descriptor, not a path
                 subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
@@ -207,7 +207,7 @@ def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
             connection.execute("CREATE DATABASE postroom OWNER postroom")  # last: where it exists, all exists
             return None
     except psycopg.errors.DiskFull as error:
-        full = f"the disk that holds {home.root} is full: free some space and start again"
+        full = f"The disk that holds {home.root} is full. Free some space and start again."
         raise DatabaseUnavailable(full) from error
     except psycopg.Error as error:
         return str(error).strip().partition("\n")[0]

