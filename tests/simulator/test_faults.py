@@ -150,6 +150,7 @@ def test_faults_show_in_log_and_meter(client):
 
 
 def test_bodies_are_kept_only_when_asked(client):
+    client.sim.control.put("requests", json={"bodies": False})
     client.list()
     client.sim.control.put("requests", json={"bodies": True})
     answer = client.list()
