@@ -235,7 +235,7 @@ async def test_the_claim_reads_its_indexes_however_much_is_waiting(engine, organ
     await owner.execute(
         """
         INSERT INTO work (organization_id, kind, subject, due_at)
-        SELECT %s, 'sync', number::text, postroom_now() + (number - 9.5) * interval '1 minute'
+        SELECT %s, 'sync', number::text, postroom_now() + (number - 9.5) * interval '1 hour'
         FROM generate_series(0, 999999) AS number
         """,
         [organization],

@@ -1,0 +1,184 @@
+"""The table `mailboxes`: which accounts are connected, how they are, and who else has them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.model import Account, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    id: MailboxId
+    organization: OrganizationId
+    provider: ProviderName
+    account_id: str
+    provider_user_id: str
+    address: str
+    folder: str | None
+    policy: ContentPolicy
+    health: Health
+    health_since: datetime
+    last_error: str | None
+    last_synced_at: datetime | None
+    last_notified_at: datetime | None
+    connected_at: datetime
+    paused_at: datetime | None
+    disconnected_at: datetime | None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("provider", ProviderName), ("policy", ContentPolicy), ("health", Health)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
+
+
+_COLUMNS = """
+    id, organization_id AS organization, provider, account_id, provider_user_id, address, folder,
+    content_policy AS policy, health, health_since, last_error, last_synced_at, last_notified_at,
+    connected_at, paused_at, disconnected_at
+"""
+
+
+async def connect(
+    connection: Connection,
+    provider: ProviderName,
+    account: Account,
+    *,
+    policy: ContentPolicy,
+    folder: str | None = None,
+) -> tuple[Mailbox, bool]:
+    """The mailbox of an account, made or found again by the account's own id; whether it was made.
+
+    A reconnect brings it back as it was, with a new address if it has one, and well.
+    """
+    cursor = await connection.execute(
+        """
+        INSERT INTO mailboxes (organization_id, provider, account_id, provider_user_id, address,
+            content_policy, folder)
+        VALUES (current_organization(), %s, %s, %s, lower(%s), %s, %s)
+        ON CONFLICT (organization_id, provider, account_id) DO UPDATE SET
+            provider_user_id = excluded.provider_user_id, address = excluded.address,
+            content_policy = excluded.content_policy, folder = excluded.folder,
+            health = 'active', health_since = postroom_now(), last_error = NULL,
+            connected_at = postroom_now(), paused_at = NULL, disconnected_at = NULL
+        RETURNING id, xmax = 0
+        """,
+        [provider, account.account_id, account.provider_user_id, account.address, policy, folder],
+    )
+    row = await cursor.fetchone()
+    assert row
+    mailbox = await get(connection, MailboxId(row[0]))
+    assert mailbox
+    return mailbox, row[1]
+
+
+async def get(connection: Connection, mailbox: MailboxId) -> Mailbox | None:
+    cursor = connection.cursor(row_factory=class_row(Mailbox))
+    await cursor.execute("SELECT" + _COLUMNS + "FROM mailboxes WHERE id = %s", [mailbox])
+    return await cursor.fetchone()
+
+
+async def find(connection: Connection, named: str) -> list[Mailbox]:
+    """Those that a person may mean: by id, by the beginning of one, or by address."""
+    cursor = connection.cursor(row_factory=class_row(Mailbox))
+    await cursor.execute(
+        "SELECT"
+        + _COLUMNS
+        + """
+        FROM mailboxes
+        WHERE address = lower(%(named)s) OR (length(%(named)s) >= 4 AND starts_with(id::text, lower(%(named)s)))
+        ORDER BY connected_at
+        """,
+        {"named": named},
+    )
+    return await cursor.fetchall()
+
+
+async def every(connection: Connection) -> list[Mailbox]:
+    cursor = connection.cursor(row_factory=class_row(Mailbox))
+    await cursor.execute("SELECT" + _COLUMNS + "FROM mailboxes ORDER BY address, provider")
+    return await cursor.fetchall()
+
+
+async def set_health(
+    connection: Connection, mailbox: MailboxId, health: Health, *, error: str | None = None
+) -> bool:
+    """Say how it is; true when that is news."""
+    cursor = await connection.execute(
+        """
+        UPDATE mailboxes SET health = %(health)s, last_error = %(error)s,
+            health_since = CASE WHEN health = %(health)s THEN health_since ELSE postroom_now() END
+        WHERE id = %(mailbox)s AND (health <> %(health)s OR last_error IS DISTINCT FROM %(error)s)
+        """,
+        {"health": health, "error": error, "mailbox": mailbox},
+    )
+    return cursor.rowcount == 1
+
+
+async def pause(connection: Connection, mailbox: MailboxId) -> bool:
+    cursor = await connection.execute(
+        """
+        UPDATE mailboxes SET paused_at = postroom_now()
+        WHERE id = %s AND paused_at IS NULL AND disconnected_at IS NULL
+        """,
+        [mailbox],
+    )
+    return cursor.rowcount == 1
+
+
+async def resume(connection: Connection, mailbox: MailboxId) -> bool:
+    cursor = await connection.execute(
+        "UPDATE mailboxes SET paused_at = NULL WHERE id = %s AND paused_at IS NOT NULL", [mailbox]
+    )
+    return cursor.rowcount == 1
+
+
+async def set_policy(connection: Connection, mailbox: MailboxId, policy: ContentPolicy) -> bool:
+    cursor = await connection.execute(
+        "UPDATE mailboxes SET content_policy = %s WHERE id = %s AND content_policy <> %s",
+        [policy, mailbox, policy],
+    )
+    return cursor.rowcount == 1
+
+
+async def disconnect(connection: Connection, mailbox: MailboxId) -> bool:
+    cursor = await connection.execute(
+        "UPDATE mailboxes SET disconnected_at = postroom_now() WHERE id = %s AND disconnected_at IS NULL",
+        [mailbox],
+    )
+    return cursor.rowcount == 1
+
+
+async def purge(connection: Connection, mailbox: MailboxId) -> None:
+    """Remove it with everything that was kept of it."""
+    await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
+
+
+async def others_of_account(
+    engine: Connection, provider: ProviderName, account_id: str, *, but: MailboxId
+) -> list[UUID]:
+    """The same account, connected by other organizations: while there are any, it stays subscribed."""
+    cursor = await engine.execute(
+        """
+        SELECT id FROM mailboxes
+        WHERE provider = %s AND account_id = %s AND id <> %s AND disconnected_at IS NULL
+        """,
+        [provider, account_id, but],
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def of_address(
+    engine: Connection, provider: ProviderName, address: str
+) -> list[tuple[OrganizationId, MailboxId]]:
+    """Who hears of a push that names an address."""
+    cursor = await engine.execute(
+        """
+        SELECT organization_id, id FROM mailboxes
+        WHERE provider = %s AND address = lower(%s) AND disconnected_at IS NULL
+        """,
+        [provider, address],
+    )
+    return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]
