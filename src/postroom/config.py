@@ -78,6 +78,9 @@ def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
     return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
 
 
+_ANOTHER: Final = "an https address, or http on a loopback host: another one is for simulators and proxies"
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
@@ -111,6 +114,76 @@ class Settings(BaseSettings):
     public_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
         "the address under which providers and browsers reach the web process",
         "an https address such as https://post.example.org, or http on a loopback host for development",
+        None,
+    )
+    google_client_id: str | None = _setting(
+        "the OAuth client of your Google Cloud project; without it no Gmail mailbox can be connected",
+        "a client id such as 1234-abc.apps.googleusercontent.com",
+        None,
+    )
+    google_client_secret: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "the secret of that client", "the secret that Google showed beside the client id", None
+    )
+    pubsub_topic: str | None = _setting(
+        "the Pub/Sub topic to which Gmail publishes, in the same project",
+        "a name such as projects/my-project/topics/gmail",
+        None,
+        pattern=r"^projects/[^/]+/topics/[^/]+$",
+    )
+    pubsub_subscription: str | None = _setting(
+        "the Pub/Sub subscription that pushes to /webhooks/gmail; pushes of another are refused",
+        "a name such as projects/my-project/subscriptions/postroom",
+        None,
+        pattern=r"^projects/[^/]+/subscriptions/[^/]+$",
+    )
+    pubsub_audience: str | None = _setting(
+        "the audience of the token that Pub/Sub signs its pushes with",
+        "the audience as set on the push subscription",
+        None,
+    )
+    pubsub_service_account: str | None = _setting(
+        "the service account that Pub/Sub signs its pushes as",
+        "an address such as push@my-project.iam.gserviceaccount.com",
+        None,
+    )
+    pubsub_token: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "the shared token in the address that Pub/Sub pushes to (?token=…)", "a long random word", None
+    )
+    microsoft_client_id: str | None = _setting(
+        "your application at Microsoft Entra; without it no Outlook mailbox can be connected by sign-in",
+        "the application (client) id, a GUID",
+        None,
+    )
+    microsoft_client_secret: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "the secret of that application", "the value of a client secret, not its id", None
+    )
+    microsoft_tenant: str = _setting(
+        "whose accounts may sign in",
+        "organizations, common, consumers, or the id of one tenant",
+        "organizations",
+        pattern=r"^[A-Za-z0-9.-]+$",
+    )
+    google_accounts_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where Google's consent page is", _ANOTHER, "https://accounts.google.com"
+    )
+    google_token_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where Google's token endpoint is", _ANOTHER, "https://oauth2.googleapis.com"
+    )
+    google_certs_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where Google publishes its signing keys", _ANOTHER, "https://www.googleapis.com"
+    )
+    gmail_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where the Gmail API is", _ANOTHER, "https://gmail.googleapis.com"
+    )
+    microsoft_login_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where Microsoft's sign-in is", _ANOTHER, "https://login.microsoftonline.com"
+    )
+    graph_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+        "where Microsoft Graph is", _ANOTHER, "https://graph.microsoft.com"
+    )
+    ca_file: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+        "the certificate authorities that providers' certificates must come from, instead of the system's",
+        "the absolute path of a PEM file",
         None,
     )
     log_level: LogLevel = _setting(
@@ -169,6 +242,13 @@ class Settings(BaseSettings):
         gt=0,
         le=604800,
     )
+
+    @field_validator("pubsub_service_account")
+    @classmethod
+    def _audience_and_sender_go_together(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if (value is None) != (info.data.get("pubsub_audience") is None):
+            raise ValueError("and POSTROOM_PUBSUB_AUDIENCE go together")
+        return value
 
     @field_validator("backoff_max_seconds")
     @classmethod

@@ -4,9 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import aiohttp
+
 from postroom.config import Settings
 from postroom.flow import sample
-from postroom.model import Done
+from postroom.model import Done, ProviderName, Secret
+from postroom.ports import Provider
+from postroom.providers import catalogue
 from postroom.store.database import Database
 from postroom.store.work import Lease
 
@@ -26,3 +30,39 @@ class Kind:
 def kinds(settings: Settings, database: Database) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     return {sample.KIND: Kind(partial(sample.run, database), settings.max_attempts)}
+
+
+def providers(settings: Settings, client: aiohttp.ClientSession) -> Mapping[ProviderName, Provider]:
+    """Those that are configured. Outlook always is: app-only mailboxes bring an application of their own."""
+    found: dict[ProviderName, Provider] = {ProviderName.OUTLOOK: _outlook(settings, client)}
+    if settings.google_client_id and settings.google_client_secret and settings.pubsub_topic:
+        found[ProviderName.GMAIL] = catalogue.gmail(
+            client,
+            catalogue.Google(
+                client_id=settings.google_client_id,
+                client_secret=settings.google_client_secret,
+                topic=settings.pubsub_topic,
+                subscription=settings.pubsub_subscription,
+                audience=settings.pubsub_audience,
+                service_account=settings.pubsub_service_account,
+                shared_token=settings.pubsub_token,
+                accounts_url=settings.google_accounts_url,
+                token_url=settings.google_token_url,
+                certs_url=settings.google_certs_url,
+                api_url=settings.gmail_url,
+            ),
+        )
+    return found
+
+
+def _outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:
+    return catalogue.graph(
+        client,
+        catalogue.Microsoft(
+            client_id=settings.microsoft_client_id or "",
+            client_secret=settings.microsoft_client_secret or Secret(""),
+            tenant=settings.microsoft_tenant,
+            login_url=settings.microsoft_login_url,
+            api_url=settings.graph_url,
+        ),
+    )

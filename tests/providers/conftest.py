@@ -8,16 +8,8 @@ import pytest
 
 from postroom.model import ContentPolicy, Login, Secret
 from postroom.ports import Provider
-from postroom.providers import pkce
-from postroom.providers.gmail import wire as gmail_wire
-from postroom.providers.gmail.adapter import Gmail
-from postroom.providers.gmail.login import GoogleLogin
-from postroom.providers.gmail.push import GmailPush
-from postroom.providers.graph import wire as graph_wire
-from postroom.providers.graph.adapter import Graph
-from postroom.providers.graph.login import EntraLogin
-from postroom.providers.graph.push import GraphPush
-from postroom.providers.transport import Transport, open_client
+from postroom.providers import catalogue, pkce
+from postroom.providers.transport import open_client
 from providers.consent import consent
 from simulator.driver import Simulation, running
 
@@ -85,27 +77,38 @@ class Contract:
         return grant, tokens, self.provider.mailbox(grant.account.provider_user_id, tokens)
 
 
-def gmail(sim: Simulation, client) -> Gmail:
+def gmail(sim: Simulation, client) -> Provider:
     known = sim.ready["clients"]["gmail"]
-    tokens = Transport(client, gmail_wire.token_refusal)
-    login = GoogleLogin(tokens, known["client_id"], Secret(known["client_secret"]), sim.http, sim.http)
-    push = GmailPush(tokens, sim.http, None, None, None, None)
-    return Gmail(login, push, Transport(client, gmail_wire.refusal), sim.http, TOPIC)
-
-
-def graph(sim: Simulation, client) -> Graph:
-    known = sim.ready["clients"]["outlook"]
-    api = Transport(client, graph_wire.refusal)
-    login = EntraLogin(
-        Transport(client, graph_wire.token_refusal),
-        api,
-        sim.http,
-        sim.http,
-        "organizations",
-        known["client_id"],
-        Secret(known["client_secret"]),
+    return catalogue.gmail(
+        client,
+        catalogue.Google(
+            client_id=known["client_id"],
+            client_secret=Secret(known["client_secret"]),
+            topic=TOPIC,
+            subscription=None,
+            audience=None,
+            service_account=None,
+            shared_token=None,
+            accounts_url=sim.http,
+            token_url=sim.http,
+            certs_url=sim.http,
+            api_url=sim.http,
+        ),
     )
-    return Graph(login, GraphPush(), api, Transport(client, graph_wire.subscription_refusal), sim.http)
+
+
+def graph(sim: Simulation, client) -> Provider:
+    known = sim.ready["clients"]["outlook"]
+    return catalogue.graph(
+        client,
+        catalogue.Microsoft(
+            client_id=known["client_id"],
+            client_secret=Secret(known["client_secret"]),
+            tenant="organizations",
+            login_url=sim.http,
+            api_url=sim.http,
+        ),
+    )
 
 
 @pytest.fixture(params=[gmail, graph], ids=["gmail", "graph"])

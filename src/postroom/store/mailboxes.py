@@ -88,7 +88,8 @@ async def find(connection: Connection, named: str) -> list[Mailbox]:
         + _COLUMNS
         + """
         FROM mailboxes
-        WHERE address = lower(%(named)s) OR (length(%(named)s) >= 4 AND starts_with(id::text, lower(%(named)s)))
+        WHERE address = lower(%(named)s)
+            OR (length(%(named)s) >= 4 AND starts_with(id::text, lower(%(named)s)))
         ORDER BY connected_at
         """,
         {"named": named},

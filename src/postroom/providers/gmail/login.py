@@ -72,13 +72,16 @@ class GoogleLogin:
             wanted - granted,
         )
 
-    async def refresh(self, refresh: Secret, _scopes: frozenset[str]) -> Tokens:
+    async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
+        del scopes  # left out, the answer has what was consented to
         return _tokens(await self._token(grant_type="refresh_token", refresh_token=refresh.reveal()))
 
-    async def app_tokens(self, _credential: AppCredential) -> Tokens:
+    async def app_tokens(self, credential: AppCredential) -> Tokens:
+        del credential
         raise OperatorError(_NOT_APP_ONLY)
 
-    async def app_account(self, _credential: AppCredential, _address: str) -> Account:
+    async def app_account(self, credential: AppCredential, address: str) -> Account:
+        del credential, address
         raise OperatorError(_NOT_APP_ONLY)
 
     async def revoke(self, token: Secret) -> None:

@@ -1,0 +1,73 @@
+"""Builds the providers that are configured. Called by wiring, with values and not with settings."""
+
+from dataclasses import dataclass
+
+import aiohttp
+
+from postroom.model import Secret
+from postroom.providers.gmail import wire as gmail_wire
+from postroom.providers.gmail.adapter import Gmail
+from postroom.providers.gmail.login import GoogleLogin
+from postroom.providers.gmail.push import GmailPush
+from postroom.providers.graph import wire as graph_wire
+from postroom.providers.graph.adapter import Graph
+from postroom.providers.graph.login import EntraLogin
+from postroom.providers.graph.push import GraphPush
+from postroom.providers.transport import Transport
+
+
+@dataclass(frozen=True)
+class Google:
+    """A project at Google and where its parts answer."""
+
+    client_id: str
+    client_secret: Secret
+    topic: str
+    subscription: str | None
+    audience: str | None
+    service_account: str | None
+    shared_token: Secret | None
+    accounts_url: str
+    token_url: str
+    certs_url: str
+    api_url: str
+
+
+@dataclass(frozen=True)
+class Microsoft:
+    """An application at Entra, if there is one for sign-in, and where its parts answer."""
+
+    client_id: str
+    client_secret: Secret
+    tenant: str
+    login_url: str
+    api_url: str
+
+
+def gmail(client: aiohttp.ClientSession, google: Google) -> Gmail:
+    tokens = Transport(client, gmail_wire.token_refusal)
+    login = GoogleLogin(tokens, google.client_id, google.client_secret, google.accounts_url, google.token_url)
+    push = GmailPush(
+        tokens,
+        google.certs_url,
+        google.shared_token,
+        google.audience,
+        google.service_account,
+        google.subscription,
+    )
+    return Gmail(login, push, Transport(client, gmail_wire.refusal), google.api_url, google.topic)
+
+
+def graph(client: aiohttp.ClientSession, microsoft: Microsoft) -> Graph:
+    api = Transport(client, graph_wire.refusal)
+    login = EntraLogin(
+        Transport(client, graph_wire.token_refusal),
+        api,
+        microsoft.api_url,
+        microsoft.login_url,
+        microsoft.tenant,
+        microsoft.client_id,
+        microsoft.client_secret,
+    )
+    subscriptions = Transport(client, graph_wire.subscription_refusal)
+    return Graph(login, GraphPush(), api, subscriptions, microsoft.api_url)
