@@ -167,7 +167,7 @@ def test_a_home_whose_database_has_another_version(postroom, complaint, tmp_path
 
 def test_a_home_that_is_a_file(complaint, tmp_path):
     (tmp_path / "home").write_text("")
-    assert "set POSTROOM_HOME to a directory" in complaint(3, "db", "status")
+    assert "Set POSTROOM_HOME to a directory" in complaint(3, "db", "status")
 
 
 @pytest.mark.parametrize("command", ["serve", "up"])

@@ -1,6 +1,7 @@
-"""`postroom db`: the schema of the database."""
+"""`postroom db`: the schema, a prompt, backup and restore."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,3 +61,64 @@ def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         verdict = "current." if found.current else "not current. Run `postroom db migrate`."
         typer.echo(found.fault or f"The schema is {verdict}")
     return Exit.OK if found.current else Exit.FAILED
+
+
+@group.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="""\b
+Examples:
+  postroom db psql
+  postroom db psql -c 'SELECT kind, count(*) FROM work GROUP BY kind'""",
+)
+def psql(context: typer.Context) -> int:
+    """Open PostgreSQL's prompt on the database, or hand it any of its own arguments."""
+    from postroom import config
+    from postroom.cli import opening
+    from postroom.store import tools
+
+    with opening.database_url(config.load()) as url:
+        return tools.psql(url, context.args)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom db backup postroom.dump
+  postroom db backup --overwrite /backups/postroom.dump"""
+)
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    *,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write everything in the database to one file. Postroom may run meanwhile."""
+    from postroom import config
+    from postroom.cli import opening
+    from postroom.store import tools
+
+    with opening.database_url(config.load()) as url, opening.busy("writing the backup"):
+        asyncio.run(tools.backup(url, file, overwrite=overwrite))
+    typer.echo(f"Written to {file}.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom db restore postroom.dump
+  POSTROOM_HOME=/srv/postroom-new postroom db restore postroom.dump"""
+)
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `postroom db backup` wrote.", show_default=False)],
+    *,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace what the database holds; it is lost.")
+    ] = False,
+) -> None:
+    """Bring back a backup, everything or nothing. Stop Postroom first."""
+    from postroom import config
+    from postroom.cli import opening
+    from postroom.store import tools
+
+    with opening.database_url(config.load()) as url, opening.busy("restoring"):
+        asyncio.run(tools.restore(url, file, replace=replace))
+    typer.echo(f"Restored from {file}.")

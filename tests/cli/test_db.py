@@ -1,0 +1,43 @@
+import json
+
+
+def test_migrate_makes_the_schema_current_and_status_says_so(postroom):
+    before = postroom("db", "status")
+    assert before.returncode == 1
+    assert "pending" in before.stdout
+    first, second = postroom("db", "migrate"), postroom("db", "migrate")
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "applying 0001" in first.stderr
+    assert second.stdout == "The schema is current.\n"
+    status = json.loads(postroom("db", "status", "--json").stdout)
+    assert status["current"] is True
+    assert all(each["applied_at"] for each in status["migrations"])
+
+
+def test_a_prompt_takes_its_own_arguments_and_gives_back_its_exit_code(postroom, database_url):
+    settings = {"POSTROOM_DATABASE_URL": database_url}
+    done = postroom("db", "psql", "-A", "-t", "-c", "SELECT count(*) FROM work", **settings)
+    assert (done.returncode, done.stdout) == (0, "0\n")
+    assert postroom("db", "psql", "-c", "SELECT nonsense", **settings).returncode == 1
+
+
+async def test_a_backup_brings_everything_back(postroom, database_url, owner, make_organization, tmp_path):
+    settings = {"POSTROOM_DATABASE_URL": database_url}
+    await make_organization("Kept")
+    assert postroom("db", "backup", "kept.dump", **settings).stdout == "Written to kept.dump.\n"
+    again = postroom("db", "backup", "kept.dump", **settings)
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+    assert postroom("db", "backup", "--overwrite", "kept.dump", **settings).returncode == 0
+    await make_organization("Lost")
+    assert postroom("db", "restore", "kept.dump", **settings).returncode == 1
+    assert postroom("db", "restore", "--replace", "kept.dump", **settings).returncode == 0
+    cursor = await owner.execute("SELECT name FROM organizations")
+    assert await cursor.fetchall() == [("Kept",)]
+
+
+def test_a_restore_of_something_else_is_refused(complaint, database_url, tmp_path):
+    (tmp_path / "letter").write_text("Dear all")
+    for name in ("letter", "nothing"):
+        line = complaint(1, "db", "restore", name, POSTROOM_DATABASE_URL=database_url)
+        assert name in line
