@@ -1,4 +1,4 @@
-"""The request log: what came in and what was answered, the newest few thousand. With bodies when asked."""
+"""Logs of requests and their answers, the newest few thousand. With bodies when asked, up to a budget."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 KEPT = 10_000
 LONGEST_BODY = 256 * 1024
+MOST_BYTES = 128 << 20  # of all bodies together
+_CHECK_EVERY = 64
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class RequestLog:
         self._count += 1
         exchange = Exchange(self._count, milliseconds, method, path, query, via=via)
         self._exchanges.append(exchange)
+        if self.bodies and self._count % _CHECK_EVERY == 0:
+            self._trim()
         return exchange
 
     def newest(self) -> Iterator[Exchange]:
@@ -51,3 +55,11 @@ class RequestLog:
 
     def clear(self) -> None:
         self._exchanges.clear()
+
+    def _trim(self) -> None:
+        """The oldest bodies go when all together are too large."""
+        left = MOST_BYTES
+        for exchange in self.newest():
+            left -= len(exchange.request_body) + len(exchange.response_body)
+            if left < 0:
+                exchange.request_body = exchange.response_body = b""

@@ -122,7 +122,9 @@ class Mailbox:
         raw = self.raw(number)
         if number in self._contents and self._contents[number] is raw:  # may be edited: not worth remembering
             return mime.read(raw)
-        return self._cache.get((self.account.key, number, "tree"), lambda: mime.read(raw), lambda _: len(raw))
+        return self._cache.get(
+            (self.account.key, number, "tree"), lambda: mime.read(raw), lambda _: 2 * len(raw)
+        )
 
     def thread(self, number: int) -> int:
         """The number of the message that began the thread (which may be deleted by now)."""

@@ -18,6 +18,7 @@ from mailsim.faults import Faults
 from mailsim.log import Exchange, RequestLog
 from mailsim.mailbox import Mailbox
 from mailsim.meters import Meters
+from mailsim.outgoing import outgoing_client
 from mailsim.state import ProviderName
 from mailsim.world import World
 
@@ -82,9 +83,8 @@ class Provider:
     expire_tokens: Action = _nothing  # access tokens end now
     expire_cursors: Action = _nothing  # history ids, delta links
     controls: "tuple[Endpoint, ...]" = ()  # its own part of the control API
-    lifecycle: Action = (
-        _nothing  # details: {"event": "missed" | "subscriptionRemoved" | "reauthorizationRequired", …}
-    )
+    # Details: {"event": "missed" | "subscriptionRemoved" | "reauthorizationRequired", …}
+    lifecycle: Action = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,13 @@ class Simulator:
     world: World
     faults: Faults
     meters: Meters
-    log: RequestLog
+    log: RequestLog  # of what came in
+    pushes: RequestLog  # of what went out: pushes and handshakes
     background: Background
     http: httpx2.AsyncClient  # for pushes and handshakes; give each call its own timeout
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
-    places: dict[str, str] = field(
-        default_factory=dict[str, str]
-    )  # "http" and "https": the base URLs, once known
+    # "http" and "https": the base URLs, once known
+    places: dict[str, str] = field(default_factory=dict[str, str])
 
     def refused(
         self, provider: ProviderName, mailbox: str, endpoint: str, entry: Exchange | None = None
@@ -122,6 +122,7 @@ class Simulator:
 
 def make_simulator(options: Options, clock: Clock) -> Simulator:
     """Needs a running event loop from its first use on. Close with `close_simulator`."""
+    pushes = RequestLog()
     return Simulator(
         options=options,
         clock=clock,
@@ -129,9 +130,9 @@ def make_simulator(options: Options, clock: Clock) -> Simulator:
         faults=Faults(options.seed),
         meters=Meters(),
         log=RequestLog(),
+        pushes=pushes,
         background=Background(clock),
-        # Pushes go to whoever subscribed, mostly with a certificate of their own making.
-        http=httpx2.AsyncClient(verify=False, trust_env=False, follow_redirects=False),
+        http=outgoing_client(clock, pushes),
     )
 
 

@@ -3,11 +3,15 @@
 import hashlib
 import random
 import re
+import socket
 from email.message import EmailMessage
 from typing import Any
 
 import jsonschema
 import pytest
+
+from mailsim.log import LONGEST_BODY, MOST_BYTES, RequestLog
+from simulator.receiver import receiving
 
 PROVIDERS = ["gmail", "outlook"]
 PDF = b"%PDF-1.7\r\n" + bytes(range(256)) * 9
@@ -180,11 +184,44 @@ def test_applications_are_registered(sim):
     assert again.status_code == 409
 
 
+def test_the_log_forgets_its_oldest_requests_and_bodies():
+    log = RequestLog(kept=2000)
+    log.bodies = True
+    for number in range(3000):
+        log.open(number, "GET", "/x").response_body = bytes(LONGEST_BODY)
+    kept = list(log.newest())
+    assert [exchange.number for exchange in kept] == list(range(3000, 1000, -1))
+    assert sum(len(exchange.response_body) for exchange in kept) <= MOST_BYTES + 64 * LONGEST_BODY
+    assert kept[0].response_body
+    assert not kept[-1].response_body
+
+
 def test_a_closed_mailbox_is_unknown(sim, address):
     sim.create("outlook", address, 5)
     sim.delete(f"mailboxes/{address}")
     assert sim.control.get(f"mailboxes/{address}").status_code == 404
     assert address not in {box["address"] for box in sim.get("mailboxes")}
+
+
+def test_what_is_sent_to_subscribers_is_logged(sim):
+    topic, name = "projects/mailsim/topics/logged", "projects/mailsim/subscriptions/logged"
+    sim.post("google/topics", name=topic)
+    with receiving() as receiver, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        silent = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
+        receiver.answer(204)
+        sim.post("google/subscriptions", name=name, topic=topic, push_endpoint=f"{receiver.url}/hook?token=x")
+        sim.post("google/subscriptions", name=f"{name}2", topic=topic, push_endpoint=silent)
+        sim.post("google/publish", topic=topic, data="hello")
+        sim.post("settle")
+        delivery = receiver.next()
+        pushes = {push["path"]: push for push in sim.get("pushes")}
+        assert (pushes[silent]["status"], pushes[silent]["query"]) == (0, "")
+        heard = pushes[f"{receiver.url}/hook"]
+        assert (heard["status"], heard["query"]) == (204, "token=x")
+        assert heard["request_body"].encode() == delivery.body
+        for made in (name, f"{name}2"):
+            sim.control.delete("google/subscriptions", params={"name": made})
 
 
 WRONG: list[tuple[str, str, Any, int]] = [

@@ -136,7 +136,7 @@ def test_trouble_is_one_button_away(page, sim, address):
         ("cancel", {"number": "x"}),
         ("clock", {"seconds": "-5"}),
         ("clock", {"seconds": "nan"}),
-        ("push", {"order": "x"}),
+        ("trouble", {"order": "x"}),
     ],
 )
 def test_forms_filled_in_badly_lead_back_with_words(sim, path, fields):

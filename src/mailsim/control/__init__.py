@@ -177,7 +177,15 @@ ENDPOINTS = (
     Endpoint(
         "PUT", "/requests", "Keep headers and bodies, or not", happenings.set_log, None, shapes.LogSettings
     ),
-    Endpoint("DELETE", "/requests", "Empty the request log", happenings.clear_log),
+    Endpoint("DELETE", "/requests", "Empty the logs of requests and pushes", happenings.clear_log),
+    Endpoint(
+        "GET",
+        "/pushes",
+        "What was sent to subscribers, newest first; status 0: no answer",
+        happenings.list_pushes,
+        list[shapes.RequestShape],
+        query=shapes.RequestFilter,
+    ),
     Endpoint("GET", "/meters", "What was used, per mailbox", happenings.list_meters, list[shapes.MeterShape]),
     Endpoint("DELETE", "/meters", "All meters back to zero", happenings.reset_meters),
 )

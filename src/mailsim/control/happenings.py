@@ -1,6 +1,6 @@
 """Control of the simulation itself: clock, applications, faults, request log, meters."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from mailsim import faults, letters
@@ -17,7 +17,7 @@ from mailsim.control.shapes import (
 from mailsim.errors import Invalid, Taken
 from mailsim.faults import Fault, Plan
 from mailsim.generated import stable
-from mailsim.log import Exchange
+from mailsim.log import Exchange, RequestLog
 from mailsim.meters import Meter
 from mailsim.simulator import Simulator
 from mailsim.world import Application, guid
@@ -144,11 +144,18 @@ def _fault(plan: Plan) -> FaultShape:
 
 
 async def list_requests(call: Call) -> list[RequestShape]:
-    wanted: RequestFilter = call.query
+    return _chosen(call.sim.log, call.query)
+
+
+async def list_pushes(call: Call) -> list[RequestShape]:
+    return _chosen(call.sim.pushes, call.query)
+
+
+def _chosen(log: RequestLog, wanted: RequestFilter) -> list[RequestShape]:
     if not 1 <= wanted.limit <= MOST_REQUESTS:
         raise Invalid(f"limit must be between 1 and {MOST_REQUESTS}")
     found: list[RequestShape] = []
-    for exchange in call.sim.log.newest():
+    for exchange in log.newest():
         if exchange.number <= wanted.after or len(found) == wanted.limit:
             break
         if _is_wanted(exchange, wanted):
@@ -157,11 +164,12 @@ async def list_requests(call: Call) -> list[RequestShape]:
 
 
 async def set_log(call: Call) -> None:
-    call.sim.log.bodies = call.body.bodies
+    call.sim.log.bodies = call.sim.pushes.bodies = call.body.bodies
 
 
 async def clear_log(call: Call) -> None:
     call.sim.log.clear()
+    call.sim.pushes.clear()
 
 
 def _is_wanted(exchange: Exchange, wanted: RequestFilter) -> bool:
@@ -176,7 +184,7 @@ def _is_wanted(exchange: Exchange, wanted: RequestFilter) -> bool:
 def _request(exchange: Exchange) -> RequestShape:
     return RequestShape(
         number=exchange.number,
-        time=datetime.fromtimestamp(exchange.milliseconds / 1000).astimezone().isoformat(),
+        time=datetime.fromtimestamp(exchange.milliseconds / 1000, UTC).isoformat(),
         method=exchange.method,
         path=exchange.path,
         query=exchange.query,

@@ -15,7 +15,6 @@ def shape_of(mailbox: Mailbox) -> MailboxShape:
         address=mailbox.address,
         name=mailbox.account.name,
         messages=mailbox.total,
-        threads=mailbox.thread_total,
         unread=mailbox.states.count(lambda state: not state.read),
         changes=mailbox.sequence,
     )
@@ -52,7 +51,7 @@ async def create_mailbox(call: Call) -> MailboxShape:
 async def show_mailbox(call: Call) -> MailboxDetails:
     mailbox, provider = mailbox_of(call), provider_of(call)
     folders = [_folder(mailbox, folder, provider) for folder in mailbox.folders.values()]
-    return MailboxDetails(shape_of(mailbox), folders, provider.subscriptions(mailbox))
+    return MailboxDetails(shape_of(mailbox), mailbox.thread_total, folders, provider.subscriptions(mailbox))
 
 
 async def close_mailbox(call: Call) -> None:

@@ -107,7 +107,6 @@ class MailboxShape(msgspec.Struct, frozen=True):
     address: str
     name: str
     messages: int
-    threads: int
     unread: int
     changes: int  # since it was created
 
@@ -128,6 +127,7 @@ class FolderShape(msgspec.Struct, frozen=True):
 
 class MailboxDetails(msgspec.Struct, frozen=True):
     mailbox: MailboxShape
+    threads: int
     folders: list[FolderShape]
     subscriptions: list[dict[str, Any]]
 
@@ -325,7 +325,9 @@ class RequestShape(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LogSettings(Given, frozen=True):
-    """Whether headers and bodies are kept from now on. Tokens and mail stand in them."""
+    """Whether headers and bodies are kept from now on, of requests and pushes. Secrets and mail stand in
+    them.
+    """
 
     bodies: bool
 

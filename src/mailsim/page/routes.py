@@ -24,7 +24,7 @@ FORMS: dict[str, Form] = {
     "fault": forms.order_fault,
     "cancel": forms.cancel_fault,
     "clock": forms.move_clock,
-    "push": forms.trouble,
+    "trouble": forms.trouble,
 }
 
 

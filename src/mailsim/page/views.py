@@ -12,6 +12,7 @@ from mailsim.simulator import Simulator
 from mailsim.state import labels_of
 
 REQUESTS = 40
+PUSHES = 15
 MESSAGES = 50
 
 
@@ -30,6 +31,9 @@ def overview(sim: Simulator) -> dict[str, Any]:
         "plans": sim.faults.all(),
         "requests": [
             (_time(exchange.milliseconds), exchange) for exchange in islice(sim.log.newest(), REQUESTS)
+        ],
+        "pushes": [
+            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.pushes.newest(), PUSHES)
         ],
         "applications": list(world.applications.values()),
         "kinds": letters.kinds(),
