@@ -10,6 +10,8 @@ from pathlib import Path
 
 import trustme
 
+from mailsim.errors import Invalid
+
 # The providers' real names, so that clients whose names are redirected to loopback trust the answer.
 NAMES = (
     "localhost",
@@ -39,10 +41,17 @@ class Certificates:
 
 @contextlib.contextmanager
 def certificates(*more_names: str) -> Generator[Certificates]:
-    with tempfile.TemporaryDirectory(prefix="mailsim-") as directory:
+    try:
+        private = tempfile.TemporaryDirectory(prefix="mailsim-")
+    except OSError as error:
+        raise Invalid(f"no place for certificates: {error.strerror or error}; set TMPDIR") from error
+    with private as directory:
         made = Certificates(Path(directory, "ca.pem"), Path(directory, "server.pem"))
         authority = trustme.CA(organization_name="mailsim")
-        leaf = authority.issue_cert(*dict.fromkeys((*NAMES, *more_names)), organization_name="mailsim")
+        try:
+            leaf = authority.issue_cert(*dict.fromkeys((*NAMES, *more_names)), organization_name="mailsim")
+        except UnicodeError as error:
+            raise Invalid(f"no certificate can name {', '.join(more_names)}") from error
         authority.cert_pem.write_to_path(made.ca)
         leaf.private_key_and_cert_chain_pem.write_to_path(made.server)
         yield made

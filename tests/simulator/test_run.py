@@ -4,6 +4,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,14 @@ import pytest
 from mailsim.__main__ import main
 from mailsim.tls import NAMES
 from simulator.driver import command, environment, ready_line
+
+# As if /tmp and its like could not be written: the running user may be one who can write everywhere.
+NOWHERE = """
+import tempfile
+tempfile._candidate_tempdir_list = lambda: ["/nonexistent"]
+from mailsim.__main__ import main
+main([])
+"""
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
@@ -102,6 +111,18 @@ def test_a_wrong_option_is_one_clear_line(options, capsys):
     assert said.out == ""
     assert said.err.startswith("mailsim: ")
     assert said.err.count("\n") == 1
+
+
+def test_no_place_for_certificates_is_one_clear_line():
+    ended = subprocess.run(
+        [sys.executable, "-c", NOWHERE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert "TMPDIR" in ended.stderr
 
 
 def test_help_shows_examples():
