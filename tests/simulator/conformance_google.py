@@ -77,8 +77,8 @@ def problems(exchange: dict[str, Any]) -> list[str]:
 
 
 def _json(exchange: dict[str, Any], status: int, body: str):
-    if len(body) >= LONGEST:
-        return  # the log keeps no more of it
+    if len(body.encode()) >= LONGEST - 4:
+        return  # the log keeps no more of it, and may have cut a character
     value = json.loads(body)
     if status >= 400:
         yield from _error(value, status)

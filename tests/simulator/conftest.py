@@ -49,9 +49,11 @@ def sim(shared: Simulation) -> Generator[Simulation]:
     conformance.record(shared)
     yield shared
     if shared.process.poll() is None:
-        conformance.check(shared)
-        shared.delete("faults")
-        shared.delete("requests")
+        try:
+            conformance.check(shared)
+        finally:
+            shared.delete("faults")
+            shared.delete("requests")
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_a_search_that_opens_too_many_letters_gives_short_pages(sim, google, add
     assert page["nextPageToken"]
     assert "messages" not in page
     assert len(user.pages("messages", "messages", q="subject:needle")) == 1
-    sim.control.patch("google/options", json={"search_depth": 2000})
+    sim.control.patch("google/options", json={"search_depth": 500})
 
 
 def test_snippets_are_escaped_and_bodies_are_transfer_decoded(sim, google, address):
@@ -377,3 +377,13 @@ def test_the_newest_of_a_million_messages_is_found_quickly(sim, google, address)
     assert user.get("labels/SPAM")["messagesTotal"] > 10_000
     oldest = user.get("messages", q="before:2016/04/01", maxResults=5)["messages"]
     assert int(user.get(f"messages/{oldest[0]['id']}", format="minimal")["internalDate"]) < 1459497600_000
+
+
+def test_a_message_is_found_by_its_message_id_among_a_million(sim, google, address):
+    user = google.connect(sim, address, messages=1_000_000)
+    oldest = sim.get(f"mailboxes/{address}/truth", limit=3)["messages"][0]
+    found = user.pages(
+        "messages", "messages", q=f"rfc822msgid:{oldest['message_id']}", includeSpamTrash="true"
+    )
+    assert ids(found) == [oldest["id"]]
+    assert user.pages("messages", "messages", q="rfc822msgid:<nobody@example.org>") == []

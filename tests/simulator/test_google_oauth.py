@@ -57,11 +57,10 @@ class Dance:
     def page(self, **more):
         return self.browser.get("/o/oauth2/v2/auth", params=self.asked(**more))
 
-    def decide(self, *granted, decision="allow", **more):
+    def decide(self, *granted, decision="allow", duration="", **more):
+        choice = {"account": self.person, "granted": list(granted or (READONLY,)), "decision": decision}
         answer = self.browser.post(
-            "/o/oauth2/v2/auth",
-            params=self.asked(**more),
-            data={"account": self.person, "granted": list(granted or (READONLY,)), "decision": decision},
+            "/o/oauth2/v2/auth", params=self.asked(**more), data=choice | {"duration": duration}
         )
         return httpx2.URL(answer.headers["location"]).params if answer.status_code == 302 else answer
 
@@ -270,9 +269,7 @@ def test_tokens_of_a_client_in_testing_live_for_seven_days(sim, browser, person)
 
 
 def test_time_limited_consent_announces_its_end(sim, oauth):
-    sim.control.patch("google/options", json={"grant_seconds": 3600})
-    tokens = oauth.connect()
-    sim.control.patch("google/options", json={"grant_seconds": None})
+    tokens = oauth.connect(duration="3600")
     assert tokens["refresh_token_expires_in"] == 3599
     sim.move_clock(3601)
     assert oauth.refresh(tokens["refresh_token"]).json() == EXPIRED

@@ -33,16 +33,16 @@ def list_history(context: Context) -> dict[str, Any]:
             raise bad_request("Invalid pageToken")
         repeat = faults.take("delta_repeat", mailbox.address, "history.list", "gmail") is not None
         after = max(start, place - 1) if repeat else place
-    changes = mailbox.changes_after(after)
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
-    taken = changes[:size]
+    first = after - mailbox.oldest_sequence
+    taken = mailbox.changes[first : first + size]
     answer: dict[str, Any] = {}
     if not token and taken and faults.take("delta_empty_page", mailbox.address, "history.list", "gmail"):
         return {"nextPageToken": box.ids.page(after), "historyId": box.history_id()}
     records = [record for change in taken if (record := _record(box, change, args)) is not None]
     if records:
         answer["history"] = records
-    if len(changes) > size:
+    if len(mailbox.changes) > first + size:
         answer["nextPageToken"] = box.ids.page(taken[-1].sequence)
     return answer | {"historyId": box.history_id()}
 

@@ -9,7 +9,7 @@ from mailsim.gmail.refusal import Fault, Refusal, bad_request, not_found
 from mailsim.state import Folder, State, labels_of
 from mailsim.states import Where
 
-_COUNTED = 20_000  # threads of a label are counted up to here and estimated beyond
+_COUNTED = 5_000  # threads of a label are counted up to here and estimated beyond
 _HIDDEN = frozenset(
     {
         "CHAT",

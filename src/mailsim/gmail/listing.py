@@ -140,6 +140,13 @@ def _candidates(selection: Selection, token: str) -> Iterator[int]:
     if search.to_ms is not None:
         below = min(below, mailbox.number_at(search.to_ms))
     lowest = mailbox.number_at(search.from_ms) if search.from_ms is not None else 0
+    # In a large mailbox the letter with a certain Message-ID is looked up, not searched for.
+    if search.message_id and len(mailbox) > selection.box.options.search_depth:
+        found = mailbox.by_message_id(f"<{search.message_id.strip('<>')}>")
+        state = None if found is None else mailbox.state(found)
+        if found is not None and lowest <= found < below and state is not None and selection.allows(state):
+            yield found
+        return
     for number in mailbox.states.newest(selection.allows, below):
         if number < lowest:
             return

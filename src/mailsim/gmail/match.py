@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from mailsim.gmail.query import Every, Not, Operator, Some, Term, Words, parse
 
@@ -66,6 +66,7 @@ class Search:
     from_ms: int | None
     to_ms: int | None
     matches: Callable[[Letter], bool] | None
+    message_id: str  # the one that is asked for, "" when none is
     anywhere: bool  # the search itself names spam or trash
 
 
@@ -73,19 +74,19 @@ def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> Sea
     """`label_names` gives the id of a label by its name in the form searches use: lower case, dashes."""
     term = parse(text)
     judge = _Judge(now, label_names)
-    bounds = [judge.bound(each) for each in (term.terms if isinstance(term, Every) else (term,))]
+    terms = term.terms if isinstance(term, Every) else (term,)
+    bounds = [judge.bound(each) for each in terms]
     lower = [bound[0] for bound in bounds if bound is not None and bound[0] is not None]
     upper = [bound[1] for bound in bounds if bound is not None and bound[1] is not None]
     open_terms = [
-        each
-        for each, bound in zip(term.terms if isinstance(term, Every) else (term,), bounds, strict=True)
-        if bound is None and not _labels_only(each)
+        each for each, bound in zip(terms, bounds, strict=True) if bound is None and not _labels_only(each)
     ]
     return Search(
         labels_allow=lambda labels: judge.by_labels(term, labels) is not False,
         from_ms=max(lower, default=None),
         to_ms=min(upper, default=None),
         matches=(lambda letter: judge.matches(term, letter)) if open_terms else None,
+        message_id=next((each.value for each in terms if _is_message_id(each)), ""),
         anywhere=_names_anywhere(term),
     )
 
@@ -256,6 +257,10 @@ def _moment(value: str) -> int | None:
     except ValueError:
         return None
     return round((midnight.timestamp() + _PACIFIC.total_seconds()) * 1000)
+
+
+def _is_message_id(term: Term) -> TypeGuard[Operator]:
+    return isinstance(term, Operator) and term.name == "rfc822msgid"
 
 
 def _labels_only(term: Term) -> bool:

@@ -2,6 +2,7 @@
 
 import binascii
 from base64 import urlsafe_b64decode
+from email.utils import getaddresses
 from typing import Any
 
 from mailsim import mime
@@ -125,11 +126,13 @@ def send(context: Context) -> dict[str, Any]:
 def hand_over(context: Context, raw: bytes) -> None:
     """Sent mail reaches the recipients that live in the simulation."""
     root = mime.read(raw)
-    text = " ".join(root.header(name) for name in ("to", "cc", "bcc")).lower()
-    if not text.strip():
+    named = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
+    addresses = dict.fromkeys(address.lower() for _, address in named if "@" in address)
+    if not addresses:
         raise bad_request("Recipient address required")
-    for address, mailbox in list(context.realm.sim.world.mailboxes.items()):
-        if address in text:
+    for address in addresses:
+        mailbox = context.realm.sim.world.find(address)
+        if mailbox is not None:
             mailbox.deliver(raw)
 
 

@@ -20,7 +20,6 @@ _DAY_MS = 86_400_000
 class Watch:
     """`exclude`: changes of messages with one of the labels are kept silent instead of told."""
 
-    address: str
     project: str
     topic: str
     labels: frozenset[str]
@@ -42,14 +41,16 @@ class Watches:
     pubsub: PubSub
     options: Options
     history_id: Callable[[Mailbox], int]
-    held: dict[tuple[str, str], Watch] = field(default_factory=dict[tuple[str, str], Watch])
+    held: dict[str, dict[str, Watch]] = field(
+        default_factory=dict[str, dict[str, Watch]]
+    )  # by user, by project
     told_ms: dict[str, int] = field(default_factory=dict[str, int])
 
     def start(self, mailbox: Mailbox, project: str, wish: dict[str, Any], labels: frozenset[str]) -> Watch:
         topic = str(wish.get("topicName", ""))
         self._check_topic(topic, project)
         now = self._now()
-        old = self.held.get((mailbox.address, project))
+        old = self.held.get(mailbox.address, {}).get(project)
         if old is not None and old.topic != topic and now < old.expires_ms:
             raise bad_request(
                 "Only one user push notification client allowed per developer (call /stop then try again)"
@@ -58,16 +59,16 @@ class Watches:
         if behavior not in {"include", "exclude"}:
             raise bad_request("Invalid value for labelFilterBehavior")
         expires = now + round(self.options.watch_days * _DAY_MS)
-        watch = Watch(mailbox.address, project, topic, labels, behavior == "exclude", expires)
-        self.held[mailbox.address, project] = watch
+        watch = Watch(project, topic, labels, behavior == "exclude", expires)
+        self.held.setdefault(mailbox.address, {})[project] = watch
         self._publish(watch, mailbox)
         return watch
 
     def stop(self, mailbox: Mailbox, project: str) -> None:
-        self.held.pop((mailbox.address, project), None)
+        self.held.get(mailbox.address, {}).pop(project, None)
 
     def of(self, address: str) -> list[Watch]:
-        return [watch for watch in self.held.values() if watch.address == address]
+        return list(self.held.get(address, {}).values())
 
     def heard(self, mailbox: Mailbox, change: Change) -> None:
         """Tells the watchers of a change, one event a second at the most: the rest is dropped, not

@@ -2,8 +2,8 @@
 refuses.
 
 It works in a browser without scripts. A program can post the same form: the fields are those of the
-request, plus
-`account`, `granted` (once for each ticked scope) and `decision` (`allow` or `deny`).
+request, plus `account`, `duration` (seconds; empty: until revoked), `granted` (once for each ticked scope)
+and `decision` (`allow` or `deny`).
 """
 
 import html
@@ -184,10 +184,17 @@ def _decided(realm: Realm, wish: _Wish, pairs: Sequence[tuple[str, str]]) -> Res
     granted = tuple(scope for scope in wish.scopes if scope in ticked or scope in IDENTITY_SCOPES)
     if not granted:
         return _redirect(wish, {"error": "access_denied"})
-    return _allowed(realm, wish, account, granted)
+    duration = given.get("duration", "")
+    if duration and not (
+        duration.isascii() and duration.isdecimal() and 0 < int(duration[:12]) <= 366 * 86_400
+    ):
+        raise _Stopped(400, "invalid_request", "Choose for how long.")
+    return _allowed(realm, wish, account, granted, int(duration) if duration else None)
 
 
-def _allowed(realm: Realm, wish: _Wish, account: Account, granted: tuple[str, ...]) -> Response:
+def _allowed(
+    realm: Realm, wish: _Wish, account: Account, granted: tuple[str, ...], seconds: int | None = None
+) -> Response:
     client = wish.client
     if realm.grants.trouble.get(account.sub) == "admin_policy_enforced":
         raise _Stopped(
@@ -207,7 +214,7 @@ def _allowed(realm: Realm, wish: _Wish, account: Account, granted: tuple[str, ..
         nonce=wish.nonce,
         challenge=wish.challenge,
         challenge_method=wish.challenge_method,
-        grant_seconds=realm.options.grant_seconds,
+        grant_seconds=seconds,
     )
     code = realm.grants.issue_code(account, ask, realm.now())
     answer = {"code": code.value, "scope": " ".join(ask.scopes), "authuser": "0"}
@@ -239,6 +246,12 @@ code{overflow-wrap:anywhere}
 """
 
 
+_DURATION = """<fieldset><legend>For how long</legend><select name="duration" aria-label="For how long">
+<option value="">Until I revoke it</option><option value="3600">1 hour</option>
+<option value="604800">7 days</option>
+</select></fieldset>"""
+
+
 def _page(wish: _Wish, accounts: Sequence[Account], hinted: Account | None, query: str) -> Response:
     chosen = hinted or (accounts[0] if accounts else None)
     people = "".join(_choice(account, chosen=account is chosen) for account in accounts)
@@ -249,7 +262,7 @@ def _page(wish: _Wish, accounts: Sequence[Account], hinted: Account | None, quer
     body = f"""<h1>{html.escape(wish.client.name)} wants to access your account</h1>
 <form method="post" action="?{html.escape(query)}">
 <fieldset><legend>Choose an account</legend>{people}</fieldset>
-{shown}<nav><button name="decision" value="deny">Cancel</button>
+{shown}{_DURATION}<nav><button name="decision" value="deny">Cancel</button>
 <button name="decision" value="allow">Allow</button></nav></form>"""
     return _html("Sign in with Google (simulated)", body)
 
@@ -282,7 +295,8 @@ def _error_page(stopped: _Stopped) -> Response:
 def _html(title: str, body: str, status: int = 200) -> Response:
     page = (
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f"<style>{_STYLE}</style>"
         f"<main>{body}</main></html>"
     )
     return HTMLResponse(page, status, {"cache-control": "no-store"})

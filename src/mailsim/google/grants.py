@@ -119,11 +119,13 @@ class Grants:
     codes: dict[str, Code] = field(default_factory=dict[str, Code])
     refreshes: dict[str, RefreshToken] = field(default_factory=dict[str, RefreshToken])
     accesses: dict[str, AccessToken] = field(default_factory=dict[str, AccessToken])
+    live: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
     consents: dict[tuple[str, str], frozenset[str]] = field(
         default_factory=dict[tuple[str, str], frozenset[str]]
     )
     offline: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     trouble: dict[str, str] = field(default_factory=dict[str, str])
+    prune_at: int = 1000  # so many access tokens, and the expired ones are forgotten
 
     def issue_code(self, account: Account, ask: Ask, now: float) -> Code:
         code = Code(self._value("4/0A", 69), account, ask, now)
@@ -226,6 +228,7 @@ class Grants:
         doomed = [token for token in tokens if not token.dead]
         for token in doomed:
             self.refreshes[token.value] = replace(token, dead=True)
+            self.live[token.account.sub, token.client_id].remove(token.value)
         return len(doomed)
 
     def _issue_refresh(self, account: Account, ask: Ask, now: float) -> RefreshToken:
@@ -246,16 +249,10 @@ class Grants:
             announced=announced,
         )
         self.refreshes[token.value] = token
-        self._evict(account.sub, ask.client.id)
+        living = self.live.setdefault((account.sub, ask.client.id), [])
+        living.append(token.value)
+        self._kill([self.refreshes[value] for value in living[:-MAX_REFRESH_TOKENS]])
         return token
-
-    def _evict(self, sub: str, client_id: str) -> None:
-        live = [
-            token
-            for token in self.refreshes.values()
-            if token.account.sub == sub and token.client_id == client_id and not token.dead
-        ]
-        self._kill(live[:-MAX_REFRESH_TOKENS])
 
     def _issue_access(
         self, account: Account, client: Client, scopes: tuple[str, ...], refresh: str | None, now: float
@@ -272,6 +269,9 @@ class Grants:
             asked=scopes,
         )
         self.accesses[token.value] = token
+        if len(self.accesses) >= self.prune_at:
+            self.accesses = {value: each for value, each in self.accesses.items() if now < each.expires}
+            self.prune_at = 2 * len(self.accesses) + 1000
         return token
 
     def _value(self, prefix: str, length: int) -> str:

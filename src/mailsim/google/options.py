@@ -25,10 +25,9 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     history_label: Literal["after", "either"] = (
         "after"  # the labels of a changed message that `labelId` looks at
     )
-    search_depth: int = 2000  # letters opened for one page of a search; a page may be short or empty
+    search_depth: int = 500  # letters opened for one page of a search; a page may be short or empty
     stop_status: Literal[200, 204] = 204
     watch_days: float = 7.0
     push_history_id: Literal["number", "text"] = "number"
     push_per_second: int = 1  # events of one watched user; the rest are dropped. 0: unlimited
     auto_consent: bool = False  # the consent page agrees by itself
-    grant_seconds: int | None = None  # consents are given for a limited time
