@@ -37,7 +37,7 @@ clean: ## remove the environment and everything made by these commands
 lock: $(VENV)/.dev ## compile the hash-locked requirements anew
 	@$(INSTALL) uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements/runtime.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --extra aws --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
 
 chromium:
 	@scripts/chromium
