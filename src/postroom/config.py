@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from postroom.errors import SettingsError
-from postroom.model import Secret
+from postroom.model import Secret, sealing_keys
 
 PREFIX: Final = "POSTROOM_"
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -41,6 +41,11 @@ class Wake(StrEnum):
     POLL = "poll"  # the poll interval is the brake
 
 
+class VaultKind(StrEnum):
+    LOCAL = "local"  # sealed in the database, with keys of ours
+    SSM = "ssm"  # parameters of AWS Systems Manager
+
+
 def _secret(value: object) -> object:
     return Secret(value) if isinstance(value, str) else value
 
@@ -55,6 +60,18 @@ def _postgresql_url(value: Secret) -> Secret:
         usable = False
     if not usable:
         raise ValueError("is not the URL of a PostgreSQL database")
+    return value
+
+
+def _vault_keys(value: Secret) -> Secret:
+    sealing_keys(value.reveal().split(","))
+    return value
+
+
+def _parameter_prefix(value: str) -> str:
+    # AWS keeps names that begin with these words for itself.
+    if value.lower().startswith(("/aws", "/ssm")):
+        raise ValueError("begins with a word that AWS reserves")
     return value
 
 
@@ -185,6 +202,28 @@ class Settings(BaseSettings):
         "the certificate authorities that providers' certificates must come from, instead of the system's",
         "the absolute path of a PEM file",
         None,
+    )
+    vault: VaultKind = _setting(
+        "where the grants of mailboxes are kept: sealed in the database, or in AWS SSM",
+        "local or ssm",
+        VaultKind.LOCAL,
+    )
+    vault_keys: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_vault_keys)] | None = _setting(
+        "the vault's keys, instead of the file vault.keys in the home; the first seals, all open",
+        "id:key, or several separated by commas, each key 32 bytes in base64 (openssl rand -base64 32)",
+        None,
+    )
+    ssm_prefix: Annotated[str, AfterValidator(_parameter_prefix)] = _setting(
+        "what the names of Postroom's parameters in AWS SSM begin with",
+        "a path such as /postroom/production",
+        "/postroom",
+        pattern=r"^(/[A-Za-z0-9_.-]{1,64}){1,8}$",
+    )
+    ssm_kms_key: str | None = _setting(
+        "the KMS key that encrypts these parameters; unset, the account's key for SSM",
+        "a key id, an alias such as alias/postroom, or an ARN",
+        None,
+        pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
     )
     log_level: LogLevel = _setting(
         "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO

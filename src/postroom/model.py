@@ -1,6 +1,10 @@
 """The words of the domain as types: identifiers, enums, frozen values. No I/O."""
 
-from dataclasses import dataclass
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hmac import compare_digest
@@ -32,6 +36,14 @@ class Health(StrEnum):
     TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: reconnect
     SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives: being recreated, sweeps go on
     PROVIDER_ERROR = "provider_error"  # the provider refuses this mailbox
+
+
+class CredentialKind(StrEnum):
+    """What a mailbox's grant is."""
+
+    DELEGATED = "delegated"  # the refresh token of a person's login
+    APP_SECRET = "app_secret"  # noqa: S105  # an application's own secret
+    APP_CERTIFICATE = "app_certificate"  # an application's certificate with its private key
 
 
 class LifecycleEvent(StrEnum):
@@ -67,6 +79,38 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled or copied to another process")
+
+
+@dataclass(frozen=True, slots=True)
+class SealingKey:
+    """A key of the vault, and the id by which sealed values name it."""
+
+    id: str
+    value: bytes = field(repr=False)
+
+
+def sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
+    """Read entries `id:base64`, each a key of 32 bytes. A fault tells an entry's number, never shows it."""
+    keys = tuple(_sealing_key(number, entry.strip()) for number, entry in enumerate(entries, start=1))
+    if not keys:
+        raise ValueError("has no key")
+    if len({key.id for key in keys}) < len(keys):
+        raise ValueError("gives two keys the same id")
+    return keys
+
+
+def _sealing_key(number: int, entry: str) -> SealingKey:
+    name, _, encoded = entry.partition(":")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", name):
+        raise ValueError(f"has a key (number {number}) without an id of 1 to 16 letters, digits, - or _")
+    try:
+        padded = encoded + "=" * (-len(encoded) % 4)
+        value = base64.b64decode(padded.translate(str.maketrans("-_", "+/")), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"has a key (number {number}) that is not base64") from None
+    if len(value) != 32:
+        raise ValueError(f"has a key (number {number}) of {len(value)} bytes instead of 32")
+    return SealingKey(name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The protocols that have two real implementations each. Adapters do not inherit; wiring assigns them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from postroom.model import (
     Account,
@@ -12,7 +12,9 @@ from postroom.model import (
     ContentPolicy,
     Grant,
     Login,
+    MailboxId,
     Notice,
+    OrganizationId,
     ProviderName,
     Secret,
     Tokens,
@@ -122,3 +124,47 @@ class Provider(Protocol):
     def push(self) -> PushReader: ...
 
     def mailbox(self, user_id: str, tokens: TokenSource) -> RemoteMailbox: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a secret belongs. What is kept for one place opens at no other."""
+
+    organization: OrganizationId
+    mailbox: MailboxId
+    field: Literal["grant", "access"]
+
+    @property
+    def context(self) -> str:
+        return f"credentials/{self.organization}/{self.mailbox}/{self.field}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret as the database may hold it, and the id of the key that sealed it."""
+
+    key_id: str
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A secret kept in AWS SSM, by the parameter's name."""
+
+    name: str
+
+
+Kept = Sealed | Parameter
+
+
+class Vault(Protocol):
+    """Keeps the grants of mailboxes. What `keep` returns goes into the row of that place.
+
+    Keeping again replaces. Calls may take a network's time: never inside a transaction.
+    """
+
+    async def keep(self, place: Place, secret: Secret) -> Kept: ...
+
+    async def fetch(self, place: Place, kept: Kept) -> Secret: ...
+
+    async def forget(self, place: Place, kept: Kept) -> None: ...

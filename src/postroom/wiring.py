@@ -3,16 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 
 import aiohttp
 
-from postroom.config import Settings
+from postroom.config import Settings, VaultKind
 from postroom.flow import sample
-from postroom.model import Done, ProviderName, Secret
-from postroom.ports import Provider
+from postroom.model import Done, ProviderName, Secret, sealing_keys
+from postroom.ports import Provider, Vault
 from postroom.providers import catalogue
 from postroom.store.database import Database
+from postroom.store.embedded import default_home
 from postroom.store.work import Lease
+from postroom.vault import GivenKeys, KeyFile, LocalVault, Sealer
 
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
 # own last transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
@@ -66,3 +69,21 @@ def _outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:
             api_url=settings.graph_url,
         ),
     )
+def vault_keys(settings: Settings) -> GivenKeys | KeyFile:
+    """The keys of the setting, else those in the home."""
+    if settings.vault_keys is not None:
+        return GivenKeys(sealing_keys(settings.vault_keys.reveal().split(",")))
+    return KeyFile(settings.home or default_home())
+
+
+def vault(settings: Settings, sealer: Sealer) -> Vault:
+    """Where grants are kept. The sealer is for what stays in the database anyway, and opens what is there."""
+    match settings.vault:
+        case VaultKind.LOCAL:
+            return LocalVault(sealer)
+        case VaultKind.SSM:
+            from postroom.vault import ssm
+
+            return ssm.SsmVault(ssm.connect(), sealer, settings.ssm_prefix, settings.ssm_kms_key)
+        case _:
+            assert_never(settings.vault)

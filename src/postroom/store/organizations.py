@@ -10,3 +10,9 @@ async def ensure(connection: Connection, organization: OrganizationId, name: str
         "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING",
         [organization, name],
     )
+
+
+async def every(connection: Connection) -> list[OrganizationId]:
+    """All of them; for the engine's role."""
+    cursor = await connection.execute("SELECT id FROM organizations ORDER BY id")
+    return [OrganizationId(row[0]) for row in await cursor.fetchall()]

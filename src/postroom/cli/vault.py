@@ -1,0 +1,132 @@
+"""`postroom vault`: the keys that seal what opens mailboxes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from postroom.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from postroom.config import Settings
+    from postroom.store.database import Database
+
+Result = TypeVar("Result")
+
+group = typer.Typer(
+    name="vault", help="The vault: keys in use, rotation, removal of old keys.", no_args_is_help=True
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom vault status
+  postroom vault status --json | jq '.keys[] | select(.values == 0)'"""
+)
+def status(*, json: Json = False) -> Exit:
+    """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
+    from postroom import config, wiring
+    from postroom.cli import output
+    from postroom.flow import rotate as rotation
+
+    settings = config.load()
+    keys = wiring.vault_keys(settings)
+    used = _run(settings, lambda database: rotation.uses(database, keys))
+    parameters = _run(settings, rotation.parameters)
+    if json:
+        listed = [asdict(key) for key in used]
+        output.as_json(
+            {"vault": settings.vault, "source": keys.source, "keys": listed, "parameters": parameters}
+        )
+    else:
+        output.table(("KEY", "STATE", "VALUES"), [(key.id, key.state, key.values) for key in used])
+        typer.echo(f"Keys in {keys.source}; grants in AWS SSM: {parameters}.")
+    return Exit.FAILED if any(key.state is rotation.KeyState.MISSING for key in used) else Exit.OK
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom vault rotate
+  postroom vault rotate --finish"""
+)
+def rotate(
+    *,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Make no new key: seal anew what older keys still hold.")
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Make a new key and seal everything anew with it, while everything runs.
+
+    Where POSTROOM_VAULT_KEYS is set, no key is made: the first one there seals. Exit code 1 when something
+    stayed with an older key.
+    """
+    from postroom import config, wiring
+    from postroom.cli import output
+    from postroom.flow import rotate as rotation
+
+    settings = config.load()
+    keys = wiring.vault_keys(settings)
+    done = _run(settings, lambda database: rotation.rotate(database, keys, new_key=not finish))
+    if json:
+        output.as_json(asdict(done))
+    else:
+        typer.echo(f"{done.sealed} values sealed anew with key {done.key_id}.")
+        if done.left:
+            typer.echo(
+                f"{done.left} stayed with older keys: a process runs with other keys, or a key is missing."
+                " See `postroom vault status`, then run `postroom vault rotate --finish`."
+            )
+        if done.unused:
+            typer.echo(f"Nothing needs these any more: {', '.join(done.unused)}. {_removal(settings)}")
+    return Exit.FAILED if done.left else Exit.OK
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom vault forget-key 3f9c01ab
+  postroom vault forget-key 3f9c01ab 77aa02cd"""
+)
+def forget_key(
+    key_ids: Annotated[list[str], typer.Argument(help="Ids of keys, as `postroom vault status` lists them.")],
+) -> None:
+    """Remove old keys from the key file, for ever: backups of the database that need them open no more."""
+    from postroom import config, wiring
+    from postroom.errors import OperatorError
+    from postroom.flow import rotate as rotation
+    from postroom.vault import KeyFile
+
+    settings = config.load()
+    keys = wiring.vault_keys(settings)
+    if not isinstance(keys, KeyFile):
+        raise OperatorError(f"The keys are not in a file. {_removal(settings)}")
+    _run(settings, lambda database: rotation.forget(database, keys, key_ids))
+    typer.echo(f"Forgotten: {', '.join(key_ids)}.")
+
+
+def _removal(settings: "Settings") -> str:
+    if settings.vault_keys is not None:
+        return "Remove them from POSTROOM_VAULT_KEYS, in every process."
+    return "Remove them with `postroom vault forget-key`, in ten minutes or later."
+
+
+def _run(settings: "Settings", act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom.cli import opening
+
+    with opening.database_url(settings) as url:
+        return asyncio.run(_act(url, act))
+
+
+async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom.cli import opening
+    from postroom.store import database, health
+
+    await opening.require_ready(url)
+    async with database.open_database(url, pool_size=3, name=health.process_name("vault")) as opened:
+        return await act(opened)

@@ -1,0 +1,195 @@
+"""The table `credentials`: what opens each mailbox, as the vault keeps it. Nothing here can open it.
+
+The caller's transaction belongs to one organization, and with it every row.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import namedtuple_row
+
+from postroom.model import CredentialKind, MailboxId
+from postroom.ports import Kept, Parameter, Sealed
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """One row. Tenant and client belong to an application's own credential; a login's has none."""
+
+    kind: CredentialKind
+    grant: Kept
+    scopes: frozenset[str]
+    tenant_id: str | None = None
+    client_id: str | None = None
+    access: Sealed | None = None
+    access_expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """What of a mailbox's row is sealed with another key than the one asked for."""
+
+    mailbox: MailboxId
+    grant: Sealed | None
+    access: Sealed | None
+
+
+async def save(
+    connection: Connection,
+    mailbox: MailboxId,
+    *,
+    kind: CredentialKind,
+    grant: Kept,
+    scopes: Collection[str] = (),
+    tenant_id: str | None = None,
+    client_id: str | None = None,
+    access: Sealed | None = None,
+    access_seconds: float | None = None,
+) -> None:
+    """Store the credential of a mailbox, in place of any before.
+
+    A lease on the row ends: whoever refreshes the former grant must not write over this one.
+    """
+    await connection.execute(
+        """
+        INSERT INTO credentials (organization_id, mailbox_id, kind, tenant_id, client_id, scopes,
+            grant_key_id, sealed_grant, ssm_parameter, access_key_id, sealed_access, access_expires_at)
+        VALUES (current_organization(), %(mailbox)s, %(kind)s, %(tenant_id)s, %(client_id)s, %(scopes)s,
+            %(grant_key_id)s, %(sealed_grant)s, %(ssm_parameter)s, %(access_key_id)s, %(sealed_access)s,
+            postroom_now() + %(access_seconds)s * interval '1 second')
+        ON CONFLICT (organization_id, mailbox_id) DO UPDATE SET
+            kind = excluded.kind, tenant_id = excluded.tenant_id, client_id = excluded.client_id,
+            scopes = excluded.scopes, grant_key_id = excluded.grant_key_id,
+            sealed_grant = excluded.sealed_grant, ssm_parameter = excluded.ssm_parameter,
+            access_key_id = excluded.access_key_id, sealed_access = excluded.sealed_access,
+            access_expires_at = excluded.access_expires_at,
+            lease_token = NULL, leased_until = NULL, updated_at = postroom_now()
+        """,
+        {
+            "mailbox": mailbox,
+            "kind": kind,
+            "tenant_id": tenant_id,
+            "client_id": client_id,
+            "scopes": sorted(scopes),
+            "grant_key_id": grant.key_id if isinstance(grant, Sealed) else None,
+            "sealed_grant": grant.value if isinstance(grant, Sealed) else None,
+            "ssm_parameter": grant.name if isinstance(grant, Parameter) else None,
+            "access_key_id": access.key_id if access else None,
+            "sealed_access": access.value if access else None,
+            "access_seconds": access_seconds,
+        },
+    )
+
+
+async def load(connection: Connection, mailbox: MailboxId) -> Credential | None:
+    cursor = connection.cursor(row_factory=namedtuple_row)
+    await cursor.execute(
+        """
+        SELECT kind, tenant_id, client_id, scopes, grant_key_id, sealed_grant, ssm_parameter,
+            access_key_id, sealed_access, access_expires_at
+        FROM credentials WHERE mailbox_id = %s
+        """,
+        [mailbox],
+    )
+    row = await cursor.fetchone()
+    return None if row is None else _credential(row)
+
+
+async def delete(connection: Connection, mailbox: MailboxId) -> Credential | None:
+    """Erase the row. What it held comes back, so that the caller can have the vault forget it."""
+    cursor = connection.cursor(row_factory=namedtuple_row)
+    await cursor.execute(
+        """
+        DELETE FROM credentials WHERE mailbox_id = %s
+        RETURNING kind, tenant_id, client_id, scopes, grant_key_id, sealed_grant, ssm_parameter,
+            access_key_id, sealed_access, access_expires_at
+        """,
+        [mailbox],
+    )
+    row = await cursor.fetchone()
+    return None if row is None else _credential(row)
+
+
+async def outdated(
+    connection: Connection, key_id: str, *, after: MailboxId | None, limit: int
+) -> list[Outdated]:
+    """The next rows, by mailbox, that hold something sealed with another key than this one."""
+    cursor = await connection.execute(
+        """
+        SELECT mailbox_id, grant_key_id, sealed_grant, access_key_id, sealed_access FROM credentials
+        WHERE mailbox_id > %(after)s AND (grant_key_id <> %(key_id)s OR access_key_id <> %(key_id)s)
+        ORDER BY mailbox_id LIMIT %(limit)s
+        """,
+        {"after": after or UUID(int=0), "key_id": key_id, "limit": limit},
+    )
+    return [
+        Outdated(row[0], _other(key_id, row[1], row[2]), _other(key_id, row[3], row[4]))
+        for row in await cursor.fetchall()
+    ]
+
+
+async def reseal_grant(connection: Connection, mailbox: MailboxId, old: Sealed, new: Sealed) -> bool:
+    """Put the same grant in another sealing, unless the row holds another grant by now."""
+    cursor = await connection.execute(
+        """
+        UPDATE credentials SET grant_key_id = %s, sealed_grant = %s
+        WHERE mailbox_id = %s AND grant_key_id = %s AND sealed_grant = %s
+        """,
+        [new.key_id, new.value, mailbox, old.key_id, old.value],
+    )
+    return cursor.rowcount == 1
+
+
+async def reseal_access(connection: Connection, mailbox: MailboxId, old: Sealed, new: Sealed) -> bool:
+    """Put the same access token in another sealing, unless the row holds another one by now."""
+    cursor = await connection.execute(
+        """
+        UPDATE credentials SET access_key_id = %s, sealed_access = %s
+        WHERE mailbox_id = %s AND access_key_id = %s AND sealed_access = %s
+        """,
+        [new.key_id, new.value, mailbox, old.key_id, old.value],
+    )
+    return cursor.rowcount == 1
+
+
+async def values_by_key(connection: Connection) -> Mapping[str, int]:
+    """How many sealed values of the organization need each key. Logins that lapsed need none."""
+    cursor = await connection.execute(
+        """
+        SELECT key_id, count(*) FROM (
+            SELECT grant_key_id AS key_id FROM credentials
+            UNION ALL SELECT access_key_id FROM credentials
+            UNION ALL SELECT key_id FROM oauth_states WHERE expires_at > (SELECT postroom_now())
+        ) AS sealed
+        WHERE key_id IS NOT NULL GROUP BY key_id
+        """
+    )
+    return dict(await cursor.fetchall())
+
+
+async def parameters(connection: Connection) -> int:
+    """How many grants of the organization are kept in AWS SSM."""
+    cursor = await connection.execute("SELECT count(ssm_parameter) FROM credentials")
+    [(count,)] = await cursor.fetchall()
+    return count
+
+
+def _credential(row: Any) -> Credential:
+    grant = Parameter(row.ssm_parameter) if row.ssm_parameter else Sealed(row.grant_key_id, row.sealed_grant)
+    return Credential(
+        kind=CredentialKind(row.kind),
+        grant=grant,
+        scopes=frozenset(row.scopes),
+        tenant_id=row.tenant_id,
+        client_id=row.client_id,
+        access=Sealed(row.access_key_id, row.sealed_access) if row.access_key_id else None,
+        access_expires_at=row.access_expires_at,
+    )
+
+
+def _other(key_id: str, found: str | None, value: bytes | None) -> Sealed | None:
+    return Sealed(found, value) if found and value and found != key_id else None

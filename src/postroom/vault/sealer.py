@@ -1,0 +1,58 @@
+"""Sealing of small secrets: AES-256-GCM, bound to a context, so that what was copied elsewhere does not open.
+
+A sealed value is one byte for its format, 12 random bytes of nonce, the ciphertext with its tag.
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from postroom.errors import OperatorError
+from postroom.model import Secret
+from postroom.ports import Sealed
+from postroom.vault.keys import Keys
+
+FORMAT: Final = b"\x01"
+NONCE_BYTES: Final = 12
+
+
+@dataclass(frozen=True)
+class Sealer:
+    keys: Keys
+
+    def seal(self, context: str, secret: Secret) -> Sealed:
+        """Seal with the first key. The context is what the value is for: purpose and identity of its row."""
+        key = self.keys.first()
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        ciphertext = AESGCM(key.value).encrypt(nonce, secret.reveal().encode(), _bound(key.id, context))
+        return Sealed(key.id, FORMAT + nonce + ciphertext)
+
+    def open(self, context: str, sealed: Sealed) -> Secret:
+        key = self.keys.find(sealed.key_id)
+        if key is None:
+            raise OperatorError(
+                f"The vault has no key {sealed.key_id!a}, which sealed a value in the database. Put it back"
+                f" into {self.keys.source} from a backup or another machine, or connect again what it sealed."
+            )
+        if sealed.value[:1] != FORMAT:
+            raise OperatorError(
+                "A sealed value in the database has a format that this Postroom does not know."
+                " Install the Postroom that wrote it."
+            )
+        nonce, ciphertext = sealed.value[1 : 1 + NONCE_BYTES], sealed.value[1 + NONCE_BYTES :]
+        try:
+            opened = AESGCM(key.value).decrypt(nonce, ciphertext, _bound(key.id, context))
+        except (InvalidTag, ValueError):
+            raise OperatorError(
+                f"A sealed value in the database does not open with key {key.id!a}: it was changed, or copied"
+                " from another row, or this id means another key. Restore it, or connect the mailbox again."
+            ) from None
+        return Secret(opened.decode())
+
+
+def _bound(key_id: str, context: str) -> bytes:
+    """The associated data. Neither an id nor the first words hold a NUL, so no two contexts read the same."""
+    return b"\0".join([b"postroom vault", FORMAT, key_id.encode(), context.encode()])
