@@ -23,7 +23,8 @@ def test_a_machine_that_was_never_used_is_found_well_and_left_alone(postroom, tm
     assert done.returncode == 0
     checks = found(done)
     assert {name for name, check in checks.items() if check["state"] != "ok"} == {"public url"}
-    assert set(checks) == {"python", "settings", "home", "disk", "database", "address", "public url"}
+    expected = {"python", "settings", "home", "disk", "database", "vault", "address", "public url"}
+    assert set(checks) == expected
     assert not (tmp_path / "home").exists()
 
 

@@ -143,6 +143,14 @@ async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
         assert key[:10] not in said
 
 
+def test_a_vault_that_cannot_be_used_is_found_by_the_doctor(postroom, home):
+    KeyFile(home).first()
+    (home / "vault.keys").chmod(0o644)
+    done = postroom("doctor", POSTROOM_PORT="0", POSTROOM_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    assert done.returncode == 1
+    assert f"Run `chmod 600 {home / 'vault.keys'}`." in done.stdout
+
+
 def test_looking_at_an_empty_vault_makes_no_key(in_json, home):
     found = in_json("status")
     assert found == {"vault": "local", "source": str(home / "vault.keys"), "keys": [], "parameters": 0}

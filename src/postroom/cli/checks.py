@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from postroom import config
+from postroom import config, wiring
 from postroom.cli import opening
 from postroom.config import Settings
 from postroom.errors import OperatorError, PostroomError, SettingsError
 from postroom.store import health, migrate
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
+from postroom.vault import Sealer
 from postroom.web import address
 
 FULL_BYTES: Final = 200_000_000
@@ -56,6 +57,7 @@ def run() -> Iterator[Check]:
         yield home(opening.home_of(settings))
         yield disk(opening.home_of(settings))
     yield from database(settings)
+    yield vault(settings)
     yield listening(settings)
     yield public_url(settings)
 
@@ -146,6 +148,18 @@ def clock(theirs: datetime, ours: datetime) -> Check:
             "clock", State.FAIL, found, "Synchronise both with a time server (chrony, systemd-timesyncd)."
         )
     return Check("clock", State.OK, found)
+
+
+def vault(settings: Settings) -> Check:
+    """The keys and, where chosen, AWS. Makes no key and sends nothing."""
+    try:
+        keys = wiring.vault_keys(settings)
+        count = len(keys.every())
+        wiring.vault(settings, Sealer(keys))
+    except OperatorError as error:
+        return _failed("vault", str(error))
+    found = f"keys in {keys.source}" if count else f"{keys.source} is made at first use"
+    return Check("vault", State.OK, found)
 
 
 def listening(settings: Settings) -> Check:
