@@ -137,6 +137,46 @@ def test_a_fault_spares_the_first_requests_and_ends_when_cancelled(client):
     assert client.list().status_code == 200
 
 
+def batch(client: Client, *paths: str) -> str:
+    """The whole answer to a batch of these requests, as text."""
+    if client.provider == "gmail":
+        path, kind = "/batch/gmail/v1", "multipart/mixed; boundary=b"
+        calls = [
+            f"--b\r\nContent-Type: application/http\r\n\r\nGET {path} HTTP/1.1\r\n\r\n" for path in paths
+        ]
+        body = "\r\n".join([*calls, "--b--"])
+    else:
+        path, kind = "/v1.0/$batch", "application/json"
+        calls = [{"id": str(n), "method": "GET", "url": url} for n, url in enumerate(paths)]
+        body = json.dumps({"requests": calls})
+    headers = {"authorization": f"Bearer {client.token}", "content-type": kind}
+    with httpx2.Client(trust_env=False, timeout=30) as http:
+        answer = http.post(f"{client.sim.http}{path}", content=body, headers=headers)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_one_part_of_a_batch_is_refused_and_the_batch_goes_on(client):
+    client.sim.fault("throttle", mailbox=client.address, endpoint="messages.list", skip=1, times=1)
+    client.sim.fault("stall", mailbox=client.address, endpoint="messages.list", seconds=600)
+    path = LIST[client.provider] if client.provider == "gmail" else "/me/messages"
+    answer = batch(client, path, path, path)
+    statuses = ["429" if "429" in part else "200" for part in answer.split("HTTP/1.1 ")[1:]]
+    if client.provider == "outlook":
+        statuses = [
+            str(part["status"]) for part in sorted(json.loads(answer)["responses"], key=lambda p: p["id"])
+        ]
+    assert sorted(statuses) == ["200", "200", "429"]
+    log = client.sim.get("requests", mailbox=client.address)
+    parts = [entry for entry in log if entry.get("via")]
+    assert sorted((entry["status"], entry.get("fault", "")) for entry in parts) == [
+        (200, ""),
+        (200, ""),
+        (429, "throttle"),
+    ]
+    assert {entry["via"] for entry in parts} == {entry["number"] for entry in log if not entry.get("via")}
+
+
 def test_faults_show_in_log_and_meter(client):
     client.sim.fault("throttle", mailbox=client.address, times=1)
     client.list()

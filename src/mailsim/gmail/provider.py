@@ -131,13 +131,12 @@ class _Batch:
         entry = sim.log.open(exchange.milliseconds, inner.method, path, query, via=exchange.number)
         call = Call(inner.method, path, query, {**outer, **inner.headers}, inner.body, width)
         endpoint, mailbox = _named(self.gmail, call)
-        reply = sim.refused("gmail", mailbox, endpoint)
+        reply = sim.refused("gmail", mailbox, endpoint, entry)
         if reply is None:
             outcome = self.gmail.answer(call)
             reply = outcome.reply
         else:
             outcome = Outcome(reply)
-            entry.fault = "error"
         _note(sim, entry, call, outcome, endpoint, mailbox)
         return reply
 

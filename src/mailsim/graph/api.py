@@ -145,9 +145,8 @@ async def _given(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
 
 def _fault(graph: Graph, exchange: Exchange) -> None:
     """The gate sees only the batch; what shall go wrong with one part of it happens here."""
-    reply = graph.sim.refused("outlook", exchange.mailbox, exchange.endpoint)
+    reply = graph.sim.refused("outlook", exchange.mailbox, exchange.endpoint, exchange)
     if reply is not None:
-        exchange.fault = "error"
         told = msgspec.json.decode(reply.body)["error"]
         headers = {name: text for name, text in reply.headers if name == "retry-after"}
         raise GraphError(reply.status, told["code"], told["message"], headers=headers)
