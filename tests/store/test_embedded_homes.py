@@ -64,10 +64,9 @@ def test_an_existing_home_keeps_its_rights_and_what_lies_beside_the_database(tmp
 def test_any_path_can_be_a_home(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with watched(path, made=True) as home:
-        one = home.attach()
+    with watched(path, made=True), embedded.attach(path) as one, embedded.attach(path) as other:
         assert answers(one.url)
-        assert home.attach().url == one.url
+        assert one.url == other.url
 
 
 def test_a_long_path_is_shortened_by_a_private_link_that_comes_back_when_a_cleaner_removes_it(tmp_path):

@@ -151,7 +151,7 @@ def _detach(home: Home, major: int, speak: int) -> None:
     with homes.disk_errors(f"Cannot start the supervisor of the database in {home.root}"):
         try:
             with open(homes.open_log(home), "ab") as log:  # noqa: PTH123 - a descriptor, not a path
-                subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
+                started = subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
                     [sys.executable, "-P", "-m", "postroom.store.embedded.supervisor", *arguments],
                     cwd="/",
                     env=_environment(),
@@ -164,6 +164,10 @@ def _detach(home: Home, major: int, speak: int) -> None:
                 )
         finally:
             os.close(speak)
+    if started.returncode != 0:
+        raise DatabaseUnavailable(
+            f"The supervisor of the database could not be started. Look into {home.log}."
+        )
 
 
 def _environment() -> dict[str, str]:
@@ -177,7 +181,9 @@ def _environment() -> dict[str, str]:
 def _lines(descriptor: int, deadline: float) -> Iterator[str]:
     """Whole lines until the other end is closed or the deadline has passed."""
     rest = b""
-    while select.select([descriptor], [], [], max(0, deadline - time.monotonic()))[0]:
+    heard = select.poll()  # not select.select, which knows no descriptor above 1023
+    heard.register(descriptor, select.POLLIN)
+    while heard.poll(max(0, deadline - time.monotonic()) * 1000):
         chunk = os.read(descriptor, 4096)
         if not chunk:
             return
@@ -196,10 +202,8 @@ def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
         with psycopg.connect(
             _url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=patience_seconds
         ) as connection:
-            if (
-                connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
-                is not None
-            ):
+            found = connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
+            if found is not None:
                 return None
             if not create:
                 return "it is being made"

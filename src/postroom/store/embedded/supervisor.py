@@ -21,6 +21,7 @@ from postroom.store.embedded.server import Server
 
 _IDLE_SECONDS = 0.5
 _STARTING_SECONDS = 0.02
+_RESTART_SECONDS = 0.2
 _LOG_LIMIT = 5_000_000
 
 
@@ -62,6 +63,7 @@ def _supervise(home: Home, major: int, starter: int) -> None:
         try:
             while not _run(home, server, starter):
                 _note("the server ended by itself and is started again")
+                time.sleep(_RESTART_SECONDS)
         finally:
             shortcut.remove(home)
 
@@ -90,7 +92,7 @@ def _run(home: Home, server: Server, starter: int) -> bool:
 
 def _tell(starter: int, line: str) -> None:
     with contextlib.suppress(OSError):
-        os.write(starter, (" ".join(line.split()) + "\n").encode())
+        os.write(starter, (" ".join(line.split()) + "\n").encode(errors="replace"))
 
 
 def _note(line: str) -> None:
