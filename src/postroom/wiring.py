@@ -69,6 +69,8 @@ def _outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:
             api_url=settings.graph_url,
         ),
     )
+
+
 def vault_keys(settings: Settings) -> GivenKeys | KeyFile:
     """The keys of the setting, else those in the home."""
     if settings.vault_keys is not None:

@@ -113,7 +113,7 @@ async def test_a_key_comes_seals_and_goes(vault, database, organization, make_ma
     code, said = vault("rotate")
     new, old = (key.id for key in keys.every())
     assert (code, old) == (0, sealed.key_id)
-    assert f"1 values sealed anew with key {new}." in said
+    assert f"Values sealed anew with key {new}: 1." in said
     assert f"{old}. Remove them with `postroom vault forget-key`" in said
     code, said = vault("status")
     assert code == 0
@@ -135,7 +135,7 @@ async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
     key = b64encode(b"k" * 32).decode()
     for command, words in (
         (["status"], f"{sealed.key_id}  missing"),
-        (["rotate"], "1 stayed with older keys"),
+        (["rotate"], "Left with older keys: 1."),
         (["forget-key", "a"], "Remove them from POSTROOM_VAULT_KEYS"),
     ):
         code, said = vault(*command, POSTROOM_VAULT_KEYS=f"a:{key}")

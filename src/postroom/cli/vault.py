@@ -76,10 +76,10 @@ def rotate(
     if json:
         output.as_json(asdict(done))
     else:
-        typer.echo(f"{done.sealed} values sealed anew with key {done.key_id}.")
+        typer.echo(f"Values sealed anew with key {done.key_id}: {done.sealed}.")
         if done.left:
             typer.echo(
-                f"{done.left} stayed with older keys: a process runs with other keys, or a key is missing."
+                f"Left with older keys: {done.left}. A process runs with other keys, or a key is missing."
                 " See `postroom vault status`, then run `postroom vault rotate --finish`."
             )
         if done.unused:

@@ -98,7 +98,7 @@ async def forget(database: Database, keys: KeyFile, key_ids: Sequence[str]) -> N
             raise OperatorError(f"Key {key} is the one that seals. Run `postroom vault rotate` first.")
         if known[key].values:
             raise OperatorError(
-                f"Key {key} sealed {known[key].values} values that are in use."
+                f"Key {key} is still needed, values sealed with it: {known[key].values}."
                 " Run `postroom vault rotate --finish`; logins under way end within minutes."
             )
     wait = SETTLED_SECONDS - keys.unchanged_seconds()
