@@ -232,5 +232,7 @@ def test_new_mail_can_be_unreadable_for_a_while(sim, user):
     message_id = sim.deliver(user.address, letter())["id"]
     assert user.get("history", startHistoryId=start)["history"][0]["messages"][0]["id"] == message_id
     user.refused(404, f"messages/{message_id}")
+    assert sim.truth(user.address)[-1]["id"] == message_id
+    sim.act(user.address, message_id, "mark", read=True)
     sim.move_clock(4)
     assert user.get(f"messages/{message_id}")["id"] == message_id

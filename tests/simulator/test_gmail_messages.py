@@ -242,6 +242,9 @@ def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner,
     assert sent["labelIds"] == ["SENT"]
     assert sent["id"] != draft["message"]["id"]
     owner.refused(404, f"drafts/{draft['id']}")
+    nobody = owner.refused(400, "messages/send", "POST", json={"raw": "U3ViamVjdDogeA0KDQp4"})
+    assert nobody["message"] == "Recipient address required"
+    assert len(owner.get("messages", labelIds="SENT", q="newer_than:1h")["messages"]) == 1
     received = friend.get("messages")["messages"]
     assert friend.raw(received[0]["id"]) == raw
 

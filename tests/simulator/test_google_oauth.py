@@ -192,8 +192,9 @@ def test_a_second_consent_gives_no_refresh_token_unless_forced(oauth, person):
 def test_prompt_none_never_shows_a_page(oauth, person):
     assert "error=login_required" in oauth.page(prompt="none").headers["location"]
     assert "error=consent_required" in oauth.page(prompt="none", login_hint=person).headers["location"]
-    oauth.connect()
-    assert "code=" in oauth.page(prompt="none", login_hint=person).headers["location"]
+    oauth.connect(scope=f"openid email {READONLY}")
+    silent = oauth.page(prompt="none", login_hint=person, scope=f"email {READONLY}")
+    assert "code=" in silent.headers["location"]
 
 
 def test_scopes_granted_before_are_included_on_request(oauth):
@@ -243,6 +244,12 @@ def test_a_new_password_ends_only_tokens_that_read_mail(sim, oauth, person):
     assert sim.post(f"mailboxes/{person}/revoke", reason="password")["count"] == 1
     assert oauth.refresh(mail["refresh_token"]).json() == EXPIRED
     assert oauth.refresh(identity["refresh_token"]).status_code == 200
+
+
+def test_a_reason_to_revoke_must_be_known(sim, person):
+    answer = sim.control.post(f"mailboxes/{person}/revoke", json={"reason": "whim"})
+    assert answer.status_code == 400
+    assert "password" in answer.json()["error"]
 
 
 def test_unused_tokens_end_after_six_months(sim, oauth):
@@ -363,6 +370,7 @@ def test_a_client_may_show_its_secret_in_the_header(oauth):
         ({"response_type": "token"}, 400, "invalid_request"),
         ({"scope": ""}, 400, "invalid_request"),
         ({"scope": "everything"}, 400, "invalid_scope"),
+        ({"scope": "https://www.googleapis.com/auth/gmail.everything"}, 400, "invalid_scope"),
         ({"code_challenge": "short"}, 400, "invalid_request"),
         ({"code_challenge_method": "S512"}, 400, "invalid_request"),
     ],

@@ -16,8 +16,8 @@ _FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # Gmail sets these itself
 
 
 @lru_cache(maxsize=4096)
-def label_list(state: State) -> list[str]:
-    return sorted(labels_of(state))
+def label_list(state: State) -> tuple[str, ...]:
+    return tuple(sorted(labels_of(state)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,7 @@ class Box:
             raise not_found()
         return number
 
-    def is_id(self, text: str) -> bool:
-        return is_message_id(text)
-
-    def labels(self, number: int) -> list[str]:
+    def labels(self, number: int) -> tuple[str, ...]:
         return label_list(self.state(number))
 
     def thread(self, thread_id: str) -> tuple[int, list[int]]:

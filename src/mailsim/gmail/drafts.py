@@ -53,12 +53,12 @@ def send(context: Context) -> dict[str, Any]:
     if not named:
         raw = _draft_bytes(context)
         messages.hand_over(context, raw)
-        return messages.arrived(box, box.mailbox.deliver(raw, arrival("gmail", sent=True)))
+        return messages.changed(box, box.mailbox.deliver(raw, arrival("gmail", sent=True)))
     number = _number(box, named)
     if context.body.get("message"):
         number = box.mailbox.edit_draft(number, _draft_bytes(context))
     messages.hand_over(context, box.mailbox.raw(number))
-    return messages.arrived(box, box.mailbox.send_draft(number))
+    return messages.changed(box, box.mailbox.send_draft(number))
 
 
 def draft_id(box: Box, number: int) -> str:

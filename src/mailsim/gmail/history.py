@@ -79,8 +79,7 @@ def _record(box: Box, change: Change, args: Any) -> dict[str, Any] | None:
     if change.kind == "added" and change.after is not None and "messageAdded" in wanted:
         parts["messagesAdded"] = [{"message": _labelled(reference, label_list(change.after))}]
     elif change.kind == "deleted" and "messageDeleted" in wanted:
-        labels = [] if change.before is None else label_list(change.before)
-        parts["messagesDeleted"] = [{"message": _labelled(reference, labels)}]
+        parts["messagesDeleted"] = [{"message": reference}]
     elif change.kind == "changed" and change.before is not None and change.after is not None:
         before, after = labels_of(change.before), labels_of(change.after)
         message = _labelled(reference, label_list(change.after))
@@ -93,7 +92,7 @@ def _record(box: Box, change: Change, args: Any) -> dict[str, Any] | None:
     return {"id": str(box.ids.history(change.sequence)), "messages": [reference]} | parts
 
 
-def _labelled(reference: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+def _labelled(reference: dict[str, Any], labels: tuple[str, ...]) -> dict[str, Any]:
     return reference | {"labelIds": labels} if labels else reference
 
 

@@ -10,6 +10,7 @@ from mailsim.generated import arrival
 from mailsim.gmail import wire
 from mailsim.gmail.box import Box
 from mailsim.gmail.context import Context
+from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.listing import page_of
 from mailsim.gmail.refusal import bad_request
 from mailsim.gmail.upload import media_of
@@ -104,7 +105,7 @@ def batch_delete(context: Context) -> None:
 def insert(context: Context) -> dict[str, Any]:
     """Like an IMAP append: no label is added that was not asked for."""
     labels = context.box.label_ids(context.body.get("labelIds", ()))
-    return arrived(
+    return changed(
         context.box, context.box.mailbox.deliver(message_bytes(context), with_labels(_BARE, labels))
     )
 
@@ -113,14 +114,13 @@ def import_message(context: Context) -> dict[str, Any]:
     """Like delivery by SMTP: without labels it goes to the inbox, unread."""
     labels = context.box.label_ids(context.body.get("labelIds", ()))
     state = with_labels(_BARE, labels) if labels else None
-    return arrived(context.box, context.box.mailbox.deliver(message_bytes(context), state))
+    return changed(context.box, context.box.mailbox.deliver(message_bytes(context), state))
 
 
 def send(context: Context) -> dict[str, Any]:
     raw = message_bytes(context)
-    number = context.box.mailbox.deliver(raw, arrival("gmail", sent=True))
     hand_over(context, raw)
-    return arrived(context.box, number)
+    return changed(context.box, context.box.mailbox.deliver(raw, arrival("gmail", sent=True)))
 
 
 def hand_over(context: Context, raw: bytes) -> None:
@@ -151,10 +151,6 @@ def message_bytes(context: Context, message: dict[str, Any] | None = None) -> by
         raise bad_request("Invalid value for ByteString: the message is not base64url") from error
 
 
-def arrived(box: Box, number: int) -> dict[str, Any]:
-    return changed(box, number)
-
-
 def changed(box: Box, number: int) -> dict[str, Any]:
     """What a change answers: the message's ids and its labels now."""
     shaped = box.reference(number)
@@ -169,5 +165,5 @@ def _known(context: Context) -> list[int]:
         raise bad_request("No message ids specified")
     if len(ids) > MAX_IDS:
         raise bad_request(f"Too many message ids: at most {MAX_IDS}")
-    numbers = [context.box.ids.number(text) for text in ids if context.box.is_id(text)]
+    numbers = [context.box.ids.number(text) for text in ids if is_message_id(text)]
     return [number for number in dict.fromkeys(numbers) if context.box.mailbox.state(number) is not None]

@@ -38,8 +38,7 @@ SCOPES = {
     f"{_AUTH}gmail.settings.sharing": "Manage who may send on your behalf",
     f"{_AUTH}pubsub": "See and manage Pub/Sub topics and subscriptions",
 }
-_SHORT = {f"{_AUTH}userinfo.email": "email", f"{_AUTH}userinfo.profile": "profile"}
-_LONG = {short: long for long, short in _SHORT.items()}
+_LONG = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.profile"}
 # Browsers that live inside another program.
 _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 
@@ -148,13 +147,17 @@ def _client(realm: Realm, given: dict[str, str]) -> Client:
 
 
 def _scopes(text: str) -> tuple[str, ...]:
-    asked = tuple(dict.fromkeys(text.split()))
+    asked = tuple(dict.fromkeys(_LONG.get(scope, scope) for scope in text.split()))
     if not asked:
         raise _Stopped(400, "invalid_request", "Missing required parameter: scope")
-    unknown = [scope for scope in asked if scope not in SCOPES and not scope.startswith(_AUTH)]
+    unknown = [scope for scope in asked if scope not in SCOPES and not _of_another_api(scope)]
     if unknown:
         raise _Stopped(400, "invalid_scope", f"Some requested scopes were invalid: {', '.join(unknown)}")
     return asked
+
+
+def _of_another_api(scope: str) -> bool:
+    return scope.startswith(_AUTH) and not scope.startswith(f"{_AUTH}gmail.")
 
 
 def _first_look(realm: Realm, wish: _Wish, query: str) -> Response:
@@ -202,7 +205,7 @@ def _allowed(
         )
     if client.trouble == "org_internal" and account.email.partition("@")[2] != client.internal_domain:
         raise _Stopped(403, "org_internal", "This app is restricted to users within its organization.")
-    scopes = [_LONG.get(scope, scope) for scope in granted]
+    scopes = list(granted)
     if wish.include_granted:
         scopes += sorted(realm.grants.granted(account, client.project))
     ask = Ask(

@@ -10,7 +10,7 @@ from mailsim.control.shapes import Done, Given
 from mailsim.errors import Invalid, Unknown
 from mailsim.google.clients import Client
 from mailsim.google.clients import Trouble as ClientTrouble
-from mailsim.google.grants import Ask
+from mailsim.google.grants import AccountTrouble, Ask
 from mailsim.google.oauth import token_body
 from mailsim.google.options import Options
 from mailsim.google.pubsub import PubSub
@@ -22,9 +22,6 @@ READONLY = "https://www.googleapis.com/auth/gmail.readonly"
 Tokens = dict[str, Any]  # as the token endpoint gives them
 Changes = dict[str, Any]  # some of the options, by name
 _GMAIL: ProviderName = "gmail"
-AccountTrouble = Literal[
-    "", "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled"
-]
 
 
 class NewTokens(Given, frozen=True):
@@ -38,7 +35,7 @@ class NewTokens(Given, frozen=True):
 
 
 class AccountOrder(Given, frozen=True):
-    trouble: AccountTrouble
+    trouble: AccountTrouble | Literal[""]
 
 
 class ClientOrder(Given, frozen=True):

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Literal, get_args
 
 from mailsim.google.clients import Client
 
@@ -27,6 +28,11 @@ IDENTITY_SCOPES = frozenset(
         "https://www.googleapis.com/auth/userinfo.profile",
     }
 )
+# What an administrator or Google may have decided about an account.
+AccountTrouble = Literal[
+    "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled"
+]
+TROUBLES: tuple[str, ...] = get_args(AccountTrouble)
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 

@@ -1,0 +1,173 @@
+"""Requests to the Gmail API on the wire: one call each, or a batch of them; bodies in, answers out."""
+
+import asyncio
+from collections.abc import Mapping
+
+from starlette.types import Receive, Scope, Send
+
+from mailsim.gmail import batch, refusal
+from mailsim.gmail.api import JSON, Call, Gmail, Outcome, encode, find_method
+from mailsim.gmail.refusal import Fault, Refusal
+from mailsim.log import LONGEST_BODY, Exchange
+from mailsim.simulator import Caller, Reply, Simulator
+
+MAX_BODY = 64 << 20
+_FIXED_HEADERS = [
+    (b"vary", b"Origin, X-Origin, Referer"),
+    (b"cache-control", b"private"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_BREATH = 20  # inner calls of a batch between two looks at other requests
+
+
+class Single:
+    """A request that is one call."""
+
+    def __init__(self, gmail: Gmail) -> None:
+        self.gmail = gmail
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope["mailsim.exchange"]
+        body = await _read(receive)
+        if body is None:
+            await _send(send, _too_large())
+            return
+        meter = self.gmail.realm.sim.meters.of(exchange.mailbox)
+        call = Call(
+            http=scope["method"],
+            path=_raw_path(scope),
+            query=scope["query_string"].decode("latin-1"),
+            headers=_headers(scope),
+            body=body,
+            width=meter.in_flight,
+        )
+        outcome = self.gmail.answer(call)
+        exchange.units = outcome.units
+        meter.rejections += outcome.rejected
+        await _send(send, outcome.reply)
+
+
+class Batch:
+    """A request that carries many calls. Its own headers hold for each, those of the call win."""
+
+    def __init__(self, gmail: Gmail) -> None:
+        self.gmail = gmail
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _read(receive)
+        if body is None:
+            await _send(send, _too_large())
+            return
+        headers = _headers(scope)
+        try:
+            if scope["method"] != "POST":
+                raise refusal.not_found("Not Found")
+            calls = batch.take_apart(body, batch.boundary_of(headers.get("content-type", "")))
+        except Refusal as refused:
+            await _send(send, Reply(refused.fault.code, encode(refused.fault.body(), pretty=True), JSON))
+            return
+        outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
+        exchange: Exchange = scope["mailsim.exchange"]
+        answers: list[batch.InnerAnswer] = []
+        already = self.gmail.realm.sim.meters.of(exchange.mailbox).in_flight - 1
+        for place, inner in enumerate(calls, 1):
+            reply = self._inner(inner, outer, exchange, already + place)
+            answers.append(
+                batch.InnerAnswer(
+                    batch.answer_id(inner.content_id),
+                    reply.status,
+                    reply.body,
+                    dict(reply.headers).get("content-type", ""),
+                )
+            )
+            if place % _BREATH == 0:
+                await asyncio.sleep(0)
+        boundary = f"batch_{exchange.number:016x}{len(body):08x}"
+        content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)
+        await _send(send, Reply(200, batch.put_together(answers, boundary), content_type))
+
+    def _inner(
+        self, inner: batch.InnerCall, outer: Mapping[str, str], exchange: Exchange, width: int
+    ) -> Reply:
+        sim = self.gmail.realm.sim
+        path, _, query = inner.target.partition("?")
+        entry = sim.log.open(exchange.milliseconds, inner.method, path, query, via=exchange.number)
+        call = Call(inner.method, path, query, {**outer, **inner.headers}, inner.body, width)
+        found = find_method(call.http, call.path)
+        endpoint, mailbox = found.method.endpoint if found else "unknown", _mailbox(self.gmail, call.headers)
+        reply = sim.refused("gmail", mailbox, endpoint, entry)
+        if reply is None:
+            outcome = self.gmail.answer(call)
+            reply = outcome.reply
+        else:
+            outcome = Outcome(reply)
+        _note(sim, entry, call, outcome, endpoint, mailbox)
+        return reply
+
+
+def _note(sim: Simulator, entry: Exchange, call: Call, outcome: Outcome, endpoint: str, mailbox: str) -> None:
+    entry.provider, entry.endpoint, entry.mailbox = "gmail", endpoint, mailbox
+    entry.status, entry.units = outcome.reply.status, outcome.units
+    meter = sim.meters.of(mailbox)
+    meter.calls[endpoint] += 1
+    meter.statuses[outcome.reply.status] += 1
+    meter.units += outcome.units
+    meter.rejections += outcome.rejected
+    if sim.log.bodies:
+        entry.request_headers = tuple(call.headers.items())
+        entry.request_body = call.body[:LONGEST_BODY]
+        entry.response_headers = outcome.reply.headers
+        entry.response_body = outcome.reply.body[:LONGEST_BODY]
+
+
+def caller_of(gmail: Gmail, scope: Scope, endpoint: str) -> Caller:
+    """Who asks for what, before the request is read."""
+    if not endpoint.startswith("gmail"):
+        return Caller(_mailbox(gmail, _headers(scope)), endpoint)
+    found = find_method(scope["method"], _raw_path(scope))
+    return Caller(_mailbox(gmail, _headers(scope)), found.method.endpoint if found else "unknown")
+
+
+def _mailbox(gmail: Gmail, headers: Mapping[str, str]) -> str:
+    try:
+        return gmail.token_of(headers, {}).account.email
+    except Refusal:
+        return ""
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body; None when it is larger than Google takes."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return bytes(body)
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in reply.headers]
+    if reply.status != 204:
+        headers.append((b"content-length", str(len(reply.body)).encode()))
+    headers += _FIXED_HEADERS
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def _too_large() -> Reply:
+    fault = Fault(413, "uploadTooLarge", "Request payload size exceeds the limit.", status="INVALID_ARGUMENT")
+    return Reply(413, encode(fault.body(), pretty=True), JSON)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _raw_path(scope: Scope) -> str:
+    """The path as it came: an encoded slash is part of an id."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0].decode("latin-1")
