@@ -1,10 +1,10 @@
 """Homes under test: processes that attach to them, what runs in them, and the end of both."""
 
-import atexit
 import contextlib
 import functools
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -148,11 +148,23 @@ def answers(url):
 @functools.cache
 def _made():
     """A home with a database in it, made once for this run: copying one is quicker than making one."""
-    path = Path(tempfile.mkdtemp(prefix="postroom-made-")) / "home"
-    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    path = _quick_path()
     with watched(path), embedded.attach(path):
         pass
     return path
+
+
+def _quick_path():
+    """Where the run keeps its servers: in memory, if there is enough. Removed with them."""
+    return Path(os.environ["TEST_SERVERS"]) / f"home-{secrets.token_hex(4)}"
+
+
+@contextlib.contextmanager
+def quick_home():
+    path = _quick_path()
+    with watched(path, made=True) as home:
+        yield home
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from postroom.store import embedded
-from store.homes import answers, ask, until, watched
+from store.homes import answers, ask, quick_home, until, watched
 
 
 @pytest.fixture
-def home(tmp_path):
-    with watched(tmp_path / "home", made=True) as home:
+def home():
+    with quick_home() as home:
         yield home
 
 

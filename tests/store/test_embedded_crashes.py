@@ -13,12 +13,12 @@ from postroom.errors import DatabaseUnavailable
 from postroom.store import embedded
 from postroom.store.embedded import binaries
 from postroom.store.embedded.leftovers import processes_of
-from store.homes import answers, ask, kill, until, watched
+from store.homes import answers, ask, kill, quick_home, until, watched
 
 
 @pytest.fixture
-def home(tmp_path):
-    with watched(tmp_path / "home", made=True) as home:
+def home():
+    with quick_home() as home:
         yield home
 
 
