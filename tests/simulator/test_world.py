@@ -125,7 +125,7 @@ def test_two_runs_with_one_seed_and_one_start_hold_the_same_mail(start):
     seen = []
     for sim in (first, second, other):
         for provider in ("gmail", "outlook"):
-            sim.create(provider, f"{provider}@example.com", 40)
+            sim.create(provider, f"{provider}@example.com", 40, kinds=["plain", "html", "attachment"])
         sim.deliver("gmail@example.com", kind="plain")
         sim.move_clock(60)
         sim.deliver("outlook@example.com", kind="html", count=3)
