@@ -123,6 +123,8 @@ def test_operators_and_administrators_cause_their_own_errors(sim, user):
     sim.post(f"google/clients/{client}", trouble="api_disabled")
     error = user.refused(403, "profile")
     assert error["errors"][0]["reason"] == "accessNotConfigured"
+    sim.post(f"google/clients/{client}", trouble="daily_limit")
+    assert user.refused(403, "profile")["errors"][0]["reason"] == "dailyLimitExceeded"
     sim.post(f"google/clients/{client}", trouble="")
     sim.post(f"google/accounts/{user.address}", trouble="domain_policy")
     assert user.refused(403, "profile")["errors"][0]["reason"] == "domainPolicy"
@@ -209,7 +211,7 @@ def test_too_many_calls_at_once_are_refused(start, google):
         answers = list(pool.map(lambda _: user.ask("GET", "profile"), range(8)))
     refused = [answer.json()["error"] for answer in answers if answer.status_code == 429]
     assert len(refused) == 4
-    assert {error["message"] for error in refused} == {"Too many concurrent requests for user."}
+    assert {error["message"] for error in refused} == {"Too many concurrent requests for user"}
     assert sim.meter(user.address)["peak"] == 8
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from mailsim.errors import SimulatorError
-from mailsim.gmail import fields, methods, params, refusal
+from mailsim.gmail import fields, methods, params, quota, refusal
 from mailsim.gmail.box import Box
 from mailsim.gmail.context import Context, Method
 from mailsim.gmail.ids import make_ids
@@ -182,6 +182,8 @@ class Gmail:
             raise refusal.bad_token()
         if client.trouble == "api_disabled":
             raise refusal.api_disabled(client.project_number)
+        if client.trouble == "daily_limit":
+            raise quota.daily_limit()
         return client
 
     def _check_account(self, token: AccessToken, mailbox: Mailbox | None, user: str) -> None:

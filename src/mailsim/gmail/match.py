@@ -40,7 +40,6 @@ _CATEGORIES = {
     "updates": "UPDATES",
     "forums": "FORUMS",
 }
-_SYSTEM = frozenset(_PLACES.values())
 
 
 class Letter(Protocol):

@@ -120,7 +120,8 @@ def over_project(shape: QuotaShape, project_number: str) -> Refusal:
 
 
 def too_concurrent() -> Refusal:
-    return Refusal(Fault(429, "rateLimitExceeded", "Too many concurrent requests for user."))
+    text = "Too many concurrent requests for user"
+    return Refusal(Fault(429, "rateLimitExceeded", text, domain="usageLimits"))
 
 
 def daily_limit() -> Refusal:

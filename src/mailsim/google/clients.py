@@ -8,7 +8,7 @@ from mailsim.world import Application
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # What an operator can do to a client besides registering it.
-Trouble = Literal["", "deleted", "api_disabled", "org_internal"]
+Trouble = Literal["", "deleted", "api_disabled", "daily_limit", "org_internal"]
 
 
 @dataclass(frozen=True, slots=True)
