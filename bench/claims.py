@@ -41,7 +41,7 @@ async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *
 async def ours(url: str) -> int:
     done = 0
     async with open_database(url, pool_size=2, name="bench") as database, database.engine() as connection:
-        while leases := await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60):
+        while leases := (await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)).leases:
             done += len(await work.finish(connection, [Finish(lease) for lease in leases]))
     return done
 
@@ -57,7 +57,7 @@ async def bare(url: str) -> int:
                 {"batch": BATCH, "kinds": ["bench"], "token": uuid4(), "lease": 60.0},
             )
             rows = await claimed.fetchall()
-            if not rows:
+            if not rows or rows[0][0] is None:
                 return done
             ids, tokens, generations = ([row[place] for row in rows] for place in (0, 6, 5))
             ended = await connection.execute(

@@ -51,6 +51,9 @@ OUTCOMES: Mapping[type[Exception], Outcome] = {
 }
 
 
+SHORTEST_WAIT_SECONDS = 0.01
+
+
 @dataclass(frozen=True)
 class Limits:
     concurrency: int
@@ -121,22 +124,27 @@ class _Worker:
             free = self.limits.concurrency - len(self.running)
             if free == 0:
                 await self._either(self.freed)
-            elif not await self._claim(free):
-                await self._either(self.woken, timeout=self.limits.poll_seconds)
+            elif idle_seconds := await self._claim(free):
+                await self._either(self.woken, timeout=idle_seconds)
 
-    async def _claim(self, free: int) -> bool:
-        """Start what was claimed; False when nothing was."""
+    async def _claim(self, free: int) -> float:
+        """Start what was claimed. Where that is nothing, how long to wait for the next claim."""
         try:
             async with self.database.engine() as connection:
-                leases = await work.claim(
+                claim = await work.claim(
                     connection, list(self.kinds), batch=free, lease_seconds=self.limits.lease_seconds
                 )
         except (DatabaseUnavailable, TransientError) as error:
             log.warning("worker.claim_failed", error=error)
-            return False
-        for lease in leases:
+            return self.limits.poll_seconds
+        for lease in claim.leases:
             self.running[lease] = asyncio.create_task(self._perform(lease))
-        return bool(leases)
+        if claim.leases:
+            return 0
+        if claim.next_in is None or not self.limits.wake_by_notify:
+            return self.limits.poll_seconds
+        # Not before the row is due, lest the wait become a loop.
+        return min(self.limits.poll_seconds, max(claim.next_in, SHORTEST_WAIT_SECONDS))
 
     async def _either(self, event: asyncio.Event, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Wait for the event or the stop, or not longer than the time-out."""

@@ -51,7 +51,7 @@ def seal_now(database, organization):
     async def seal_now():
         async with database.engine() as connection:
             await work.wake(connection, [work.Wake(organization, seal.KIND, str(organization))])
-            [lease] = await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)
+            [lease] = (await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)).leases
         await seal.run(database, SIGNER, lease)
 
     return seal_now
@@ -192,7 +192,7 @@ async def test_committed_entries_make_sealing_due_whenever_they_came(database, w
     listening = asyncio.create_task(seal.listen(database))
     assert await due() == [(str(organization),)]
     async with database.engine() as connection:
-        [lease] = await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)
+        [lease] = (await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)).leases
     await seal.run(database, SIGNER, lease)
     await write(1)  # while somebody listens
     assert await due() == [(str(organization),)]

@@ -26,7 +26,7 @@ async def test_work_of_workers_killed_midway_is_done_by_the_others_and_never_twi
 ):
     await make_effects(owner)
     await add_work(owner, organization, "count", 5000)
-    async with workers(8, database_url, concurrency=20, lease_seconds=2, step_seconds=0.01) as started:
+    async with workers(8, database_url, concurrency=20, lease_seconds=6, step_seconds=0.01) as started:
         for share, victim in enumerate(started[:4], start=1):
             await until(owner, "SELECT count(*) >= %s FROM effects", share * 600)
             victim.signal(signal.SIGKILL)
@@ -129,7 +129,7 @@ async def test_work_that_kills_its_worker_is_parked(database_url, owner, organiz
 async def test_a_worker_outlives_the_loss_of_all_its_connections(database_url, owner, organization):
     await make_effects(owner)
     await add_work(owner, organization, "count", 500)
-    async with workers(1, database_url, lease_seconds=2, step_seconds=0.01, poll_seconds=0.1):
+    async with workers(1, database_url, lease_seconds=5, step_seconds=0.01, poll_seconds=0.1):
         for done in (50, 150, 300):
             await until(owner, "SELECT count(*) >= %s FROM effects", done)
             await owner.execute(

@@ -24,7 +24,7 @@ async def engine(database):
 
 
 async def claim(engine, *, batch=10, kinds=("sync",), lease_seconds=30):
-    return await work.claim(engine, kinds, batch=batch, lease_seconds=lease_seconds)
+    return (await work.claim(engine, kinds, batch=batch, lease_seconds=lease_seconds)).leases
 
 
 async def rows(owner, columns="subject"):
@@ -37,6 +37,14 @@ async def test_only_what_is_due_is_claimed(engine, organization):
         engine, [Wake(organization, "sync", "now"), Wake(organization, "sync", "later", delay=3600)]
     )
     assert [lease.subject for lease in await claim(engine)] == ["now"]
+
+
+async def test_an_empty_claim_tells_when_the_next_row_falls_due(engine, organization):
+    assert await work.claim(engine, ["sync"], batch=1, lease_seconds=30) == work.Claim([], None)
+    await work.wake(engine, [Wake(organization, "sync", "a", delay=delay) for delay in (600, 60)])
+    claimed = await work.claim(engine, ["sync"], batch=1, lease_seconds=30)
+    assert claimed.leases == []
+    assert 0 < claimed.next_in <= 60
 
 
 async def test_only_the_kinds_a_worker_knows_are_claimed(engine, organization):

@@ -69,7 +69,7 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
         )
         await work.claim(connection, ["renew"], batch=1, lease_seconds=60)
         await work.wake(connection, [Wake(organization, "read", "p")])
-        [lease] = await work.claim(connection, ["read"], batch=1, lease_seconds=60)
+        [lease] = (await work.claim(connection, ["read"], batch=1, lease_seconds=60)).leases
         await work.park(connection, lease, error="it is broken")
     page = Page((await browser.get("/")).text)
     # kind, due, running, waiting, failing, parked, oldest due

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from psycopg.rows import class_row
-
 from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.database import Connection, Database
@@ -37,6 +35,14 @@ class Lease:
     attempts: int
     generation: int
     token: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim got; where that is nothing, in how many seconds the next row falls due, if any does."""
+
+    leases: list[Lease]
+    next_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,31 +126,39 @@ _CLAIM = """
             FOR UPDATE SKIP LOCKED
         ) AS due
         LIMIT %(batch)s::int
+    ), claimed AS (
+        UPDATE work SET
+            lease_token = %(token)s,
+            leased_until = postroom_now() + %(lease)s * interval '1 second',
+            attempts = attempts + 1
+        FROM picked WHERE work.id = picked.id
+        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token
+    ), next AS (
+        SELECT coalesce(leased_until, due_at) AS claimable_at FROM work
+        WHERE coalesce(leased_until, due_at) > (SELECT postroom_now()) AND NOT EXISTS (SELECT FROM claimed)
+        ORDER BY coalesce(leased_until, due_at) LIMIT 1
     )
-    UPDATE work SET
-        lease_token = %(token)s,
-        leased_until = postroom_now() + %(lease)s * interval '1 second',
-        attempts = attempts + 1
-    FROM picked WHERE work.id = picked.id
-    RETURNING work.id, organization_id AS organization, kind, subject,
-        attempts, generation, lease_token AS token
+    SELECT *, NULL::float8 FROM claimed
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        extract(epoch FROM claimable_at - postroom_now())::float8 FROM next
 """
 
 
-async def claim(
-    connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float
-) -> list[Lease]:
+async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float) -> Claim:
     """Lease up to `batch` due rows, oldest first within a lane, the lanes sharing the batch.
 
     A lane is one kind of one organization. Where little is due, the oldest rows name all lanes there are;
     where much is due, the lanes are walked by the index, one probe each, so that a long backlog cannot hide
     another lane's single row.
     """
-    cursor = connection.cursor(row_factory=class_row(Lease))
-    await cursor.execute(
+    cursor = await connection.execute(
         _CLAIM, {"batch": batch, "kinds": list(kinds), "token": uuid4(), "lease": lease_seconds}
     )
-    return await cursor.fetchall()
+    rows = await cursor.fetchall()
+    if rows and rows[0][0] is None:
+        return Claim([], rows[0][7])
+    return Claim([Lease(*row[:7]) for row in rows])
 
 
 async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[int]:
