@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from postroom.errors import SettingsError
-from postroom.model import Secret, sealing_keys
+from postroom.model import Secret, key_bytes, sealing_keys
 
 PREFIX: Final = "POSTROOM_"
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -68,6 +68,11 @@ def _vault_keys(value: Secret) -> Secret:
     return value
 
 
+def _ledger_key(value: Secret) -> Secret:
+    key_bytes(value.reveal())
+    return value
+
+
 def _parameter_prefix(value: str) -> str:
     # AWS keeps names that begin with these words for itself.
     if value.lower().startswith(("/aws", "/ssm")):
@@ -114,7 +119,7 @@ class Settings(BaseSettings):
         )
     )
     database_pool_size: int = _setting(
-        "the most connections one process opens", "a whole number from 3 to 500", 10, ge=3, le=500
+        "the most connections one process opens", "a whole number from 4 to 500", 10, ge=4, le=500
     )
     host: str = _setting(
         "the address the web process listens on",
@@ -224,6 +229,11 @@ class Settings(BaseSettings):
         "a key id, an alias such as alias/postroom, or an ARN",
         None,
         pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
+    )
+    ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_ledger_key)] | None = _setting(
+        "the key that signs the ledger's seals, instead of the file ledger.key in the home",
+        "32 bytes in base64 (openssl rand -base64 32)",
+        None,
     )
     log_level: LogLevel = _setting(
         "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO

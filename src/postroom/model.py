@@ -113,6 +113,17 @@ def _sealing_key(number: int, entry: str) -> SealingKey:
     return SealingKey(name, value)
 
 
+def key_bytes(encoded: str) -> bytes:
+    """The 32 bytes of a key in base64. A fault never shows the value."""
+    try:
+        value = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("is not base64") from None
+    if len(value) != 32:
+        raise ValueError(f"holds {len(value)} bytes instead of 32")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """How a step ends well: it is due again after so many seconds, or nothing more is to be done."""

@@ -8,14 +8,15 @@ from typing import assert_never
 import aiohttp
 
 from postroom.config import Settings, VaultKind
-from postroom.flow import sample
-from postroom.model import Done, ProviderName, Secret, sealing_keys
+from postroom.flow import sample, seal
+from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import Provider, Vault
 from postroom.providers import catalogue
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
+from postroom.store.ledger import Signer
 from postroom.store.work import Lease
-from postroom.vault import GivenKeys, KeyFile, LocalVault, Sealer
+from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
 
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
 # own last transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
@@ -32,7 +33,26 @@ class Kind:
 
 def kinds(settings: Settings, database: Database) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
-    return {sample.KIND: Kind(partial(sample.run, database), settings.max_attempts)}
+    return {
+        sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
+        seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),
+    }
+
+
+def ledger_keys(settings: Settings) -> LedgerKeys:
+    """The key that signs the ledger, and all that signed it before."""
+    given = settings.ledger_key
+    return LedgerKeys(settings.home or default_home(), key_bytes(given.reveal()) if given else None)
+
+
+def _sealing(database: Database, keys: LedgerKeys) -> Step:
+    """The key is looked up for each lease: who seals nothing needs none, and a new one counts at once."""
+
+    async def step(lease: Lease) -> None:
+        key = keys.signing()
+        await seal.run(database, Signer(key.id, key.sign), lease)
+
+    return step
 
 
 def providers(settings: Settings, client: aiohttp.ClientSession) -> Mapping[ProviderName, Provider]:

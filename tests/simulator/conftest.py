@@ -20,25 +20,37 @@ hypothesis.settings.load_profile("untimed")
 
 @pytest.fixture
 def start() -> Generator[Callable[..., Simulation]]:
-    """Starts a mailsim of the test's own: `start("--seed", "7")`."""
+    """Starts a mailsim of the test's own: `start("--seed", "7")`. Its answers are checked at the end."""
     with ExitStack() as stack:
-        yield lambda *options: stack.enter_context(running(*options))
+        started: list[Simulation] = []
+
+        def start_one(*options: str) -> Simulation:
+            simulation = stack.enter_context(running(*options))
+            conformance.record(simulation)
+            started.append(simulation)
+            return simulation
+
+        yield start_one
+        for simulation in started:
+            if simulation.process.poll() is None:
+                conformance.check(simulation)
 
 
 @pytest.fixture(scope="module")
 def shared() -> Generator[Simulation]:
     with running("--clock", "manual", "--start", "2026-03-02T09:00:00Z") as simulation:
+        conformance.record(simulation)
         yield simulation
 
 
 @pytest.fixture
 def sim(shared: Simulation) -> Generator[Simulation]:
     """One process for all tests of a module, with a hand-driven clock; faults are gone at each test's end."""
-    conformance.record(shared.control)
+    conformance.record(shared)
     yield shared
     if shared.process.poll() is None:
         try:
-            conformance.check(shared.control)
+            conformance.check(shared)
         finally:
             shared.delete("faults")
             shared.delete("requests")

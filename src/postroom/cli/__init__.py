@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import config, db, demo, doctor, exits, serve, up, vault, work
+from postroom.cli import config, db, demo, doctor, exits, ledger, serve, up, vault, work
 from postroom.cli.exits import Exit
 from postroom.errors import PostroomError
 
@@ -30,6 +30,7 @@ app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(db.group)
 app.add_typer(config.group)
 app.add_typer(vault.group)
+app.add_typer(ledger.group)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer hands a flag to its callback by position

@@ -43,6 +43,7 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
+    from postroom.flow import seal
     from postroom.store import database, health
 
     stop = asyncio.Event()
@@ -50,5 +51,11 @@ async def _work(settings: "Settings", url: str) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await opening.require_ready(url)
     name = health.process_name("worker")
-    async with database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened:
+    pool_size = settings.database_pool_size
+    async with (
+        database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
+        asyncio.TaskGroup() as group,
+    ):
+        sealing = group.create_task(seal.listen(opened))
         await worker.run(opened, wiring.kinds(settings, opened), worker.limits(settings), stop)
+        sealing.cancel()

@@ -69,18 +69,21 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(url: str, *, pool_size: int, name: str) -> AsyncGenerator[Database]:
+async def open_database(
+    url: str, *, pool_size: int, name: str, listeners: int = 1
+) -> AsyncGenerator[Database]:
     """Connect, at once: a database that cannot be reached is an error here, not at the first use.
 
-    No more than `pool_size` connections in all: one to listen, a third of the rest for the engine's claims.
+    No more than `pool_size` connections in all: those that listen, and of the rest a third for the
+    engine's claims.
     The name is what the server's list of connections shows; it says which processes are alive.
     """
-    engine_size = max(1, (pool_size - 1) // 3)
+    engine_size = max(1, (pool_size - listeners) // 3)
     # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
     await (await connect(url, name=name)).close()
     async with (
         _pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
-        _pool(url, roles.APPLICATION, size=pool_size - 1 - engine_size, name=name) as application,
+        _pool(url, roles.APPLICATION, size=pool_size - listeners - engine_size, name=name) as application,
     ):
         yield Database(url, name, engine, application)
 

@@ -1,0 +1,178 @@
+"""`postroom ledger`: what happened, and the proof that nobody changed it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+
+from postroom.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from postroom.flow.seal import Proof
+    from postroom.model import OrganizationId
+    from postroom.store.database import Database
+    from postroom.store.ledger import Stored
+    from postroom.vault import LedgerKeys
+
+Result = TypeVar("Result")
+
+group = typer.Typer(
+    name="ledger", help="The audit trail: its newest entries, and its proof.", no_args_is_help=True
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Organization = Annotated[
+    UUID | None,
+    typer.Option("--organization", help="Only this one, by its id [default: all]", show_default=False),
+]
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom ledger verify
+  postroom ledger verify --head 41:9f2c…  (a head that you kept: shows what was cut off since)
+  postroom ledger verify --json | jq '.[].head'"""
+)
+def verify(
+    organization: Organization = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="A head that an earlier run printed; it must still be in the ledger."),
+    ] = None,
+    *,
+    json: Json = False,
+) -> Exit:
+    """Compute every digest, chain and signature again. Exit code 1 when the ledger is broken.
+
+    Keep the head that this prints somewhere else: with it, the next run also shows what was cut off the end.
+    """
+    from postroom import config, wiring
+    from postroom.cli import output
+
+    keys = wiring.ledger_keys(config.load())
+    proofs = _run(lambda database: _verify(database, keys, organization, head))
+    if json:
+        output.as_json([{"organization": each, **asdict(proof)} for each, proof in proofs])
+    else:
+        for each, proof in proofs:
+            _tell(each, proof)
+        if not proofs:
+            typer.echo("The ledger is empty.")
+    return Exit.FAILED if any(proof.faults for _, proof in proofs) else Exit.OK
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom ledger show
+  postroom ledger show --limit 200 --json"""
+)
+def show(
+    organization: Organization = None,
+    limit: Annotated[int, typer.Option(min=1, max=10000, help="How many entries of each organization.")] = 20,
+    *,
+    json: Json = False,
+) -> None:
+    """Show the newest entries, the newest first. Personal values are not shown."""
+    from postroom.cli import output
+
+    found = _run(lambda database: _newest(database, organization, limit))
+    if json:
+        output.as_json([_plain(each, entry) for each, entry in found])
+        return
+    output.table(
+        ("WHEN", "EVENT", "ABOUT", "BY", "SEALED"),
+        [
+            (
+                entry.occurred_at.isoformat(sep=" ", timespec="seconds"),
+                entry.event_type,
+                f"{entry.entity_type} {entry.entity_id}",
+                entry.actor_id,
+                "yes" if entry.position else "not yet",
+            )
+            for _, entry in found
+        ],
+    )
+
+
+def _tell(organization: "OrganizationId", proof: "Proof") -> None:
+    state = "BROKEN" if proof.faults else "whole"
+    typer.echo(
+        f"{organization}: {state}. {proof.entries} entries in {proof.seals} seals,"
+        f" {proof.unsealed} not sealed yet, {proof.purged} with personal values purged."
+    )
+    for fault in proof.faults:
+        typer.echo(f"  {fault}")
+    if proof.head:
+        typer.echo(f"  head {proof.head}")
+
+
+def _plain(organization: "OrganizationId", entry: "Stored") -> dict[str, object]:
+    return {
+        "organization": organization,
+        "id": entry.id,
+        "position": entry.position,
+        "occurred_at": entry.occurred_at.isoformat(),
+        "event_type": entry.event_type,
+        "entity_type": entry.entity_type,
+        "entity_id": entry.entity_id,
+        "actor_id": entry.actor_id,
+        "payload": entry.payload,
+    }
+
+
+async def _verify(
+    database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
+) -> "list[tuple[OrganizationId, Proof]]":
+    from postroom.errors import SettingsError
+    from postroom.flow import seal
+
+    found = await _organizations(database, organization)
+    if head is not None and len(found) > 1:
+        raise SettingsError("A head belongs to one organization. Say which one with --organization.")
+    return [(each, await seal.verify(database, each, keys.check, head=head)) for each in found]
+
+
+async def _newest(
+    database: "Database", organization: UUID | None, limit: int
+) -> "list[tuple[OrganizationId, Stored]]":
+    from postroom.store import ledger
+
+    found: list[tuple[OrganizationId, Stored]] = []
+    for each in await _organizations(database, organization):
+        async with database.transaction(each) as connection:
+            found += [(each, entry) for entry in await ledger.newest(connection, limit=limit)]
+    return sorted(found, key=lambda pair: pair[1].occurred_at, reverse=True)
+
+
+async def _organizations(database: "Database", only: UUID | None) -> "list[OrganizationId]":
+    from postroom.errors import SettingsError
+    from postroom.store import organizations
+
+    async with database.engine() as connection:
+        found = await organizations.every(connection)
+    if only is None:
+        return found
+    if only not in found:
+        raise SettingsError(f"There is no organization {only}.")
+    return [each for each in found if each == only]
+
+
+def _run(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom import config
+    from postroom.cli import opening
+
+    with opening.database_url(config.load()) as url:
+        return asyncio.run(_act(url, act))
+
+
+async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom.cli import opening
+    from postroom.store import database, health
+
+    await opening.require_ready(url)
+    async with database.open_database(url, pool_size=3, name=health.process_name("ledger")) as opened:
+        return await act(opened)

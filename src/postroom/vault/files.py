@@ -1,0 +1,82 @@
+"""Small private files, as keys need them: read only where nobody else can, replaced as a whole, in turns."""
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from postroom.errors import OperatorError
+
+
+def read(path: Path) -> tuple[str, os.stat_result]:
+    """The text, and what the file was when it was read. Raises where other users could have read it too."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+        found = os.fstat(descriptor)
+        _require_private(path, found)
+        return file.read(), found
+
+
+@contextmanager
+def turn(path: Path) -> Generator[None]:
+    """One writer at a time, of all processes. Readers need no turn."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, text: str) -> None:
+    """On the disk before anything relies on it: file, directory, and the directory's own name."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    for directory in (path.parent, path.parent.parent):
+        _sync(directory)
+
+
+@contextmanager
+def disk_errors(what: str, path: Path, instead: str) -> Generator[None]:
+    """A disk that refuses is one clear line: what is concerned, where, why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
+        raise OperatorError(
+            f"{what} cannot be used: {path}: {reason}."
+            f" Give this user access, set POSTROOM_HOME to another directory, or set {instead}."
+        ) from error
+
+
+def _require_private(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OperatorError(f"{path} is not a file. Remove it, or set POSTROOM_HOME to another directory.")
+    if os.geteuid() not in {0, found.st_uid}:
+        raise OperatorError(
+            f"{path} belongs to another user. Run Postroom as that user, or `chown` the file."
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise OperatorError(f"{path} is open to other users of this machine. Run `chmod 600 {path}`.")
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,204 @@
+"""K4: workers seal, anybody with the public keys verifies, and a change of key or a purge breaks nothing."""
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from postroom import config, wiring, worker
+from postroom.errors import OperatorError
+from postroom.flow import seal
+from postroom.store import ledger, work
+from postroom.store.database import open_database
+from postroom.store.ledger import Entry
+from postroom.vault import LedgerKeys
+from scenarios.programs import Program
+from scenarios.workers import until
+
+SEALED = "SELECT count(*) > 0 AND bool_and(position IS NOT NULL) FROM ledger"
+MAKE = (
+    "import sys; from pathlib import Path; from postroom.vault import LedgerKeys; sys.stdin.readline();"
+    " print(LedgerKeys(Path(sys.argv[1])).signing().id)"
+)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=6, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+def write(database, organization):
+    async def write(count=1):
+        entries = [
+            Entry("MESSAGE_INGESTED", "message", str(number), personal={"from_email": "jane@example.org"})
+            for number in range(count)
+        ]
+        async with database.transaction(organization) as connection:
+            await ledger.append(connection, organization, entries)
+
+    return write
+
+
+@pytest.fixture
+def seal_with(database, organization, owner, home):
+    """Have a worker with this key seal what is there."""
+
+    async def seal_with(ledger_key=None):
+        settings = config.load(home=home, ledger_key=ledger_key)
+        async with database.engine() as connection:
+            await work.wake(connection, [work.Wake(organization, seal.KIND, str(organization))])
+        stop = asyncio.Event()
+        kinds = wiring.kinds(settings, database)
+        working = asyncio.create_task(worker.run(database, kinds, worker.limits(settings), stop))
+        await until(owner, SEALED)
+        stop.set()
+        await working
+
+    return seal_with
+
+
+@pytest.fixture
+def verify(postroom, database_url):
+    def run(*arguments, **settings):
+        done = postroom(
+            "ledger", "verify", *arguments, "--json", POSTROOM_DATABASE_URL=database_url, **settings
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    return run
+
+
+async def test_a_running_worker_seals_what_is_written_before_and_while_it_runs(
+    write, owner, home, tmp_path, database_url, verify
+):
+    await write(2)
+    settings = {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_HOME": str(home)}
+    program = Program(tmp_path, "work", **settings)
+    try:
+        await until(owner, SEALED)
+        await write(3)
+        await until(owner, SEALED)
+    finally:
+        assert program.end() == 0, "".join(program.said)
+    code, [proof] = verify()
+    assert (code, proof["faults"], proof["entries"], proof["unsealed"]) == (0, [], 5, 0)
+    for name in ("ledger.key", "ledger.public"):
+        assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
+
+
+async def test_a_change_of_key_breaks_nothing_and_public_halves_are_enough_to_verify(
+    write, seal_with, home, verify
+):
+    given = b64encode(bytes(range(32))).decode()
+    for key in (None, given, None):
+        await write()
+        await seal_with(key)
+    (home / "ledger.key").unlink()
+    code, [proof] = verify()
+    assert (code, proof["faults"], proof["seals"]) == (0, [], 3)
+    assert not (home / "ledger.key").exists(), "verifying makes no key"
+    (home / "ledger.public").unlink()
+    code, [proof] = verify(POSTROOM_LEDGER_KEY=given)
+    assert code == 1
+    assert sum("not known here" in fault for fault in proof["faults"]) == 2
+
+
+async def test_a_purge_is_purged_and_tampering_is_broken(
+    write, seal_with, home, verify, database, organization, owner, postroom, database_url
+):
+    await write(3)
+    await seal_with()
+    async with database.transaction(organization) as connection:
+        await connection.execute("DELETE FROM ledger_personal")
+    code, [proof] = verify()
+    assert (code, proof["faults"], proof["purged"]) == (0, [], 3)
+    await owner.execute("ALTER TABLE ledger DISABLE TRIGGER USER")
+    await owner.execute("UPDATE ledger SET entity_id = 'other' WHERE position = 2")
+    done = postroom("ledger", "verify", POSTROOM_DATABASE_URL=database_url)
+    assert done.returncode == 1
+    assert "BROKEN" in done.stdout
+    assert "was changed" in done.stdout
+
+
+async def test_a_head_shows_what_was_cut_off_and_belongs_to_one_organization(
+    write, seal_with, home, verify, owner, organization, make_organization, postroom, database_url
+):
+    for _ in range(2):
+        await write()
+        await seal_with()
+    _, [proof] = verify()
+    kept = proof["head"]
+    assert verify("--head", kept)[0] == 0
+    for table in ("ledger", "ledger_personal", "seals"):
+        await owner.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER".encode())
+    await owner.execute("DELETE FROM seals WHERE number = 2")
+    await owner.execute(
+        "DELETE FROM ledger_personal WHERE entry_id IN (SELECT id FROM ledger WHERE position > 1)"
+    )
+    await owner.execute("DELETE FROM ledger WHERE position > 1")
+    code, [proof] = verify("--head", kept)
+    assert code == 1
+    assert "cut off" in proof["faults"][0]
+    await make_organization()
+    done = postroom("ledger", "verify", "--head", kept, POSTROOM_DATABASE_URL=database_url)
+    assert (done.returncode, "--organization" in done.stderr) == (2, True)
+    assert verify("--head", kept, "--organization", str(organization))[0] == 1
+
+
+async def test_show_lists_the_newest_without_personal_values(write, postroom, database_url):
+    await write(3)
+    done = postroom("ledger", "show", "--limit", "2", POSTROOM_DATABASE_URL=database_url)
+    assert (done.returncode, done.stdout.count("MESSAGE_INGESTED")) == (0, 2)
+    done = postroom("ledger", "show", "--json", POSTROOM_DATABASE_URL=database_url)
+    assert [entry["entity_id"] for entry in json.loads(done.stdout)] == ["2", "1", "0"]
+    assert "jane" not in done.stdout
+
+
+def test_many_processes_that_need_the_first_key_make_one(home):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", MAKE, home],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(4)
+    ]
+    for each in started:
+        each.stdin.write(b"\n")
+        each.stdin.flush()
+    assert len({each.communicate()[0] for each in started}) == 1
+    assert len((home / "ledger.public").read_text().splitlines()) == 1
+
+
+def test_a_key_that_others_can_read_or_that_is_damaged_is_refused_with_its_remedy(home):
+    LedgerKeys(home).signing()
+    (home / "ledger.key").chmod(0o644)
+    with pytest.raises(OperatorError, match="chmod 600"):
+        LedgerKeys(home).signing()
+    (home / "ledger.key").chmod(0o600)
+    (home / "ledger.key").write_text("")
+    with pytest.raises(OperatorError, match="Restore it from a backup"):
+        LedgerKeys(home).signing()
+
+
+def test_a_wrong_key_in_the_settings_is_one_clear_line_without_the_key(complaint):
+    line = complaint(2, "ledger", "show", POSTROOM_LEDGER_KEY="c2hvcnQ=")
+    assert "POSTROOM_LEDGER_KEY" in line
+    assert "5 bytes instead of 32" in line
+    assert "c2hvcnQ" not in line
