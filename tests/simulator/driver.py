@@ -15,6 +15,8 @@ from typing import IO, Any
 
 import httpx2
 
+from simulator import conformance
+
 START_SECONDS = 30
 SOURCES = Path(__file__).parents[2] / "src"
 
@@ -113,8 +115,10 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(*options: str) -> Generator[Simulation]:
-    """A mailsim for the block. At its end the process must end cleanly, having complained about nothing."""
+def running(*options: str, checked: bool = True) -> Generator[Simulation]:
+    """A mailsim for the block. At its end its answers are held against the providers' descriptions (`checked`
+    false: not, for loads that would fill the log), and it must end cleanly, having complained about nothing.
+    """
     with tempfile.TemporaryDirectory() as directory:
         errors = Path(directory, "stderr")
         with errors.open("w") as stderr:
@@ -129,7 +133,12 @@ def running(*options: str) -> Generator[Simulation]:
         try:
             ready = ready_line(process.stdout)
             with httpx2.Client(base_url=ready["control"] + "/", trust_env=False, timeout=60) as control:
-                yield Simulation(process, ready, control, errors)
+                simulation = Simulation(process, ready, control, errors)
+                if checked:
+                    conformance.record(control)
+                yield simulation
+                if checked and process.poll() is None:
+                    conformance.check(control)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
             assert not (complaints := errors.read_text()), complaints

@@ -96,4 +96,4 @@ def test_answers_of_a_test_are_looked_at_one_by_one_and_inside_batches(sim, goog
         for entry in logged
         if entry["endpoint"] != "batch"
     )
-    assert conformance.check(sim) == 4
+    assert conformance.check(sim.control) == 4

@@ -8,6 +8,14 @@ import pytest
 from simulator.google_user import FULL, METADATA, MODIFY, READONLY, GoogleUsers, decoded, letter
 
 
+WITH_FILE = (
+    b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
+    b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nSee the menu\r\n'
+    b'--b\r\nContent-Type: application/pdf; name="menu.pdf"\r\nContent-Disposition: attachment\r\n'
+    b"Content-Transfer-Encoding: base64\r\n\r\nJVBERi0=\r\n--b--\r\n"
+)
+
+
 @pytest.fixture
 def user(sim, google, address):
     return google.connect(sim, address, messages=120, days=60)
@@ -103,12 +111,6 @@ def test_search(sim, searchable, query, wanted):
 
 @pytest.fixture(scope="module")
 def searchable(shared):
-    pdf = (
-        b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
-        b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nSee the menu\r\n'
-        b'--b\r\nContent-Type: application/pdf; name="menu.pdf"\r\nContent-Disposition: attachment\r\n'
-        b"Content-Transfer-Encoding: base64\r\n\r\nJVBERi0=\r\n--b--\r\n"
-    )
     with ExitStack() as stack:
         address = "searched@example.com"
         user = GoogleUsers(stack).connect(shared, address)
@@ -123,7 +125,7 @@ def searchable(shared):
                 Message_ID="<b@example.org>",
             ),
         )
-        third = shared.deliver(address, pdf)
+        third = shared.deliver(address, WITH_FILE)
         label = shared.post(f"mailboxes/{address}/folders", name="Clients/Acme")
         shared.act(address, first["id"], "label", add=[label["key"]])
         yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
@@ -176,13 +178,13 @@ def test_headers_keep_their_casing_and_repetitions(sim, google, address):
 
 def test_attachment_ids_expire(sim, google, address):
     user = google.connect(sim, address)
-    message_id = sim.deliver(address, kind="attachment")["id"]
+    message_id = sim.deliver(address, WITH_FILE)["id"]
     found = [
         part["body"] for part in user.get(f"messages/{message_id}")["payload"]["parts"] if part["filename"]
     ]
     path = f"messages/{message_id}/attachments/{found[0]['attachmentId']}"
     assert user.get(path)["size"] == found[0]["size"]
-    other = sim.deliver(address, kind="attachment")["id"]
+    other = sim.deliver(address, WITH_FILE)["id"]
     wrong = f"messages/{other}/attachments/{found[0]['attachmentId']}"
     assert user.refused(400, wrong)["message"] == "Invalid attachment token"
     sim.move_clock(3000)

@@ -21,7 +21,6 @@ from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
 from googleapiclient.http import BatchHttpRequest
 
-from simulator import conformance
 from simulator.driver import Simulation, running
 from simulator.google_user import READONLY, GoogleUser, GoogleUsers, decoded, letter
 from simulator.receiver import receiving
@@ -34,7 +33,6 @@ ADDRESS = "referee@example.com"
 def shared() -> Generator[Simulation]:
     """These libraries look at the machine's clock, so the simulator follows it."""
     with running("--quota", "off") as simulation:
-        conformance.record(simulation)
         simulation.create("gmail", ADDRESS, messages=MESSAGES)
         yield simulation
 
