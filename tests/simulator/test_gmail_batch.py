@@ -25,7 +25,7 @@ def envelope(*parts: str) -> bytes:
 
 @pytest.fixture
 def user(sim, google, address):
-    return google.connect(sim, address, messages=10)
+    return google.connect(sim, address, messages=10, spread=False)
 
 
 def send(user, body, content_type=TYPE, path="/batch/gmail/v1", **headers):

@@ -14,7 +14,7 @@ LONG = "Expected OAuth 2 access token, login cookie or other valid authenticatio
 
 @pytest.fixture
 def user(sim, google, address):
-    return google.connect(sim, address, messages=10)
+    return google.connect(sim, address, messages=10, spread=False)
 
 
 def test_no_token_and_a_wrong_token_are_told_apart(user):
@@ -148,7 +148,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_exhausted_minute_is_told_in_each_shape(sim, google, address, shape):
-    user = google.connect(sim, address, messages=3)
+    user = google.connect(sim, address, messages=3, spread=False)
     sim.control.patch("google/options", json={"quota_shape": shape, "user_units": 50})
     newest = user.get("messages")["messages"][0]["id"]
     user.get(f"messages/{newest}")
@@ -165,7 +165,7 @@ def test_an_exhausted_minute_is_told_in_each_shape(sim, google, address, shape):
 
 
 def test_the_minute_moves_and_the_retry_time_is_true(sim, google, address):
-    user = google.connect(sim, address, messages=3)
+    user = google.connect(sim, address, messages=3, spread=False)
     sim.control.patch("google/options", json={"quota_shape": "429-retry-after", "user_units": 40})
     newest = user.get("messages")["messages"][0]["id"]
     sim.move_clock(10)
@@ -194,7 +194,7 @@ def test_a_project_has_its_own_limit(sim, google, address):
 @pytest.mark.parametrize("table, units", [("new", 20), ("old", 5), ("off", 20)])
 def test_the_table_decides_what_a_message_costs(start, google, table, units):
     sim = start("--quota", table, "--clock", "manual")
-    user = google.connect(sim, "costs@example.com", messages=1)
+    user = google.connect(sim, "costs@example.com", messages=1, spread=False)
     newest = user.get("messages", includeSpamTrash="true")["messages"][0]["id"]
     limit = {"new": 6000, "old": 15000, "off": 0}[table]
     for _ in range(3):

@@ -7,7 +7,6 @@ import pytest
 
 from simulator.google_user import FULL, METADATA, MODIFY, READONLY, GoogleUsers, decoded, letter
 
-
 WITH_FILE = (
     b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
     b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nSee the menu\r\n'
@@ -18,13 +17,13 @@ WITH_FILE = (
 
 @pytest.fixture
 def user(sim, google, address):
-    return google.connect(sim, address, messages=120, days=60)
+    return google.connect(sim, address, messages=300, days=60)
 
 
 @pytest.fixture
 def owner(sim, google, address):
     """May do everything."""
-    return google.connect(sim, address, FULL, messages=20)
+    return google.connect(sim, address, FULL, messages=20, spread=False)
 
 
 def ids(entries):
@@ -32,7 +31,7 @@ def ids(entries):
 
 
 def test_spam_and_trash_are_listed_only_when_asked_for(user):
-    truth = user.simulation.truth(user.address)
+    truth = user.simulation.truth(user.address, digests=False)
     hidden = {m["id"] for m in truth if {"SPAM", "TRASH"} & set(m["folders"])}
     assert hidden
     assert set(ids(user.pages("messages", "messages"))) == {m["id"] for m in truth} - hidden
@@ -46,7 +45,7 @@ def test_spam_and_trash_are_listed_only_when_asked_for(user):
 
 
 def test_label_ids_must_all_be_there(user):
-    truth = user.simulation.truth(user.address)
+    truth = user.simulation.truth(user.address, digests=False)
     both = user.pages("messages", "messages", labelIds=["INBOX", "UNREAD"])
     assert set(ids(both)) == {m["id"] for m in truth if {"INBOX", "UNREAD"} <= set(m["folders"])}
     assert (
@@ -252,9 +251,9 @@ def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner,
 
 
 def test_label_changes_through_the_api_stand_in_the_history(owner):
+    one, two = (owner.simulation.deliver(owner.address, letter())["id"] for _ in range(2))
     start = owner.history_id()
     label = owner.post("labels", {"name": "Clients/Acme"})
-    one, two = ids(owner.get("messages", labelIds="INBOX")["messages"])[:2]
     changed = owner.post(
         f"messages/{one}/modify", {"addLabelIds": [label["id"]], "removeLabelIds": ["INBOX"]}
     )
@@ -343,7 +342,7 @@ def test_labels_are_made_renamed_and_deleted(owner):
 
 
 def test_scopes_allow_what_they_name(sim, google, address):
-    reader = google.connect(sim, address, READONLY, messages=3)
+    reader = google.connect(sim, address, READONLY, messages=3, spread=False)
     newest = reader.get("messages")["messages"][0]["id"]
     error = reader.refused(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
     assert error["status"] == "PERMISSION_DENIED"
@@ -367,7 +366,7 @@ def test_scopes_allow_what_they_name(sim, google, address):
 
 
 def test_the_metadata_scope_spoils_a_wider_one_unless_switched(sim, google, address):
-    user = google.connect(sim, address, METADATA, READONLY, messages=2)
+    user = google.connect(sim, address, METADATA, READONLY, messages=2, spread=False)
     user.refused(403, "messages", params={"q": "x"})
     sim.control.patch("google/options", json={"metadata_scope_wins": False})
     user.get("messages", q="x")

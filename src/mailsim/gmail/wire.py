@@ -69,9 +69,10 @@ def payload(root: mime.Part, mint: Mint, *, padded: bool, inline_bytes: int) -> 
             "partId": part_id,
             "mimeType": part.content_type,
             "filename": part.filename,
-            "headers": headers(part),
-            "body": body,
         }
+        if named := headers(part):
+            shaped["headers"] = named
+        shaped["body"] = body
         if part.children:
             prefix = f"{part_id}." if part_id else ""
             shaped["parts"] = [shape(child, f"{prefix}{i}") for i, child in enumerate(part.children)]
