@@ -8,18 +8,20 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from postroom.errors import SettingsError
 from postroom.model import Secret, key_bytes, sealing_keys
 
 PREFIX: Final = "POSTROOM_"
+Network = IPv4Network | IPv6Network
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -95,6 +97,15 @@ def _public_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _networks(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+    except ValueError:
+        raise ValueError("is no list of networks") from None
+
+
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
     """A field with its meaning and what a right value looks like: the remedy of a wrong one."""
     return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
@@ -136,6 +147,11 @@ class Settings(BaseSettings):
     public_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
         "the address under which providers and browsers reach the web process",
         "an https address such as https://post.example.org, or http on a loopback host for development",
+        None,
+    )
+    trusted_proxies: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(_networks)] = _setting(
+        "proxies of yours in front of the web process, whose word on source address and https is taken",
+        "networks such as 10.0.0.0/8 or single addresses, separated by commas",
         None,
     )
     google_client_id: str | None = _setting(
@@ -361,6 +377,8 @@ def _variable(name: str) -> str:
 def _plain(value: object) -> str | int | float | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, cast("tuple[object, ...]", value)))
     return value if isinstance(value, int | float) or value is None else str(value)
 
 

@@ -1,6 +1,7 @@
 """From settings to running parts: the one place that names what is behind each port."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -12,6 +13,7 @@ from postroom.flow import sample, seal
 from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import Provider, Vault
 from postroom.providers import catalogue
+from postroom.providers.transport import open_client
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
 from postroom.store.ledger import Signer
@@ -53,6 +55,11 @@ def _sealing(database: Database, keys: LedgerKeys) -> Step:
         await seal.run(database, Signer(key.id, key.sign), lease)
 
     return step
+
+
+def client(settings: Settings) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+    """The HTTP client of this process, for every provider."""
+    return open_client(certificate_authorities=str(settings.ca_file) if settings.ca_file else None)
 
 
 def providers(settings: Settings, client: aiohttp.ClientSession) -> Mapping[ProviderName, Provider]:

@@ -16,6 +16,7 @@ from simulator.driver import Simulation, running
 _numbers = count(1)
 REDIRECT = "http://127.0.0.1:9/oauth/callback"
 TOPIC = "projects/mailsim/topics/gmail"
+TOKEN = "shared-between-us"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def gmail(sim: Simulation, client) -> Provider:
             subscription=None,
             audience=None,
             service_account=None,
-            shared_token=None,
+            shared_token=Secret(TOKEN),
             accounts_url=sim.http,
             token_url=sim.http,
             certs_url=sim.http,

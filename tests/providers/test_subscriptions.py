@@ -8,7 +8,7 @@ import pytest
 from postroom.errors import AlreadyExists, Gone, PostroomError
 from postroom.model import ProviderName, Secret
 from postroom.ports import ChannelRequest
-from providers.conftest import TOPIC
+from providers.conftest import TOKEN, TOPIC
 from providers.receiver import receiving
 
 SECRET = Secret("only-we-know-this")
@@ -21,7 +21,7 @@ async def receiver(sim):
             "google/subscriptions",
             name="projects/mailsim/subscriptions/push",
             topic=TOPIC,
-            push_endpoint=receiver.url,
+            push_endpoint=f"{receiver.url}?token={TOKEN}",
         )
         yield receiver
         sim.control.delete("google/subscriptions", params={"name": "projects/mailsim/subscriptions/push"})

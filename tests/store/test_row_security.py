@@ -12,7 +12,17 @@ from store.rows import Filling, insertion, key_of, organization_tables
 LOOKUPS = {
     "api_keys": {"id", "organization_id", "key_sha256", "expires_at", "revoked_at"},
     "clock_offset": {"only_row", "ahead"},
-    "mailboxes": {"id", "organization_id", "provider", "account_id", "address", "disconnected_at"},
+    "mailboxes": {
+        "id",
+        "organization_id",
+        "provider",
+        "account_id",
+        "address",
+        "connected_at",
+        "disconnected_at",
+        "last_synced_at",
+        "last_notified_at",
+    },
     "members": {"id", "organization_id", "address", "oidc_issuer", "oidc_subject"},
     "oauth_states": {"state_sha256", "organization_id", "expires_at"},
     "organizations": {"id", "name"},
@@ -25,7 +35,11 @@ LOOKUPS = {
         "client_state_sha256",
         "status",
         "replaced_at",
+        "last_notified_at",
+        "reauthorization_told_at",
+        "removal_told_at",
     },
+    "notifications": {"organization_id", "mailbox_id", "message_ids", "missed_from", "missed_until"},
 }
 
 
@@ -206,17 +220,34 @@ async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, 
     assert readable == LOOKUPS
 
 
-async def test_the_engine_writes_work_and_nothing_else(owner, engine):
+async def test_the_engine_writes_work_and_what_pushes_told_and_nothing_else(owner, engine):
     cursor = await owner.execute(
         """
         SELECT DISTINCT relname FROM pg_class, unnest('{INSERT,UPDATE,DELETE,TRUNCATE}'::text[]) AS privilege
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
-          AND (has_table_privilege(%s, pg_class.oid, privilege)
-               OR privilege IN ('INSERT', 'UPDATE') AND has_any_column_privilege(%s, pg_class.oid, privilege))
+          AND has_table_privilege(%s, pg_class.oid, privilege)
+        ORDER BY 1
+        """,
+        [ENGINE],
+    )
+    assert await cursor.fetchall() == [("notifications",), ("work",)]
+    cursor = await owner.execute(
+        """
+        SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
+          AND (has_column_privilege(%s, attrelid, attnum, 'UPDATE')
+               OR has_column_privilege(%s, attrelid, attnum, 'INSERT'))
+          AND relname NOT IN ('notifications', 'work')
+        ORDER BY 1, 2
         """,
         [ENGINE, ENGINE],
     )
-    assert await cursor.fetchall() == [("work",)]
+    assert await cursor.fetchall() == [
+        ("mailboxes", "last_notified_at"),
+        ("subscriptions", "last_notified_at"),
+        ("subscriptions", "reauthorization_told_at"),
+        ("subscriptions", "removal_told_at"),
+    ]
 
 
 async def test_the_engine_looks_up_across_organizations(engine, ours, theirs):

@@ -1,9 +1,12 @@
 """`postroom serve`: the web process."""
 
 import socket
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from postroom.config import Settings
 
 EXAMPLES = """\b
 Examples:
@@ -49,12 +52,13 @@ def serve(
         uvloop.run(opening.require_ready(url))
         if listen_file is None:
             typer.echo(f"Postroom: {address.url(listening)}")
-        uvloop.run(_serve(url, listening, settings.database_pool_size, settings.stop_seconds))
+        uvloop.run(_serve(settings, url, listening))
 
 
-async def _serve(url: str, listening: socket.socket, pool_size: int, stop_seconds: float) -> None:
+async def _serve(settings: "Settings", url: str, listening: socket.socket) -> None:
     from postroom.store import database, health
     from postroom.web import server
 
-    async with database.open_database(url, pool_size=pool_size, name=health.process_name("web")) as opened:
-        await server.serve(opened, listening, stop_seconds=stop_seconds)
+    name = health.process_name("web")
+    async with database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened:
+        await server.serve(settings, opened, listening)

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from postroom.errors import TransientError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -15,15 +17,22 @@ class GroupCommit(Generic[Item, Result]):
     """`flush` writes a group and answers with one result per item, in order; its error is every item's."""
 
     def __init__(
-        self, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, largest: int = 1000
+        self,
+        flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        largest: int = 1000,
+        most_waiting: int | None = None,
     ) -> None:
         self._flush = flush
         self._largest = largest
+        self._most_waiting = most_waiting
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._flushing: asyncio.Task[None] | None = None
 
     async def write(self, item: Item) -> Result:
-        """Return once the item's group has been written."""
+        """Return once the item's group has been written. Too many waiting is an error at once."""
+        if self._most_waiting is not None and len(self._waiting) >= self._most_waiting:
+            raise TransientError("more is to be written than can be")
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._flushing is None or self._flushing.done():
@@ -31,8 +40,8 @@ class GroupCommit(Generic[Item, Result]):
         return await future
 
     async def _flush_all(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
+        while waiting := [each for each in self._waiting if not each[1].done()]:
+            group, self._waiting = waiting[: self._largest], waiting[self._largest :]
             try:
                 results = await self._flush([item for item, _ in group])
             except Exception as error:  # noqa: BLE001  # whoever waits for the item gets the error
@@ -43,3 +52,4 @@ class GroupCommit(Generic[Item, Result]):
                 for (_, future), result in zip(group, results, strict=True):
                     if not future.done():
                         future.set_result(result)
+        self._waiting = []

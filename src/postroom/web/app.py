@@ -1,7 +1,7 @@
 """The web application: its routes, the headers of every answer, and one table from error to HTTP status."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from starlette.applications import Starlette
@@ -12,6 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from postroom.config import Network
 from postroom.errors import (
     AlreadyExists,
     DatabaseTooOld,
@@ -33,6 +34,7 @@ from postroom.logs import Log
 from postroom.store.database import Database
 from postroom.web import pages
 from postroom.web.health import Watch
+from postroom.web.proxies import BehindProxies
 
 log = Log()
 
@@ -67,9 +69,17 @@ _HEADERS: Final = [
 ]
 
 
-def create(database: Database) -> ASGIApp:
+def create(
+    database: Database,
+    *,
+    webhooks: Sequence[Route] = (),
+    performed: Collection[str] | None = None,
+    trusted_proxies: Sequence[Network] = (),
+) -> ASGIApp:
+    """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
     app = Starlette(
         routes=[
+            *webhooks,
             Route("/", pages.health_page),
             Route("/health/parts", pages.health_parts),
             Route("/healthz", _alive),
@@ -82,8 +92,9 @@ def create(database: Database) -> ASGIApp:
             Exception: _unknown_error,
         },
     )
-    app.state.watch = Watch(database)
-    return _Guarded(app)
+    app.state.watch = Watch(database, performed=performed)
+    guarded = _Guarded(app)
+    return BehindProxies(guarded, trusted_proxies) if trusted_proxies else guarded
 
 
 async def _alive(_request: Request) -> Response:
@@ -147,5 +158,5 @@ class _Guarded:
 def _note(scope: Scope, status: int, seconds: float) -> None:
     route = scope.get("route")
     path = route.path if isinstance(route, Route | Mount) else "/"
-    write = log.debug if status < 400 else log.info
+    write = log.debug if status < 400 or scope.get("counted") else log.info
     write("request.served", method=scope["method"], route=path, status=status, seconds=round(seconds, 4))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from postroom.errors import DatabaseUnavailable, TransientError
@@ -26,8 +26,11 @@ class Report:
 class Watch:
     """Looks at the database when somebody asks and the last look is old."""
 
-    def __init__(self, database: Database, *, fresh_seconds: float = 1) -> None:
+    def __init__(
+        self, database: Database, *, performed: Collection[str] | None = None, fresh_seconds: float = 1
+    ) -> None:
         self._database = database
+        self._performed = performed
         self._fresh_seconds = fresh_seconds
         self._looking = asyncio.Lock()
         self._report = Report(None, ())
@@ -48,11 +51,14 @@ class Watch:
             return Report(None, [f"The database has not answered within {ANSWER_SECONDS} seconds."])
         except (DatabaseUnavailable, TransientError):
             return Report(None, ["The database cannot be reached."])
-        return Report(found, judge(found))
+        return Report(found, judge(found, self._performed))
 
 
-def judge(found: Health) -> list[str]:
-    """What is wrong, in words for a person; nothing when all is well."""
+def judge(found: Health, performed: Collection[str] | None = None) -> list[str]:
+    """What is wrong, in words for a person; nothing when all is well.
+
+    Work of a kind that this Postroom does not perform waits for one that does: it is shown, and is not late.
+    """
     problems: list[str] = []
     if not found.of_role("worker"):
         problems.append(
@@ -65,6 +71,7 @@ def judge(found: Health) -> list[str]:
     for each in found.work:
         if each.parked:
             problems.append(f"{each.parked} of the kind {each.kind} failed too often and wait for a person.")
-        if each.oldest_due_seconds is not None and each.oldest_due_seconds > LATE_SECONDS:
+        awaited = performed is None or each.kind in performed
+        if awaited and each.oldest_due_seconds is not None and each.oldest_due_seconds > LATE_SECONDS:
             problems.append(f"Work of the kind {each.kind} is late: the workers do not keep up.")
     return problems

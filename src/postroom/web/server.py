@@ -5,21 +5,40 @@ import signal
 import socket
 
 import uvicorn
+from starlette.types import ASGIApp
 
+from postroom import wiring
+from postroom.config import Settings
 from postroom.logs import Log
 from postroom.store.database import Database
-from postroom.web import app
+from postroom.web import app, webhooks
 
 log = Log()
 
 
-async def serve(database: Database, listening: socket.socket, *, stop_seconds: float) -> None:
+async def serve(settings: Settings, database: Database, listening: socket.socket) -> None:
     """Answer requests until SIGTERM or SIGINT; then let those under way end, within the limit."""
     # uvicorn raises the signal again when it has ended; stopping when asked is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
+    async with (
+        wiring.client(settings) as client,
+        webhooks.taking_in(database, wiring.providers(settings, client)) as routes,
+    ):
+        application = app.create(
+            database,
+            webhooks=routes,
+            performed=frozenset(wiring.kinds(settings, database)),
+            trusted_proxies=settings.trusted_proxies or (),
+        )
+        log.info("web.started", port=listening.getsockname()[1])
+        await _run(application, listening, settings.stop_seconds)
+    log.info("web.stopped")
+
+
+async def _run(application: ASGIApp, listening: socket.socket, stop_seconds: float) -> None:
     configuration = uvicorn.Config(
-        app.create(database),
+        application,
         log_config=None,  # everything goes through our own log
         access_log=False,
         server_header=False,
@@ -28,6 +47,4 @@ async def serve(database: Database, listening: socket.socket, *, stop_seconds: f
         ws="none",
         timeout_graceful_shutdown=math.ceil(stop_seconds),
     )
-    log.info("web.started", port=listening.getsockname()[1])
     await uvicorn.Server(configuration).serve(sockets=[listening])
-    log.info("web.stopped")

@@ -1,6 +1,7 @@
 """Pub/Sub pushes: who sent them (OIDC token, shared token, subscription), and whose mailbox changed."""
 
 import hmac
+import time
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Sequence
@@ -16,6 +17,11 @@ from postroom.ports import Push
 from postroom.providers.transport import Call, Transport
 
 ISSUERS: Final = ("https://accounts.google.com", "accounts.google.com")
+LONGEST_ADDRESS: Final = 320
+# How far the clocks of Google and of this machine may differ.
+LEEWAY_SECONDS: Final = 60
+_MOST_TOKENS: Final = 100
+_STANDARD: Final = str.maketrans("-_", "+/")
 
 
 class _Message(msgspec.Struct):
@@ -31,9 +37,16 @@ class _Data(msgspec.Struct, rename="camel"):
     email_address: str
 
 
+_envelope: Final = msgspec.json.Decoder(_Envelope)
+_data: Final = msgspec.json.Decoder(_Data)
+
+
 @dataclass
 class GmailPush:
-    """Checks what is configured: the token in the URL, the JWT, the subscription's path; at least one is."""
+    """Checks what is configured: the token in the URL, the JWT, the subscription's path.
+
+    Where neither token is configured, nothing can prove a push, and none is believed.
+    """
 
     transport: Transport
     certs_url: str
@@ -42,6 +55,8 @@ class GmailPush:
     service_account: str | None
     subscription: str | None
     _keys: dict[str, Any] = field(default_factory=dict[str, Any])
+    # Google uses a token for an hour; its signature is checked once.
+    _checked: dict[str, float] = field(default_factory=dict[str, float])
 
     async def refresh_keys(self) -> None:
         if self.audience is None:
@@ -52,41 +67,59 @@ class GmailPush:
             for key in jwt.PyJWKSet.from_dict(answer.json()).keys
             if key.key_id is not None
         }
+        self._checked.clear()
 
     def read(self, push: Push) -> Sequence[Notice]:
+        if self.shared_token is None and self.audience is None:
+            raise PushRefused("no token is set by which a Pub/Sub push could be proven")
         if self.shared_token is not None:
             given = push.query.get("token", "")
             if not hmac.compare_digest(given.encode(), self.shared_token.reveal().encode()):
                 raise PushRefused("the shared token of a Pub/Sub push is wrong")
         if self.audience is not None:
             self._check_sender(push.authorization or "")
-        return [Notice(address=self._address(push.body))]
+        address = self._address(push.body)
+        return [Notice(address=address)] if address else []
 
     def _check_sender(self, authorization: str) -> None:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise PushRefused("a Pub/Sub push has no token of its sender")
+        if self._checked.get(token, 0) > time.time():
+            return
         try:
-            key_id = jwt.get_unverified_header(token).get("kid", "")
-        except jwt.InvalidTokenError as error:
-            raise PushRefused("the token of a Pub/Sub push cannot be read") from error
-        key = self._keys.get(key_id)
-        if key is None:
-            raise PushUnclear("the key that signed a Pub/Sub push is not known yet", retry_after=10)
-        try:
-            told = jwt.decode(token, key, algorithms=["RS256"], audience=self.audience, issuer=ISSUERS)
-        except jwt.InvalidTokenError as error:
+            key = self._keys.get(jwt.get_unverified_header(token).get("kid", ""))
+            if key is None:
+                raise PushUnclear("the key that signed a Pub/Sub push is not known yet", retry_after=10)
+            told = jwt.decode(
+                token,
+                key,
+                algorithms=["RS256"],
+                audience=self.audience,
+                issuer=ISSUERS,
+                leeway=LEEWAY_SECONDS,
+                options={"require": ["aud", "exp", "iat", "iss"]},
+            )
+        except (jwt.InvalidTokenError, ValueError) as error:
             raise PushRefused("the token of a Pub/Sub push is not valid") from error
         if told.get("email_verified") is not True or told.get("email") != self.service_account:
             raise PushRefused("a Pub/Sub push was sent by another service account")
+        if len(self._checked) >= _MOST_TOKENS:
+            self._checked.clear()
+        self._checked[token] = float(told["exp"])
 
-    def _address(self, body: bytes) -> str:
+    def _address(self, body: bytes) -> str | None:
+        """None where a proven push says nothing that can be read: sending it again would not help."""
         try:
-            envelope = msgspec.json.decode(body, type=_Envelope)
-            data = envelope.message.data.translate(str.maketrans("-_", "+/"))
-            told = msgspec.json.decode(b64decode(data + "=" * (-len(data) % 4)), type=_Data)
-        except (msgspec.DecodeError, Base64Error, ValueError) as error:
-            raise PushRefused("a Pub/Sub push has no readable message") from error
+            envelope = _envelope.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PushRefused("a Pub/Sub push cannot be read") from error
         if self.subscription is not None and envelope.subscription != self.subscription:
             raise PushRefused("a Pub/Sub push comes from another subscription")
-        return told.email_address.lower()
+        data = envelope.message.data.translate(_STANDARD)
+        try:
+            address = _data.decode(b64decode(data + "=" * (-len(data) % 4))).email_address
+        except (msgspec.DecodeError, Base64Error, ValueError, RecursionError):
+            return None
+        plain = len(address) <= LONGEST_ADDRESS and address.isprintable()
+        return address.lower() if address and plain else None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -11,24 +11,38 @@ from postroom.errors import PushRefused
 from postroom.model import LifecycleEvent, Notice, Secret
 from postroom.ports import Push
 
+LONGEST_ID: Final = 512
 _MESSAGE: Final = re.compile(r"messages(?:/|\(')([^/')]+)(?:'\))?$", re.IGNORECASE)
 _EVENTS: Final = {event.value.lower(): event for event in LifecycleEvent}
 
 
-class _ResourceData(msgspec.Struct):
+class _ResourceData(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-class _Item(msgspec.Struct, rename="camel"):
-    subscription_id: str = ""
+class _Item(msgspec.Struct, rename="camel", gc=False):
+    subscription_id: str | None = None
     client_state: str | None = None
     resource: str | None = None
     resource_data: _ResourceData | None = None
     lifecycle_event: str | None = None
 
 
+# More than the largest push could hold of real ones; a million empty ones would only cost.
+_Many = msgspec.Meta(max_length=5000)
+
+
 class _Items(msgspec.Struct):
-    value: list[_Item]
+    value: Annotated[list[_Item], _Many]
+
+
+class _RawItems(msgspec.Struct):
+    value: Annotated[list[msgspec.Raw], _Many]
+
+
+_items: Final = msgspec.json.Decoder(_Items)
+_raw_items: Final = msgspec.json.Decoder(_RawItems)
+_item: Final = msgspec.json.Decoder(_Item)
 
 
 @dataclass(frozen=True)
@@ -38,24 +52,45 @@ class GraphPush:
 
     def read(self, push: Push) -> Sequence[Notice]:
         try:
-            items = msgspec.json.decode(push.body, type=_Items).value
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return [_notice(item) for item in _items.decode(push.body).value]
+        except msgspec.ValidationError:
+            return self._one_by_one(push.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PushRefused("a notification of Graph cannot be read") from error
-        return [_notice(item) for item in items]
+
+    def _one_by_one(self, body: bytes) -> Sequence[Notice]:
+        """An item that cannot be read is nobody's, and does not spoil those beside it."""
+        try:
+            return [_notice(_read(raw)) for raw in _raw_items.decode(body).value]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PushRefused("a notification of Graph cannot be read") from error
+
+
+def _read(raw: msgspec.Raw) -> _Item:
+    try:
+        return _item.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Item()
 
 
 def _notice(item: _Item) -> Notice:
     return Notice(
-        provider_subscription_id=item.subscription_id,
+        provider_subscription_id=_id(item.subscription_id),
         client_state=Secret(item.client_state) if item.client_state else None,
-        message_id=_message_id(item),
-        lifecycle=_EVENTS.get((item.lifecycle_event or "").lower()),
+        message_id=_id(_message_id(item)),
+        lifecycle=_EVENTS.get(item.lifecycle_event.lower()) if item.lifecycle_event else None,
     )
+
+
+def _id(text: str | None) -> str | None:
+    """Ids are short and plain; anything else is none."""
+    plain = text and len(text) <= LONGEST_ID and text.isascii() and text.isprintable()
+    return text if plain else None
 
 
 def _message_id(item: _Item) -> str | None:
     """N6: from the data, else from the path, in either of its spellings."""
     if item.resource_data is not None and item.resource_data.id:
         return item.resource_data.id
-    found = _MESSAGE.search(item.resource or "")
+    found = _MESSAGE.search(item.resource) if item.resource else None
     return found[1] if found else None

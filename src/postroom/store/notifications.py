@@ -1,0 +1,218 @@
+"""What a push leads to, and what it leaves behind: hints for the next sync, and when a mailbox was last told.
+
+Looked up and written by the engine, across organizations; read and cleared by the sync of one mailbox. Only a
+digest of a secret is here; comparing it is the caller's business.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from psycopg import errors
+
+from postroom.errors import TransientError
+from postroom.model import LifecycleEvent, MailboxId, OrganizationId, ProviderName, SubscriptionId
+from postroom.store.database import Connection
+
+MOST_HINTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A mailbox that hears of a push."""
+
+    organization: OrganizationId
+    mailbox: MailboxId
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A subscription whose secret is still good, and every mailbox of the account it watches."""
+
+    id: SubscriptionId
+    provider_subscription_id: str | None
+    client_state_sha256: bytes | None
+    owner: Reached
+    reached: tuple[Reached, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the notifications of one moment said of a mailbox."""
+
+    mailbox: Reached
+    message_ids: Collection[str]
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Where a sync may look first, and the time in which the provider lost notifications."""
+
+    message_ids: frozenset[str]
+    missed_from: datetime | None
+    missed_until: datetime | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all the messages that pushes named."""
+        return len(self.message_ids) < MOST_HINTS and self.missed_until is None
+
+
+NO_HINTS: Final = Hints(frozenset(), None, None)
+
+
+async def subscriptions(
+    engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]
+) -> list[Known]:
+    """Those of these ids, ours or the provider's. A replaced one counts for seven days more (N3).
+
+    One account may be connected by several organizations while its provider allows one subscription: the
+    push of one reaches all.
+    """
+    cursor = await engine.execute(
+        """
+        SELECT subscriptions.id, provider_subscription_id, client_state_sha256,
+            subscriptions.organization_id, mailbox_id, reached.organization_id, reached.id
+        FROM subscriptions
+        JOIN mailboxes AS own
+            ON own.organization_id = subscriptions.organization_id AND own.id = mailbox_id
+        LEFT JOIN mailboxes AS reached
+            ON reached.provider = own.provider AND reached.account_id = own.account_id
+            AND reached.disconnected_at IS NULL
+        WHERE (subscriptions.id = ANY(%b::uuid[]) OR provider_subscription_id = ANY(%b::text[]))
+            AND (replaced_at IS NULL OR replaced_at > (SELECT postroom_now()) - interval '7 days')
+        """,
+        [list(ids), list(provider_ids)],
+    )
+    found: dict[UUID, Known] = {}
+    for id_, provider_id, digest, owner, mailbox, organization, reached in await cursor.fetchall():
+        before = found[id_].reached if id_ in found else ()
+        also = (Reached(organization, reached),) if reached else ()
+        found[id_] = Known(id_, provider_id, digest, Reached(owner, mailbox), before + also)
+    return list(found.values())
+
+
+async def of_addresses(
+    engine: Connection, provider: ProviderName, addresses: Collection[str]
+) -> list[tuple[str, Reached, SubscriptionId | None]]:
+    """Who hears of pushes that name addresses, and through which subscription."""
+    cursor = await engine.execute(
+        """
+        SELECT address, mailboxes.organization_id, mailboxes.id, subscriptions.id
+        FROM mailboxes
+        LEFT JOIN subscriptions ON subscriptions.mailbox_id = mailboxes.id
+            AND status = 'active' AND replaced_at IS NULL
+        WHERE provider = %b AND address = ANY(%b::text[]) AND disconnected_at IS NULL
+        """,
+        [provider.value, list(addresses)],
+    )
+    return [(row[0], Reached(row[1], row[2]), row[3]) for row in await cursor.fetchall()]
+
+
+async def record(engine: Connection, told: Sequence[Told], subscriptions: Collection[UUID]) -> None:
+    """Keep the hints and note when each was last told, in the caller's transaction.
+
+    The note is ten seconds coarse and passes over rows that somebody holds: it shall not cost or wait.
+    """
+    rows = sorted(told, key=lambda each: (each.mailbox.organization, each.mailbox.mailbox))
+    try:
+        await engine.execute(
+            _RECORD,
+            [
+                [row.mailbox.organization for row in rows],
+                [row.mailbox.mailbox for row in rows],
+                ["\n".join(list(row.message_ids)[:MOST_HINTS]) for row in rows],
+                [row.missed for row in rows],
+                list(subscriptions),
+            ],
+        )
+    except errors.ForeignKeyViolation as error:
+        raise TransientError("a mailbox was removed while a push for it was stored") from error
+
+
+# In the order of the key, or two of these at the same time deadlock.
+_RECORD = """
+    WITH told AS MATERIALIZED (
+        SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::bool[])
+            AS told (organization_id, mailbox_id, message_ids, missed)
+    ), told_mailboxes AS (
+        UPDATE mailboxes SET last_notified_at = (SELECT postroom_now()) FROM (
+            SELECT mailboxes.organization_id, mailboxes.id FROM mailboxes
+            JOIN told ON mailboxes.organization_id = told.organization_id AND mailboxes.id = mailbox_id
+            WHERE last_notified_at IS NULL
+                OR last_notified_at < (SELECT postroom_now()) - interval '10 seconds'
+            FOR NO KEY UPDATE OF mailboxes SKIP LOCKED
+        ) AS stale
+        WHERE mailboxes.organization_id = stale.organization_id AND mailboxes.id = stale.id
+    ), told_subscriptions AS (
+        UPDATE subscriptions SET last_notified_at = (SELECT postroom_now()) FROM (
+            SELECT subscriptions.id FROM subscriptions
+            WHERE id = ANY(%b::uuid[]) AND (last_notified_at IS NULL
+                OR last_notified_at < (SELECT postroom_now()) - interval '10 seconds')
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS stale
+        WHERE subscriptions.id = stale.id
+    )
+    INSERT INTO notifications AS kept (organization_id, mailbox_id, message_ids, missed_from, missed_until)
+    SELECT mailboxes.organization_id, mailboxes.id, string_to_array(message_ids, E'\\n'),
+        CASE WHEN missed THEN coalesce(last_synced_at, connected_at) END,
+        CASE WHEN missed THEN postroom_now() END
+    FROM told JOIN mailboxes ON mailboxes.organization_id = told.organization_id AND mailboxes.id = mailbox_id
+    WHERE message_ids <> '' OR missed
+    ORDER BY mailboxes.organization_id, mailboxes.id
+    ON CONFLICT (organization_id, mailbox_id) DO UPDATE SET
+        message_ids = ARRAY(
+            SELECT DISTINCT unnest(kept.message_ids || excluded.message_ids) LIMIT 20
+        ),
+        missed_from = least(kept.missed_from, excluded.missed_from),
+        missed_until = greatest(kept.missed_until, excluded.missed_until)
+    WHERE excluded.missed_until IS NOT NULL
+        OR cardinality(kept.message_ids) < 20 AND NOT kept.message_ids @> excluded.message_ids
+"""
+
+
+async def tell_of_life(engine: Connection, events: Collection[tuple[UUID, LifecycleEvent]]) -> None:
+    """Note what the provider said of subscriptions themselves."""
+    renewals = [id_ for id_, event in events if event is LifecycleEvent.REAUTHORIZATION_REQUIRED]
+    removals = [id_ for id_, event in events if event is LifecycleEvent.SUBSCRIPTION_REMOVED]
+    await engine.execute(
+        """
+        UPDATE subscriptions SET
+            reauthorization_told_at = CASE WHEN subscriptions.id = ANY(%(renewals)s::uuid[])
+                THEN postroom_now() ELSE reauthorization_told_at END,
+            removal_told_at = CASE WHEN subscriptions.id = ANY(%(removals)s::uuid[])
+                THEN postroom_now() ELSE removal_told_at END
+        FROM (
+            SELECT id FROM subscriptions
+            WHERE id = ANY(%(renewals)s::uuid[] || %(removals)s::uuid[]) ORDER BY id FOR NO KEY UPDATE
+        ) AS told
+        WHERE subscriptions.id = told.id
+        """,
+        {"renewals": renewals, "removals": removals},
+    )
+
+
+async def hints(connection: Connection, mailbox: MailboxId) -> Hints:
+    """What pushes told since the last sync that used it."""
+    cursor = await connection.execute(
+        "SELECT message_ids, missed_from, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
+    )
+    row = await cursor.fetchone()
+    return Hints(frozenset(row[0]), row[1], row[2]) if row else NO_HINTS
+
+
+async def forget(connection: Connection, mailbox: MailboxId, used: Hints) -> None:
+    """Drop the hints that a sync used; what came meanwhile stays."""
+    await connection.execute(
+        """
+        UPDATE notifications SET
+            message_ids = ARRAY(SELECT unnest(message_ids) EXCEPT SELECT unnest(%(ids)s::text[])),
+            missed_from = CASE WHEN missed_until > %(until)s THEN missed_from END,
+            missed_until = CASE WHEN missed_until > %(until)s THEN missed_until END
+        WHERE mailbox_id = %(mailbox)s
+        """,
+        {"mailbox": mailbox, "ids": list(used.message_ids), "until": used.missed_until},
+    )

@@ -1,0 +1,159 @@
+"""The webhooks on a real socket over a real database, and what a test needs to push to them."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from ipaddress import ip_network
+from uuid import UUID
+
+import httpx2
+import uvicorn
+
+from postroom.model import ProviderName, Secret
+from postroom.providers import catalogue
+from postroom.providers.transport import open_client
+from postroom.web import app, webhooks
+
+TOKEN = "shared-between-us"
+SUBSCRIPTION = "projects/mailsim/subscriptions/push"
+ACCOUNT = "pusher@mailsim.iam.gserviceaccount.com"
+AUDIENCE = "https://postroom.example/push"
+
+
+@asynccontextmanager
+async def serving(application) -> AsyncGenerator[str]:
+    """The address of an application that answers on a socket of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        configuration = uvicorn.Config(application, log_config=None, lifespan="off", proxy_headers=False)
+        server = uvicorn.Server(configuration)
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await running
+
+
+def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> catalogue.Google:
+    return catalogue.Google(
+        client_id="x",
+        client_secret=Secret("x"),
+        topic="projects/mailsim/topics/gmail",
+        subscription=SUBSCRIPTION,
+        audience=AUDIENCE if signed else None,
+        service_account=ACCOUNT if signed else None,
+        shared_token=Secret(TOKEN),
+        accounts_url=certs_url,
+        token_url=certs_url,
+        certs_url=certs_url,
+        api_url=certs_url,
+    )
+
+
+MICROSOFT = catalogue.Microsoft("x", Secret("x"), "organizations", "http://127.0.0.1:9", "http://127.0.0.1:9")
+
+
+@dataclass
+class Hooks:
+    """A running web process; `client` asks it, `url` is where others find it."""
+
+    url: str
+    client: httpx2.AsyncClient
+
+    async def push(self, path: str, *items: dict, **options) -> int:
+        """The status for a batch of Graph's items."""
+        answer = await self.client.post(path, json={"value": list(items)}, **options)
+        return answer.status_code
+
+
+@asynccontextmanager
+async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> AsyncGenerator[Hooks]:
+    async with open_client() as client:
+        providers = {
+            ProviderName.OUTLOOK: catalogue.graph(client, MICROSOFT),
+            ProviderName.GMAIL: catalogue.gmail(client, settings or google()),
+        }
+        async with webhooks.taking_in(database, providers) as routes:
+            application = app.create(
+                database, webhooks=routes, trusted_proxies=tuple(map(ip_network, trusted))
+            )
+            async with (
+                serving(application) as url,
+                httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as asking,
+            ):
+                yield Hooks(url, asking)
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """A subscription's row and what a genuine notification of it looks like."""
+
+    id: UUID
+    mailbox: UUID
+    provider_id: str
+    secret: str
+
+    @property
+    def path(self) -> str:
+        return f"/webhooks/outlook/{self.id}"
+
+    def item(self, message: str | None = None, **changed) -> dict:
+        told = {
+            "subscriptionId": self.provider_id,
+            "subscriptionExpirationDateTime": "2026-11-20T18:23:45.9356913+00:00",
+            "clientState": self.secret,
+            "changeType": "created",
+            "tenantId": "84bd8158-6d4d-4958-8b9f-9d6445542f95",
+            "resource": f"Users/u1/Messages/{message}",
+            "resourceData": {"@odata.type": "#Microsoft.Graph.Message", "id": message},
+        }
+        return told | changed
+
+    def lifecycle(self, event: str, **changed) -> dict:
+        told = {
+            "subscriptionId": self.provider_id,
+            "subscriptionExpirationDateTime": "2026-11-20T11:00:00.0000000Z",
+            "tenantId": "84bd8158-6d4d-4958-8b9f-9d6445542f95",
+            "clientState": self.secret,
+            "lifecycleEvent": event,
+        }
+        return told | changed
+
+
+async def subscribe(owner, organization, mailbox, *, confirmed=True, replaced_days=None) -> Subscribed:
+    secret, provider_id = secrets.token_urlsafe(32), secrets.token_hex(16)
+    cursor = await owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, provider_subscription_id, resource,
+            notification_url, client_state_sha256, replaced_at)
+        VALUES (%s, %s, %s, 'users/u1/messages', 'https://postroom.example/', %s,
+            postroom_now() - %s * interval '1 day')
+        RETURNING id
+        """,
+        [
+            organization,
+            mailbox,
+            provider_id if confirmed else None,
+            sha256(secret.encode()).digest(),
+            replaced_days,
+        ],
+    )
+    [row] = await cursor.fetchall()
+    return Subscribed(row[0], mailbox, provider_id, secret)
+
+
+async def queued(owner, kind="sync") -> set[UUID]:
+    """The mailboxes for which this kind of work is due."""
+    cursor = await owner.execute(
+        "SELECT subject FROM work WHERE kind = %s AND due_at <= postroom_now()", [kind]
+    )
+    return {UUID(row[0]) for row in await cursor.fetchall()}
+
+
+async def hinted(owner, mailbox) -> set[str]:
+    cursor = await owner.execute("SELECT message_ids FROM notifications WHERE mailbox_id = %s", [mailbox])
+    return {each for row in await cursor.fetchall() for each in row[0]}

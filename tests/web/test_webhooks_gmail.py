@@ -1,0 +1,225 @@
+"""N4: Pub/Sub pushes, by hand and from the simulator, with tokens that are wrong in every way."""
+
+import asyncio
+import base64
+import json
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+
+from postroom.ports import Push
+from postroom.store.database import open_database
+from providers.receiver import receiving
+from simulator.driver import running
+from web.hooks import ACCOUNT, AUDIENCE, SUBSCRIPTION, TOKEN, google, hooks, queued
+
+TOPIC = "projects/mailsim/topics/gmail"
+
+
+@pytest.fixture
+async def web(database_url):
+    async with open_database(database_url, pool_size=10, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def hook(web):
+    async with hooks(web) as running:
+        yield running
+
+
+def envelope(data, subscription=SUBSCRIPTION, encode=base64.b64encode):
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return {"message": {"data": encode(text).decode(), "messageId": "1"}, "subscription": subscription}
+
+
+def change(address, history_id="17"):
+    return envelope({"emailAddress": address, "historyId": history_id})
+
+
+async def push(hook, body, *, token=TOKEN, **options):
+    answer = await hook.client.post("/webhooks/gmail", params={"token": token}, json=body, **options)
+    return answer.status_code
+
+
+async def test_a_push_reaches_every_organization_that_has_the_address(
+    hook, owner, make_mailbox, organization, other_organization
+):
+    both = {
+        await make_mailbox(organization, address="one@example.org"),
+        await make_mailbox(other_organization, address="one@example.org"),
+    }
+    await make_mailbox(organization, address="two@example.org")
+    await make_mailbox(organization, provider="outlook", address="one@example.org")
+    assert await push(hook, change("One@Example.org")) == 200
+    assert await queued(owner) == both
+
+
+@pytest.mark.parametrize("history_id", ["17", 17, None])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+async def test_both_alphabets_and_both_forms_of_the_number_are_read(
+    hook, owner, make_mailbox, organization, history_id, encode
+):
+    mailbox = await make_mailbox(organization, address="o?~o@example.org")
+    data = {"emailAddress": "o?~o@example.org", "historyId": history_id}
+    assert await push(hook, envelope(data, encode=lambda text: encode(text).rstrip(b"="))) == 200
+    assert await queued(owner) == {mailbox}
+
+
+async def test_an_unknown_address_and_one_that_left_are_acknowledged(hook, owner, make_mailbox, organization):
+    await make_mailbox(organization, address="one@example.org")
+    await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
+    assert await push(hook, change("one@example.org")) == 200
+    assert await push(hook, change("nobody@example.org")) == 200
+    assert await queued(owner) == set()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"nonsense", {"emailAddress": 5}, {"emailAddress": ""}, {"emailAddress": "a\u0000@x"}, []]
+)
+async def test_a_proven_push_that_says_nothing_is_acknowledged_so_that_it_ends(hook, owner, data):
+    assert await push(hook, envelope(data)) == 200
+    assert await queued(owner) == set()
+
+
+async def test_what_is_not_proven_is_refused(hook, owner, make_mailbox, organization):
+    await make_mailbox(organization, address="one@example.org")
+    right = change("one@example.org")
+    assert await push(hook, right, token="guessed") == 403
+    assert (await hook.client.post("/webhooks/gmail", json=right)).status_code == 403
+    other = change("one@example.org") | {"subscription": "projects/mailsim/subscriptions/other"}
+    assert await push(hook, other) == 403
+    assert await push(hook, {"nothing": 1}) == 403
+    assert await push(hook, [right]) == 403
+    answer = await hook.client.post(f"/webhooks/gmail?token={TOKEN}", content=b"\xff{")
+    assert answer.status_code == 403
+    assert await queued(owner) == set()
+    assert (await hook.client.post("/webhooks/gmail", content=b"x" * 70_000)).status_code == 413
+
+
+async def test_the_handshake_of_the_other_provider_is_none_here(hook):
+    answer = await hook.client.post("/webhooks/gmail?validationToken=x")
+    assert (answer.status_code, answer.text) == (403, "")
+
+
+async def test_a_database_that_is_away_is_answered_with_503(hook, web):
+    await web.engine_pool.close()
+    assert await push(hook, change("one@example.org")) == 503
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running() as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+async def signed(web, sim):
+    """The webhooks of a subscription that signs, once they have the keys."""
+    async with hooks(web, settings=google(sim.http, signed=True)) as hook:
+        yield hook
+
+
+@pytest.fixture
+async def receiver():
+    async with receiving() as receiver:
+        yield receiver
+
+
+@asynccontextmanager
+async def pushing(sim, url):
+    """The simulator pushes to this address and signs."""
+    order = {"name": SUBSCRIPTION, "topic": TOPIC, "push_endpoint": url}
+    order |= {"service_account": ACCOUNT, "audience": AUDIENCE, "retry_min_seconds": 1}
+    await asyncio.to_thread(sim.post, "google/subscriptions", **order)
+    yield
+    remove = partial(sim.control.delete, "google/subscriptions", params={"name": SUBSCRIPTION})
+    await asyncio.to_thread(remove)
+
+
+async def publish(sim, address):
+    data = json.dumps({"emailAddress": address, "historyId": "1"})
+    await asyncio.to_thread(sim.post, "google/publish", topic=TOPIC, data=data)
+
+
+async def signed_push(sim, receiver, address, wrong=None):
+    """A push as the simulator sends it, its token wrong in one way."""
+    async with pushing(sim, receiver.url):
+        if wrong:
+            await asyncio.to_thread(sim.fault, "push_token", code=wrong, times=1)
+        await publish(sim, address)
+        async with asyncio.timeout(30):
+            return await receiver.pushes.get()
+
+
+async def forward(hook, given, **changed):
+    headers = {"authorization": given.authorization} if given.authorization else {}
+    return await hook.client.post(
+        "/webhooks/gmail", params={"token": TOKEN}, content=given.body, headers=headers | changed
+    )
+
+
+async def until_keys_are_there(hook, given):
+    async with asyncio.timeout(60):
+        while (await forward(hook, given)).status_code == 503:  # noqa: ASYNC110  # another process tells
+            await asyncio.sleep(0.05)
+
+
+async def test_a_signed_push_comes_through(sim, signed, owner, make_mailbox, organization):
+    mailbox = await make_mailbox(organization, address="one@example.org")
+    async with pushing(sim, f"{signed.url}/webhooks/gmail?token={TOKEN}"):
+        await publish(sim, "one@example.org")
+        async with asyncio.timeout(60):
+            while mailbox not in await queued(owner):  # noqa: ASYNC110  # another process tells
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("wrong", ["aud", "email", "expired", "iss", "unverified"])
+async def test_a_token_that_is_wrong_in_one_way_is_refused(
+    sim, signed, receiver, owner, make_mailbox, organization, wrong
+):
+    await until_keys_are_there(signed, await signed_push(sim, receiver, "nobody@example.org"))
+    await make_mailbox(organization, address="one@example.org")
+    given = await signed_push(sim, receiver, "one@example.org", wrong)
+    assert (await forward(signed, given)).status_code == 403
+    assert await queued(owner) == set()
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic eDp4", "Bearer a.b.c", "Bearer é"])
+async def test_a_push_without_a_token_is_refused(sim, signed, receiver, header):
+    given = await signed_push(sim, receiver, "one@example.org")
+    await until_keys_are_there(signed, given)
+    changed = {"authorization": header.encode("latin-1")} if header else {}
+    bare = Push({}, None, given.body)
+    assert (await forward(signed, bare, **changed)).status_code == 403
+
+
+async def test_a_token_signed_by_an_unknown_key_shall_come_again_and_is_not_believed(
+    sim, signed, receiver, owner, make_mailbox, organization
+):
+    await until_keys_are_there(signed, await signed_push(sim, receiver, "nobody@example.org"))
+    await make_mailbox(organization, address="one@example.org")
+    given = await signed_push(sim, receiver, "one@example.org", "signature")
+    answer = await forward(signed, given)
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    assert await queued(owner) == set()
+
+
+async def test_while_the_keys_cannot_be_fetched_pushes_shall_come_again(web, sim, receiver):
+    given = await signed_push(sim, receiver, "one@example.org")
+    async with hooks(web, settings=google("http://127.0.0.1:9", signed=True)) as hook:
+        assert (await forward(hook, given)).status_code == 503
+
+
+async def test_a_token_stays_good_only_until_it_ends(sim, signed, receiver):
+    """It is checked once and remembered; a token of which one letter differs is another."""
+    given = await signed_push(sim, receiver, "one@example.org")
+    await until_keys_are_there(signed, given)
+    assert (await forward(signed, given)).status_code == 200
+    head, _, signature = given.authorization.rpartition(".")
+    flipped = "A" if signature[0] != "A" else "B"
+    forged = f"{head}.{flipped}{signature[1:]}"
+    assert (await forward(signed, given, authorization=forged)).status_code == 403
