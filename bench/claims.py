@@ -4,11 +4,13 @@ Then the cost of idling: queries per poll of a real worker beside 100,000 rows t
 """
 
 import asyncio
+import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -18,7 +20,7 @@ from postroom import worker
 from postroom.model import Done, OrganizationId
 from postroom.store import migrate, roles, work
 from postroom.store.database import open_database
-from postroom.store.embedded import attach
+from postroom.store.embedded import Attachment, attach
 from postroom.store.work import Finish, Lease
 from postroom.wiring import Kind
 
@@ -40,7 +42,7 @@ async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *
 
 async def ours(url: str) -> int:
     done = 0
-    async with open_database(url, pool_size=2, name="bench") as database, database.engine() as connection:
+    async with open_database(url, pool_size=4, name="bench") as database, database.engine() as connection:
         while leases := (await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)).leases:
             done += len(await work.finish(connection, [Finish(lease) for lease in leases]))
     return done
@@ -91,7 +93,7 @@ async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, u
         return Done()
 
     begin = time.perf_counter()
-    async with open_database(url, pool_size=4, name="bench") as database:
+    async with open_database(url, pool_size=8, name="bench") as database:
         await worker.run(database, {"bench": Kind(step, max_attempts=None)}, limits(poll_seconds=5), stop)
     return ROWS / (time.perf_counter() - begin)
 
@@ -109,38 +111,53 @@ def limits(*, poll_seconds: float) -> worker.Limits:
 
 
 async def idle_queries(owner: psycopg.AsyncConnection, organization: UUID, url: str) -> float:
-    """Transactions that the server counted for one idle worker, per poll."""
+    """Transactions that the server counted for one idle worker, per poll; its own housekeeping taken off."""
     await fill(owner, organization, 100_000, due="1 hour")
-    seconds, poll_seconds, stop = 5, 0.25, asyncio.Event()
+    poll_seconds, stop = 0.25, asyncio.Event()
+    housekeeping, _ = await transactions(owner)
+    async with open_database(url, pool_size=4, name="bench") as database:
+        kinds = {"bench": Kind(_never, max_attempts=None)}
+        running = asyncio.create_task(worker.run(database, kinds, limits(poll_seconds=poll_seconds), stop))
+        await asyncio.sleep(2)  # settled
+        counted, seconds = await transactions(owner)
+        stop.set()
+        await running
+    return (counted - housekeeping) / (seconds / poll_seconds)
 
-    async def transactions() -> int:
+
+async def transactions(owner: psycopg.AsyncConnection) -> tuple[int, float]:
+    """How many the server counted in some seconds, and in how many exactly."""
+    counts: list[int] = []
+    begin = time.perf_counter()
+    for pause in (0, 5):
+        await asyncio.sleep(pause)
+        begin = begin if pause else time.perf_counter()
         await asyncio.sleep(1.5)  # sessions report their counts with a delay of up to a second
         cursor = await owner.execute(
             "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
         )
         row = await cursor.fetchone()
-        return int(row[0]) if row else 0
-
-    async with open_database(url, pool_size=2, name="bench") as database:
-        kinds = {"bench": Kind(_never, max_attempts=None)}
-        running = asyncio.create_task(worker.run(database, kinds, limits(poll_seconds=poll_seconds), stop))
-        await asyncio.sleep(2)  # settled
-        before = await transactions()
-        begin = time.perf_counter()
-        await asyncio.sleep(seconds)
-        after = await transactions()
-        polls = (time.perf_counter() - begin) / poll_seconds
-        stop.set()
-        await running
-    return (after - before - 1) / polls  # one of them is the look-up itself
+        counts.append(int(row[0]) if row else 0)
+    return counts[1] - counts[0], time.perf_counter() - begin - 1.5
 
 
 async def _never(_lease: Lease) -> Done:
     raise AssertionError("nothing is due")
 
 
+@contextmanager
+def private_server() -> Generator[Attachment]:
+    """An embedded server of the benchmark's own, gone afterwards."""
+    home = tempfile.mkdtemp(prefix="postroom-bench-")
+    with attach(Path(home)) as server:
+        yield server
+    while Path(home).exists():  # it stops by itself, a moment after its last user
+        shutil.rmtree(home, ignore_errors=True)
+        time.sleep(0.1)
+
+
 async def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="postroom-bench-") as home, attach(Path(home)) as server:
+    with private_server() as server:
         await migrate.migrate(server.url)
         organization = OrganizationId(uuid4())
         async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as owner:

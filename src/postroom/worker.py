@@ -244,7 +244,7 @@ class _Worker:
 
     async def listen(self) -> None:
         """Be woken by the database. While it is away, the poll is the net."""
-        async for _ in self.database.heard("postroom_work", every_seconds=self.limits.poll_seconds):
+        async for _ in self.database.heard("postroom_work", every_seconds=3600):
             self.woken.set()
 
     async def wind_down(self) -> None:
