@@ -8,7 +8,7 @@ import pytest
 
 from postroom.model import ContentPolicy, Login, Secret
 from postroom.ports import Provider
-from postroom.providers import catalogue, pkce
+from postroom.providers import catalogue, oauth
 from postroom.providers.transport import open_client
 from providers.consent import consent
 from simulator.driver import Simulation, running
@@ -63,7 +63,7 @@ class Contract:
     def new_login(self, **options) -> Login:
         state = Secret(f"state-{next(_numbers)}")
         policy = options.pop("policy", ContentPolicy.FULL)
-        return Login(state, pkce.new_verifier(), REDIRECT, policy, **options)
+        return Login(state, oauth.new_verifier(), REDIRECT, policy, **options)
 
     async def code(self, login: Login, **options) -> Secret:
         url = self.provider.login.authorization_url(login)

@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 import msgspec
@@ -47,6 +47,14 @@ class Answer:
             return msgspec.json.decode(self.body)
         except msgspec.DecodeError as error:
             raise TransientError("the provider's answer is not JSON") from error
+
+    def told(self) -> dict[str, Any]:
+        """The body of a refusal as an object; empty where it is HTML or broken, as front ends may answer."""
+        try:
+            found = msgspec.json.decode(self.body)
+        except msgspec.DecodeError:
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 # What a status and body of this provider mean; None for success.

@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-import msgspec
-
 from postroom.errors import GrantLost, LoginRefused, OperatorError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
-from postroom.providers import identity, pkce
-from postroom.providers.gmail import wire
+from postroom.providers import oauth
 from postroom.providers.transport import Call, Transport
 
 _PREFIX: Final = "https://www.googleapis.com/auth/"
@@ -40,7 +37,7 @@ class GoogleLogin:
             # Without it a second consent brings no refresh token.
             "prompt": "consent",
             "state": login.state.reveal(),
-            "code_challenge": pkce.challenge(login.verifier),
+            "code_challenge": oauth.challenge(login.verifier),
             "code_challenge_method": "S256",
         } | ({"login_hint": login.login_hint} if login.login_hint else {})
         return f"{self.accounts_url}/o/oauth2/v2/auth?{urlencode(query)}"
@@ -61,20 +58,20 @@ class GoogleLogin:
             raise LoginRefused(
                 "Google did not grant lasting access. Start again and allow everything asked for."
             )
-        told = identity.claims(answer.id_token, audience=self.client_id)
+        told = oauth.claims(answer.id_token, audience=self.client_id)
         address = str(told.get("email", "")).lower()
         wanted = self.scopes(login.policy)
         granted = frozenset(_SAME.get(scope, scope) for scope in answer.scope.split())
         return Grant(
             Account(account_id=str(told["sub"]), provider_user_id=address, address=address),
-            _tokens(answer),
+            answer.tokens,
             granted,
             wanted - granted,
         )
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
         del scopes  # left out, the answer has what was consented to
-        return _tokens(await self._token(grant_type="refresh_token", refresh_token=refresh.reveal()))
+        return (await self._token(grant_type="refresh_token", refresh_token=refresh.reveal())).tokens
 
     async def app_tokens(self, credential: AppCredential) -> Tokens:
         del credential
@@ -93,19 +90,11 @@ class GoogleLogin:
         except LoginRefused:
             return
 
-    async def _token(self, **form: str) -> wire.TokenAnswer:
+    async def _token(self, **form: str) -> oauth.TokenAnswer:
         client = {"client_id": self.client_id, "client_secret": self.client_secret.reveal()}
         # A lost answer to a code's exchange cannot be asked for again; a refresh can.
         repeatable = form["grant_type"] == "refresh_token"
         answer = await self.transport.send(
             Call("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
         )
-        return msgspec.convert(answer.json(), wire.TokenAnswer)
-
-
-def _tokens(answer: wire.TokenAnswer) -> Tokens:
-    return Tokens(
-        Secret(answer.access_token),
-        answer.expires_in,
-        Secret(answer.refresh_token) if answer.refresh_token else None,
-    )
+        return oauth.token_answer(answer)

@@ -19,14 +19,6 @@ from postroom.errors import (
 from postroom.providers.transport import Answer
 
 
-class TokenAnswer(msgspec.Struct):
-    access_token: str
-    expires_in: float = 3600
-    refresh_token: str | None = None
-    scope: str = ""
-    id_token: str | None = None
-
-
 class WatchAnswer(msgspec.Struct, rename="camel"):
     history_id: str
     expiration: str
@@ -78,7 +70,7 @@ def token_refusal(answer: Answer) -> PostroomError | None:
         return None
     if answer.status >= 500 or answer.status in {408, 429}:
         return TransientError("Google's token endpoint has a fault of its own")
-    match _decoded(answer).get("error"):
+    match answer.told().get("error"):
         case "invalid_grant":
             return GrantLost(
                 "Google says that the consent was withdrawn or has expired. Connect the mailbox again."
@@ -99,17 +91,8 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value) is not None
 
 
-def _decoded(answer: Answer) -> dict[str, Any]:
-    """The body as an object; empty where it is HTML or broken, as front ends may answer."""
-    try:
-        found = msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
 def _reason(answer: Answer) -> tuple[str, str]:
-    error = _decoded(answer).get("error")
+    error = answer.told().get("error")
     if not isinstance(error, dict):
         return "", ""
     told = cast("dict[str, Any]", error)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 
 from postroom.errors import Gone, GrantLost, LoginRefused, PermanentError, SettingsError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
-from postroom.providers import identity, pkce
+from postroom.providers import oauth
 from postroom.providers.graph import wire
 from postroom.providers.transport import Call, Transport
 
@@ -47,7 +47,7 @@ class EntraLogin:
             "response_mode": "query",
             "scope": " ".join(sorted(self.scopes(login.policy))),
             "state": login.state.reveal(),
-            "code_challenge": pkce.challenge(login.verifier),
+            "code_challenge": oauth.challenge(login.verifier),
             "code_challenge_method": "S256",
             "prompt": "consent" if login.ask_again else "select_account",
         } | ({"login_hint": login.login_hint} if login.login_hint else {})
@@ -73,14 +73,14 @@ class EntraLogin:
             raise LoginRefused(
                 "Microsoft did not grant lasting access. Start again and allow everything asked for."
             )
-        told = identity.claims(answer.id_token, audience=self.client_id)
+        told = oauth.claims(answer.id_token, audience=self.client_id)
         if not (told.get("tid") and told.get("oid")):
             raise LoginRefused("Microsoft's answer does not say who signed in")
         address = str(told.get("email") or told.get("preferred_username") or "").lower()
         granted = frozenset(answer.scope.split())
         missing = {scope for scope in wanted - _IDENTITY if not granted & {scope, scope.removeprefix(_GRAPH)}}
         account = Account(f"{told['tid']}:{told['oid']}", str(told["oid"]), address)
-        return Grant(account, _tokens(answer), granted, frozenset(missing))
+        return Grant(account, answer.tokens, granted, frozenset(missing))
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
         del scopes  # left out, the answer has what was consented to
@@ -92,7 +92,7 @@ class EntraLogin:
                 "client_secret": self.client_secret.reveal(),
             },
         )
-        return _tokens(answer)
+        return answer.tokens
 
     async def app_tokens(self, credential: AppCredential) -> Tokens:
         proof = (
@@ -109,7 +109,7 @@ class EntraLogin:
                 **proof,
             },
         )
-        return _tokens(answer)
+        return answer.tokens
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
         """The user's immutable id; the address itself where the application may read mail but no users."""
@@ -133,7 +133,7 @@ class EntraLogin:
 
     async def _token(
         self, tenant: str, form: Mapping[str, str], *, repeatable: bool = True
-    ) -> wire.TokenAnswer:
+    ) -> oauth.TokenAnswer:
         answer = await self.transport.send(
             Call(
                 "POST",
@@ -142,7 +142,7 @@ class EntraLogin:
                 repeatable=repeatable,
             )
         )
-        return msgspec.convert(answer.json(), wire.TokenAnswer)
+        return oauth.token_answer(answer)
 
     def _assertion(self, credential: AppCredential) -> str:
         """A token signed with the certificate's key says who we are, instead of a secret."""
@@ -169,11 +169,3 @@ class EntraLogin:
             algorithm="PS256",
             headers={"x5t#S256": thumbprint},
         )
-
-
-def _tokens(answer: wire.TokenAnswer) -> Tokens:
-    return Tokens(
-        Secret(answer.access_token),
-        answer.expires_in,
-        Secret(answer.refresh_token) if answer.refresh_token else None,
-    )

@@ -18,14 +18,6 @@ from postroom.errors import (
 from postroom.providers.transport import Answer
 
 
-class TokenAnswer(msgspec.Struct):
-    access_token: str
-    expires_in: float = 3600
-    refresh_token: str | None = None
-    scope: str = ""
-    id_token: str | None = None
-
-
 class User(msgspec.Struct, rename="camel"):
     id: str
     mail: str | None = None
@@ -93,7 +85,7 @@ def token_refusal(answer: Answer) -> PostroomError | None:
         return None
     if answer.status >= 500 or answer.status == 429:
         return TransientError("Microsoft's sign-in has a fault of its own", retry_after=_retry_after(answer))
-    told = _decoded(answer)
+    told = answer.told()
     codes = {code for code in cast("list[Any]", told.get("error_codes") or []) if isinstance(code, int)}
     shown = f" (AADSTS{min(codes)})" if codes else ""
     if codes & _TRY_AGAIN or told.get("error") in {"temporarily_unavailable", "server_error"}:
@@ -112,16 +104,8 @@ def token_refusal(answer: Answer) -> PostroomError | None:
     return LoginRefused(f"Microsoft refuses the sign-in{shown}")
 
 
-def _decoded(answer: Answer) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
 def _code(answer: Answer) -> tuple[str, str]:
-    error = _decoded(answer).get("error")
+    error = answer.told().get("error")
     if not isinstance(error, dict):
         return "", ""
     told = cast("dict[str, Any]", error)

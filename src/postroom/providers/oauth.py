@@ -1,0 +1,63 @@
+"""What OAuth is the same for every provider: the token endpoint's answer, who signed in, PKCE."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import Any, cast
+
+import jwt
+import msgspec
+
+from postroom.errors import LoginRefused
+from postroom.model import Secret, Tokens
+from postroom.providers.transport import Answer
+
+
+class TokenAnswer(msgspec.Struct):
+    access_token: str
+    expires_in: float = 3600
+    refresh_token: str | None = None
+    scope: str = ""
+    id_token: str | None = None
+
+    @property
+    def tokens(self) -> Tokens:
+        refresh = Secret(self.refresh_token) if self.refresh_token else None
+        return Tokens(Secret(self.access_token), self.expires_in, refresh)
+
+
+def token_answer(answer: Answer) -> TokenAnswer:
+    return msgspec.convert(answer.json(), TokenAnswer)
+
+
+def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
+    """The claims of an id token that came straight from the token endpoint.
+
+    Its signature is not checked: OpenID Connect Core 3.1.3.7 lets TLS vouch for a token received this way.
+    A token from anywhere else must never be passed in here.
+    """
+    try:
+        found = jwt.decode(
+            id_token,
+            audience=audience,
+            options={
+                "verify_signature": False,
+                "verify_aud": True,
+                "verify_exp": True,
+                "require": ["aud", "sub"],
+            },
+            leeway=300,
+        )
+    except jwt.InvalidTokenError as error:
+        raise LoginRefused("the provider's answer does not say who signed in") from error
+    return cast("Mapping[str, Any]", found)
+
+
+def new_verifier() -> Secret:
+    """RFC 7636: what only whoever began a login can show."""
+    return Secret(token_urlsafe(48))
+
+
+def challenge(verifier: Secret) -> str:
+    return urlsafe_b64encode(sha256(verifier.reveal().encode()).digest()).rstrip(b"=").decode()
