@@ -1,7 +1,7 @@
 """A webhook receiver of a test's own, on a real socket: answers the handshake, keeps what it is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
@@ -14,6 +14,7 @@ class Receiver:
     url: str = ""
     status: int = 202
     validates: bool = True
+    before_handshake: Callable[[str], Awaitable[None]] | None = None
     pushes: asyncio.Queue[Push] = field(default_factory=asyncio.Queue)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -24,6 +25,8 @@ class Receiver:
         query = dict(parse_qsl(urlsplit(head[0].split()[1]).query))
         authorization = next((kept[name] for name in kept if name.lower() == "authorization"), None)
         if "validationToken" in query:
+            if self.before_handshake is not None:
+                await self.before_handshake(head[0].split()[1])
             status, text = (200, query["validationToken"]) if self.validates else (400, "no")
         else:
             status, text = self.status, ""

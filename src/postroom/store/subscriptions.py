@@ -1,0 +1,227 @@
+"""The table `subscriptions`: push channels of mailboxes, each committed before its provider is asked.
+
+A row is   asked      no confirmed_at: the provider may or may not have made it
+           live       confirmed, status active, not replaced
+           replaced   replaced_at is set, status says why; its secret is good for seven days more
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.model import Channel, MailboxId, OrganizationId, SubscriptionId
+from postroom.store.database import Connection
+
+
+class Status(StrEnum):
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    id: SubscriptionId
+    mailbox: MailboxId
+    status: Status
+    provider_subscription_id: str | None
+    resource: str
+    notification_url: str
+    created_at: datetime
+    confirmed_at: datetime | None
+    expires_at: datetime | None
+    last_renewed_at: datetime | None
+    last_notified_at: datetime | None
+    replaced_at: datetime | None
+    seconds_left: float
+    renewed_seconds_ago: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", Status(self.status))
+
+    @property
+    def live(self) -> bool:
+        return self.confirmed_at is not None and self.status is Status.ACTIVE and self.replaced_at is None
+
+    @property
+    def channel(self) -> Channel:
+        """As the provider knows it."""
+        assert self.expires_at
+        return Channel(self.provider_subscription_id, self.resource, self.notification_url, self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the engine may know of a row of any organization."""
+
+    id: SubscriptionId
+    mailbox: MailboxId
+    provider_subscription_id: str | None
+    client_state_sha256: bytes | None
+    live: bool
+
+
+_COLUMNS = """
+    id, mailbox_id AS mailbox, status, provider_subscription_id, resource, notification_url, created_at,
+    confirmed_at, expires_at, last_renewed_at, last_notified_at, replaced_at,
+    coalesce(extract(epoch FROM expires_at - postroom_now()), 0)::float8 AS seconds_left,
+    coalesce(extract(epoch FROM postroom_now() - last_renewed_at), 'infinity')::float8 AS renewed_seconds_ago
+"""
+
+
+async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Subscription]:
+    """The newest first."""
+    cursor = connection.cursor(row_factory=class_row(Subscription))
+    await cursor.execute(
+        "SELECT" + _COLUMNS + "FROM subscriptions WHERE mailbox_id = %s ORDER BY created_at DESC", [mailbox]
+    )
+    return await cursor.fetchall()
+
+
+async def every(connection: Connection) -> list[Subscription]:
+    cursor = connection.cursor(row_factory=class_row(Subscription))
+    await cursor.execute("SELECT" + _COLUMNS + "FROM subscriptions ORDER BY mailbox_id, created_at DESC")
+    return await cursor.fetchall()
+
+
+async def ask(
+    connection: Connection,
+    mailbox: MailboxId,
+    subscription: SubscriptionId,
+    *,
+    notification_url: str,
+    secret_sha256: bytes,
+) -> datetime:
+    """The row of a channel that is about to be asked for; what the database's clock shows."""
+    cursor = await connection.execute(
+        """
+        INSERT INTO subscriptions (organization_id, id, mailbox_id, resource, notification_url,
+            client_state_sha256)
+        VALUES (current_organization(), %s, %s, '', %s, %s) RETURNING created_at
+        """,
+        [subscription, mailbox, notification_url, secret_sha256],
+    )
+    [row] = await cursor.fetchall()
+    return row[0]
+
+
+async def confirm(
+    connection: Connection,
+    subscription: SubscriptionId,
+    channel: Channel,
+    *,
+    secret_sha256: bytes | None = None,
+) -> float:
+    """The provider has it; seconds until it ends. One that another mailbox made has that one's secret."""
+    cursor = await connection.execute(
+        """
+        UPDATE subscriptions SET provider_subscription_id = %(provider_id)s, resource = %(resource)s,
+            notification_url = coalesce(%(url)s, notification_url), expires_at = %(expires_at)s,
+            client_state_sha256 = coalesce(%(secret)s, client_state_sha256),
+            confirmed_at = coalesce(confirmed_at, postroom_now()), last_renewed_at = postroom_now()
+        WHERE id = %(id)s
+        RETURNING extract(epoch FROM expires_at - postroom_now())::float8
+        """,
+        {
+            "id": subscription,
+            "provider_id": channel.provider_subscription_id,
+            "resource": channel.resource,
+            "url": channel.notification_url,
+            "expires_at": channel.expires_at,
+            "secret": secret_sha256,
+        },
+    )
+    [row] = await cursor.fetchall()
+    return row[0]
+
+
+async def discard(connection: Connection, subscription: SubscriptionId) -> None:
+    """The row of a channel that the provider did not make."""
+    await connection.execute(
+        "DELETE FROM subscriptions WHERE id = %s AND confirmed_at IS NULL", [subscription]
+    )
+
+
+async def replace(connection: Connection, subscription: SubscriptionId) -> Status:
+    """It is no more: its time was over, or somebody ended it."""
+    cursor = await connection.execute(
+        """
+        UPDATE subscriptions SET replaced_at = coalesce(replaced_at, postroom_now()),
+            status = CASE WHEN expires_at <= postroom_now() THEN 'expired' ELSE 'removed' END
+        WHERE id = %s RETURNING status
+        """,
+        [subscription],
+    )
+    [row] = await cursor.fetchall()
+    return Status(row[0])
+
+
+async def replace_silent(
+    connection: Connection, mailbox: MailboxId, *, changed_at: datetime, patience_seconds: float
+) -> SubscriptionId | None:
+    """Replace the live channel if it was there when something changed, had time to tell, and did not."""
+    cursor = await connection.execute(
+        """
+        UPDATE subscriptions SET replaced_at = postroom_now(), status = 'expired'
+        FROM mailboxes
+        WHERE mailbox_id = %(mailbox)s AND mailboxes.id = mailbox_id
+          AND status = 'active' AND replaced_at IS NULL AND confirmed_at < %(changed_at)s
+          AND %(changed_at)s < postroom_now() - %(patience)s * interval '1 second'
+          AND (subscriptions.last_notified_at < %(changed_at)s) IS NOT FALSE
+          AND (mailboxes.last_notified_at < %(changed_at)s) IS NOT FALSE
+        RETURNING subscriptions.id
+        """,
+        {"mailbox": mailbox, "changed_at": changed_at, "patience": patience_seconds},
+    )
+    row = await cursor.fetchone()
+    return SubscriptionId(row[0]) if row else None
+
+
+async def forget_replaced(connection: Connection, mailbox: MailboxId) -> None:
+    """Remove those whose secret is good no more."""
+    await connection.execute(
+        """
+        DELETE FROM subscriptions
+        WHERE mailbox_id = %s AND replaced_at < postroom_now() - interval '7 days'
+        """,
+        [mailbox],
+    )
+
+
+async def known(engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]) -> list[Known]:
+    """Rows of these ids, ours or the provider's, in whatever organization."""
+    cursor = engine.cursor(row_factory=class_row(Known))
+    await cursor.execute(
+        """
+        SELECT id, mailbox_id AS mailbox, provider_subscription_id, client_state_sha256,
+            status = 'active' AND replaced_at IS NULL AS live
+        FROM subscriptions
+        WHERE id = ANY(%s::uuid[]) OR provider_subscription_id = ANY(%s::text[])
+        """,
+        [list(ids), list(provider_ids)],
+    )
+    return await cursor.fetchall()
+
+
+async def neglected(engine: Connection, kind: str) -> Sequence[tuple[OrganizationId, MailboxId]]:
+    """Connected mailboxes for which no work of this kind is to come."""
+    cursor = await engine.execute(
+        """
+        SELECT organization_id, id FROM mailboxes
+        WHERE disconnected_at IS NULL
+          AND NOT EXISTS (SELECT FROM work WHERE kind = %s AND subject = mailboxes.id::text)
+        """,
+        [kind],
+    )
+    return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]
+
+
+async def now(connection: Connection) -> datetime:
+    """What the database's clock shows."""
+    cursor = await connection.execute("SELECT postroom_now()")
+    [row] = await cursor.fetchall()
+    return row[0]
