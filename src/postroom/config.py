@@ -12,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -153,6 +154,11 @@ class Settings(BaseSettings):
         "proxies of yours in front of the web process, whose word on source address and https is taken",
         "networks such as 10.0.0.0/8 or single addresses, separated by commas",
         None,
+    )
+    organization: UUID = _setting(
+        "the organization that pages and commands act for; it is made at first use",
+        "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
+        UUID("00000000-0000-4000-8000-000000000001"),
     )
     google_client_id: str | None = _setting(
         "the OAuth client of your Google Cloud project; without it no Gmail mailbox can be connected",

@@ -10,6 +10,8 @@ import aiohttp
 
 from postroom.config import Settings, VaultKind
 from postroom.flow import sample, seal
+from postroom.flow.connect import Desk
+from postroom.flow.tokens import AccessTokens
 from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import Provider, Vault
 from postroom.providers import catalogue
@@ -83,6 +85,34 @@ def providers(settings: Settings, client: aiohttp.ClientSession) -> Mapping[Prov
             ),
         )
     return found
+
+
+def sign_ins(settings: Settings) -> frozenset[ProviderName]:
+    """The providers at which people can sign in: those where this Postroom has an application."""
+    found = {
+        ProviderName.GMAIL: settings.google_client_id
+        and settings.google_client_secret
+        and settings.pubsub_topic,
+        ProviderName.OUTLOOK: settings.microsoft_client_id and settings.microsoft_client_secret,
+    }
+    return frozenset(name for name, application in found.items() if application)
+
+
+def desk(settings: Settings, database: Database, client: aiohttp.ClientSession, url: str) -> Desk:
+    """What connecting needs; `url` is where browsers reach the web process."""
+    sealer = Sealer(vault_keys(settings))
+    return Desk(
+        database=database,
+        providers=providers(settings, client),
+        sign_ins=sign_ins(settings),
+        vault=vault(settings, sealer),
+        sealer=sealer,
+        url=url.rstrip("/"),
+    )
+
+
+def access_tokens(desk: Desk) -> AccessTokens:
+    return AccessTokens(desk.database, desk.providers, desk.vault, desk.sealer)
 
 
 def _outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:

@@ -123,6 +123,26 @@ _APPEND = """
 """
 
 
+async def purge(connection: Connection, entity_type: str, entity_id: str) -> None:
+    """Forget the personal values of everything told of this. The entries stay, and say that they did."""
+    await connection.execute(
+        """
+        DELETE FROM ledger_personal USING ledger
+        WHERE ledger.id = entry_id AND entity_type = %s AND entity_id = %s
+        """,
+        [entity_type, entity_id],
+    )
+
+
+async def of_entity(connection: Connection, entity_type: str, entity_id: str) -> list[Stored]:
+    """What was told of this, in the order of its writing."""
+    cursor = connection.cursor(row_factory=class_row(Stored))
+    await cursor.execute(
+        _READ + " WHERE entity_type = %s AND entity_id = %s ORDER BY ledger.id", [entity_type, entity_id]
+    )
+    return await cursor.fetchall()
+
+
 async def seal(connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000) -> int:
     """Give committed entries their positions and seal them; how many there were.
 

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from psycopg.rows import class_row
 
-from postroom.model import Account, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
+from postroom.model import Account, Channel, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
 from postroom.store.database import Connection
 
 
@@ -46,18 +45,19 @@ async def connect(
     provider: ProviderName,
     account: Account,
     *,
+    new_id: MailboxId,
     policy: ContentPolicy,
     folder: str | None = None,
 ) -> tuple[Mailbox, bool]:
-    """The mailbox of an account, made or found again by the account's own id; whether it was made.
+    """The mailbox of an account, made with the id given or found again by the account's own; whether made.
 
     A reconnect brings it back as it was, with a new address if it has one, and well.
     """
     cursor = await connection.execute(
         """
-        INSERT INTO mailboxes (organization_id, provider, account_id, provider_user_id, address,
+        INSERT INTO mailboxes (organization_id, id, provider, account_id, provider_user_id, address,
             content_policy, folder)
-        VALUES (current_organization(), %s, %s, %s, lower(%s), %s, %s)
+        VALUES (current_organization(), %s, %s, %s, %s, lower(%s), %s, %s)
         ON CONFLICT (organization_id, provider, account_id) DO UPDATE SET
             provider_user_id = excluded.provider_user_id, address = excluded.address,
             content_policy = excluded.content_policy, folder = excluded.folder,
@@ -65,7 +65,15 @@ async def connect(
             connected_at = postroom_now(), paused_at = NULL, disconnected_at = NULL
         RETURNING id, xmax = 0
         """,
-        [provider, account.account_id, account.provider_user_id, account.address, policy, folder],
+        [
+            new_id,
+            provider,
+            account.account_id,
+            account.provider_user_id,
+            account.address,
+            policy,
+            folder,
+        ],
     )
     row = await cursor.fetchone()
     assert row
@@ -77,6 +85,14 @@ async def connect(
 async def get(connection: Connection, mailbox: MailboxId) -> Mailbox | None:
     cursor = connection.cursor(row_factory=class_row(Mailbox))
     await cursor.execute("SELECT" + _COLUMNS + "FROM mailboxes WHERE id = %s", [mailbox])
+    return await cursor.fetchone()
+
+
+async def of_account(connection: Connection, provider: ProviderName, account_id: str) -> Mailbox | None:
+    cursor = connection.cursor(row_factory=class_row(Mailbox))
+    await cursor.execute(
+        "SELECT" + _COLUMNS + "FROM mailboxes WHERE provider = %s AND account_id = %s", [provider, account_id]
+    )
     return await cursor.fetchone()
 
 
@@ -157,18 +173,36 @@ async def purge(connection: Connection, mailbox: MailboxId) -> None:
     await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
 
 
+async def channels(connection: Connection, mailbox: MailboxId) -> list[Channel]:
+    """The push channels of a mailbox that the provider may still have."""
+    cursor = await connection.execute(
+        """
+        SELECT provider_subscription_id, resource, notification_url, coalesce(expires_at, postroom_now())
+        FROM subscriptions WHERE mailbox_id = %s AND status = 'active'
+        """,
+        [mailbox],
+    )
+    return [Channel(*row) for row in await cursor.fetchall()]
+
+
+async def end_channels(connection: Connection, mailbox: MailboxId) -> None:
+    await connection.execute(
+        "UPDATE subscriptions SET status = 'removed' WHERE mailbox_id = %s AND status = 'active'", [mailbox]
+    )
+
+
 async def others_of_account(
     engine: Connection, provider: ProviderName, account_id: str, *, but: MailboxId
-) -> list[UUID]:
+) -> list[tuple[OrganizationId, MailboxId]]:
     """The same account, connected by other organizations: while there are any, it stays subscribed."""
     cursor = await engine.execute(
         """
-        SELECT id FROM mailboxes
+        SELECT organization_id, id FROM mailboxes
         WHERE provider = %s AND account_id = %s AND id <> %s AND disconnected_at IS NULL
         """,
         [provider, account_id, but],
     )
-    return [row[0] for row in await cursor.fetchall()]
+    return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]
 
 
 async def of_address(

@@ -278,3 +278,21 @@ async def unpark(connection: Connection, kind: str, subject: str) -> bool:
         [kind, subject],
     )
     return await cursor.fetchone() is not None
+
+
+async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
+    """Like `wake`, when what failed is put right: parked rows and backoffs begin anew, at once."""
+    await connection.execute(
+        """
+        UPDATE work SET due_at = postroom_now(), attempts = 0
+        FROM unnest(%b::text[], %b::text[]) AS asked (kind, subject)
+        WHERE work.kind = asked.kind AND work.subject = asked.subject AND lease_token IS NULL
+        """,
+        [[each.kind for each in wakes], [each.subject for each in wakes]],
+    )
+    await wake(connection, wakes)
+
+
+async def drop(connection: Connection, subject: str) -> None:
+    """Nothing is to be done for this any more. A step under way loses its lease and commits nothing."""
+    await connection.execute("DELETE FROM work WHERE subject = %s", [subject])

@@ -1,0 +1,245 @@
+"""The access token of each mailbox: kept in memory, refreshed before it ends, by one process for all.
+
+    usable ──(ends soon, or refused)──▶ leased ──▶ usable again
+                                          ├──▶ grant lost: the mailbox waits for a reconnect
+                                          └──▶ failed: the next one to need it tries again
+
+A process that dies between the provider's answer and our commit leaves the former refresh token, which both
+providers still accept.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+from uuid import UUID, uuid4
+
+from postroom.errors import GrantLost, OperatorError, PermanentError, TransientError
+from postroom.logs import Log
+from postroom.model import (
+    AppCredential,
+    CredentialKind,
+    Health,
+    MailboxId,
+    OrganizationId,
+    ProviderName,
+    Secret,
+    Tokens,
+)
+from postroom.ports import Place, Provider, TokenSource, Vault
+from postroom.store import alarms, ledger, mailboxes, refreshes
+from postroom.store.credentials import Credential
+from postroom.store.database import Database
+from postroom.store.ledger import Entry
+from postroom.store.refreshes import Standing
+from postroom.vault import Sealer
+
+log = Log()
+
+EARLY_SECONDS: Final = 300.0  # so long before its end a token is replaced
+LAST_SECONDS: Final = 30.0  # so long before its end it is used no more, whatever the provider's trouble
+LEASE_SECONDS: Final = 60.0
+CALL_SECONDS: Final = 40.0
+LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    token: Secret
+    until: float
+
+
+@dataclass(frozen=True)
+class AccessTokens:
+    """The tokens of one process."""
+
+    database: Database
+    providers: Mapping[ProviderName, Provider]
+    vault: Vault
+    sealer: Sealer
+    held: dict[MailboxId, _Held] = field(default_factory=dict[MailboxId, _Held])
+    locks: defaultdict[MailboxId, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict[MailboxId, asyncio.Lock](asyncio.Lock)
+    )
+
+    def of(self, organization: OrganizationId, mailbox: MailboxId) -> TokenSource:
+        return _MailboxTokens(self, organization, mailbox)
+
+
+def application(provider: ProviderName, client_id: str | None) -> str:
+    """Which application an alarm is about: the one of the settings, or a mailbox's own."""
+    return f"{provider}:{client_id}" if client_id else provider.value
+
+
+@dataclass(frozen=True)
+class _MailboxTokens:
+    desk: AccessTokens
+    organization: OrganizationId
+    mailbox: MailboxId
+
+    async def current(self) -> Secret:
+        return self._held(None) or await self._renewed(None)
+
+    async def instead_of(self, refused: Secret) -> Secret:
+        return self._held(refused) or await self._renewed(refused)
+
+    def _held(self, refused: Secret | None) -> Secret | None:
+        found = self.desk.held.get(self.mailbox)
+        fresh = found is not None and found.until > time.monotonic() and found.token != refused
+        return found.token if found and fresh else None
+
+    async def _renewed(self, refused: Secret | None) -> Secret:
+        async with self.desk.locks[self.mailbox]:
+            while True:
+                if found := self._held(refused):
+                    return found
+                lease = uuid4()
+                standing, usable, won = await self._look_or_claim(lease, refused)
+                if usable is not None:
+                    return self._hold(usable, standing.seconds_left)
+                if not won:
+                    await asyncio.sleep(LOOK_SECONDS)
+                elif fresh := await self._refreshed_or_spare(standing, lease, refused):
+                    return fresh
+
+    async def _look_or_claim(
+        self, lease: UUID, refused: Secret | None
+    ) -> tuple[Standing, Secret | None, bool]:
+        """What stands; the token in it if that can be used; else whether it is now ours to refresh."""
+        async with self.desk.database.transaction(self.organization) as connection:
+            standing = _open(await refreshes.look(connection, self.mailbox))
+            usable = self._usable(standing, refused)
+            if usable is not None or not await refreshes.claim(
+                connection, self.mailbox, lease, seconds=LEASE_SECONDS
+            ):
+                return standing, usable, False
+            # Somebody may have refreshed it between the look and the claim.
+            standing = _open(await refreshes.look(connection, self.mailbox))
+            usable = self._usable(standing, refused)
+            if usable is not None:
+                await refreshes.release(connection, self.mailbox, lease)
+            return standing, usable, usable is None
+
+    def _usable(self, standing: Standing, refused: Secret | None) -> Secret | None:
+        token = self._opened(standing) if standing.seconds_left > EARLY_SECONDS else None
+        return None if token == refused else token
+
+    def _opened(self, standing: Standing) -> Secret | None:
+        sealed = standing.credential.access
+        return self.desk.sealer.open(self._place("access").context, sealed) if sealed else None
+
+    def _place(self, field: Literal["grant", "access"]) -> Place:
+        return Place(self.organization, self.mailbox, field)
+
+    def _hold(self, token: Secret, seconds: float) -> Secret:
+        self.desk.held[self.mailbox] = _Held(token, time.monotonic() + seconds - EARLY_SECONDS)
+        return token
+
+    async def _refreshed_or_spare(
+        self, standing: Standing, lease: UUID, refused: Secret | None
+    ) -> Secret | None:
+        """While the provider has trouble, a token in its last minutes is better than none."""
+        try:
+            return await self._refreshed(standing, lease)
+        except TransientError:
+            spare = self._opened(standing) if standing.seconds_left > LAST_SECONDS else None
+            if spare is None or spare == refused:
+                raise
+            return spare
+
+    async def _refreshed(self, standing: Standing, lease: UUID) -> Secret | None:
+        """Nothing where the credential was replaced or erased meanwhile: then look again."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                grant = await self.desk.vault.fetch(self._place("grant"), standing.credential.grant)
+                tokens = await self._asked(standing, grant)
+            return await self._kept(standing, lease, grant, tokens)
+        except PermanentError as error:
+            await self._lost(standing, lease, error)
+            raise GrantLost(str(error)) from error
+        except TimeoutError as error:
+            await self._release(lease)
+            raise TransientError("The provider's sign-in did not answer in time.") from error
+        except BaseException:
+            await self._release(lease)
+            raise
+
+    async def _asked(self, standing: Standing, grant: Secret) -> Tokens:
+        credential = standing.credential
+        login = self.desk.providers[standing.provider].login
+        try:
+            if credential.kind is CredentialKind.DELEGATED:
+                return await login.refresh(grant, credential.scopes)
+            return await login.app_tokens(app_credential(credential, grant))
+        except OperatorError as error:
+            await self._alarm(standing, str(error))
+            raise
+
+    async def _kept(self, standing: Standing, lease: UUID, grant: Secret, tokens: Tokens) -> Secret | None:
+        place, access = (
+            self._place("grant"),
+            self.desk.sealer.seal(self._place("access").context, tokens.access),
+        )
+        rotated = tokens.refresh is not None and tokens.refresh != grant
+        async with self.desk.database.transaction(self.organization) as connection:
+            if not await refreshes.holds(connection, self.mailbox, lease):
+                return None
+        kept = await self.desk.vault.keep(place, tokens.refresh) if rotated and tokens.refresh else None
+        async with self.desk.database.transaction(self.organization) as connection:
+            stored = await refreshes.store(
+                connection,
+                self.mailbox,
+                lease,
+                access=access,
+                seconds=tokens.expires_in_seconds,
+                grant=kept,
+            )
+        await self._alarm(standing, None)
+        log.info("token.refreshed", mailbox=self.mailbox)
+        return self._hold(tokens.access, tokens.expires_in_seconds) if stored else None
+
+    async def _lost(self, standing: Standing, lease: UUID, error: PermanentError) -> None:
+        """The mailbox waits for its owner, unless it was connected again meanwhile."""
+        self.desk.held.pop(self.mailbox, None)
+        async with self.desk.database.transaction(self.organization) as connection:
+            if not await refreshes.release(connection, self.mailbox, lease):
+                return
+            await mailboxes.set_health(
+                connection, self.mailbox, Health.TOKEN_REFRESH_FAILED, error=str(error)
+            )
+            entry = Entry("TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)})
+            await ledger.append(connection, self.organization, [entry])
+        log.warning("token.lost", mailbox=self.mailbox, kind=standing.provider)
+
+    async def _alarm(self, standing: Standing, words: str | None) -> None:
+        """One for all mailboxes of an application, and no mailbox is blamed."""
+        about = application(standing.provider, standing.credential.client_id)
+        async with self.desk.database.transaction(self.organization) as connection:
+            if await alarms.set_to(connection, self.organization, about, words) and words is not None:
+                log.error("application.refused", kind=standing.provider, organization=self.organization)
+
+    async def _release(self, lease: UUID) -> None:
+        async with self.desk.database.transaction(self.organization) as connection:
+            await refreshes.release(connection, self.mailbox, lease)
+
+
+def app_credential(credential: Credential, grant: Secret) -> AppCredential:
+    """An application's own credential, as it was given."""
+    by_secret = credential.kind is CredentialKind.APP_SECRET
+    return AppCredential(
+        tenant_id=credential.tenant_id or "",
+        client_id=credential.client_id or "",
+        client_secret=grant if by_secret else None,
+        certificate=None if by_secret else grant,
+    )
+
+
+def _open(standing: Standing | None) -> Standing:
+    """A lost grant is not tried again: every attempt would be refused, and only its owner can help."""
+    if standing is None:
+        raise GrantLost("This mailbox is not connected.")
+    if standing.health is Health.TOKEN_REFRESH_FAILED:
+        raise GrantLost(standing.last_error or "The grant of this mailbox is lost. Connect it again.")
+    return standing

@@ -1,0 +1,35 @@
+import pytest
+
+from flow.connecting import TOPIC, World, world
+from postroom.model import ProviderName
+from postroom.store.database import open_database
+from simulator.driver import Simulation, running
+
+
+@pytest.fixture(scope="module")
+def shared_sim():
+    with running("--clock", "manual") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+def sim(shared_sim: Simulation):
+    yield shared_sim
+    shared_sim.delete("faults")
+    shared_sim.delete("microsoft/refusals")
+
+
+@pytest.fixture
+async def desk(sim, database_url, organization, tmp_path) -> World:
+    """Postroom's side of connecting, with the simulator behind it."""
+    async with (
+        open_database(database_url, pool_size=8, name="postroom tests") as database,
+        world(sim, database, organization, tmp_path) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(params=list(ProviderName))
+def provider(request) -> ProviderName:
+    return request.param

@@ -1,0 +1,124 @@
+"""A Postroom that connects mailboxes at the simulator, in this process: the desk, tokens, logins by consent."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+from postroom import wiring
+from postroom.config import Settings
+from postroom.flow import connect
+from postroom.flow.connect import Connected, Desk, Refused, Wish
+from postroom.flow.tokens import AccessTokens
+from postroom.model import OrganizationId, ProviderName, Secret
+from postroom.providers.transport import open_client
+from postroom.store import ledger
+from postroom.store.database import Database
+from providers.consent import consent
+from simulator.driver import Simulation
+
+TOPIC = "projects/mailsim/topics/gmail"
+URL = "http://127.0.0.1:9"
+KEYS = "one:" + "A" * 43 + "="
+_numbers = count(1)
+
+
+def settings(sim: Simulation, home: Path, **changed) -> Settings:
+    google, microsoft = sim.ready["clients"]["gmail"], sim.ready["clients"]["outlook"]
+    given = {
+        "home": home,
+        "vault_keys": KEYS,
+        "google_client_id": google["client_id"],
+        "google_client_secret": google["client_secret"],
+        "pubsub_topic": TOPIC,
+        "microsoft_client_id": microsoft["client_id"],
+        "microsoft_client_secret": microsoft["client_secret"],
+        "google_accounts_url": sim.http,
+        "google_token_url": sim.http,
+        "google_certs_url": sim.http,
+        "gmail_url": sim.http,
+        "microsoft_login_url": sim.http,
+        "graph_url": sim.http,
+    }
+    return Settings(**given | changed)
+
+
+@dataclass
+class World:
+    sim: Simulation
+    database: Database
+    desk: Desk
+    tokens: AccessTokens
+    organization: OrganizationId
+    browser: Secret
+
+    def person(self, provider: ProviderName, name: str = "person") -> str:
+        """A new account at the provider."""
+        address = f"{name}{next(_numbers)}@example.com"
+        self.sim.create(provider, address, messages=3)
+        return address
+
+    async def begin(self, provider: ProviderName, wish: Wish | None = None, **given) -> str:
+        return await connect.begin(
+            self.desk,
+            given.get("organization", self.organization),
+            provider,
+            wish or Wish(),
+            browser=given.get("browser", self.browser),
+            login_id=given.get("login_id") or uuid4(),
+        )
+
+    async def finish(self, provider: ProviderName, answer: dict[str, str], **given) -> Connected | Refused:
+        code = answer.get("code")
+        return await connect.complete(
+            self.desk,
+            provider,
+            state=Secret(answer["state"]),
+            browser=given.get("browser", self.browser),
+            code=Secret(code) if code else None,
+            error=answer.get("error"),
+        )
+
+    async def login(self, provider, address, wish=None, *, decision="allow", untick=(), **given):
+        url = await self.begin(provider, wish, **given)
+        return await self.finish(provider, await consent(url, address, decision=decision, untick=untick))
+
+    async def connected(self, provider, **given):
+        """The mailbox of a new account."""
+        done = await self.login(provider, self.person(provider), **given)
+        assert isinstance(done, Connected), done
+        return done.mailbox
+
+    def source(self, mailbox, tokens: AccessTokens | None = None):
+        return (tokens or self.tokens).of(mailbox.organization, mailbox.id)
+
+    def remote(self, mailbox):
+        return self.desk.providers[mailbox.provider].mailbox(mailbox.provider_user_id, self.source(mailbox))
+
+    def another_process(self) -> AccessTokens:
+        """Tokens as a process that just started has them: none in memory."""
+        return wiring.access_tokens(self.desk)
+
+    async def told(self, mailbox=None) -> list[str]:
+        async with self.database.transaction(self.organization) as connection:
+            entries = await ledger.newest(connection, limit=100)
+        wanted = [each for each in entries if mailbox is None or each.entity_id == str(mailbox.id)]
+        return [each.event_type for each in reversed(wanted)]
+
+    def token_calls(self) -> int:
+        """How often the token endpoints were asked."""
+        return sum(each["path"].endswith("/token") for each in self.sim.get("requests", limit=1000))
+
+
+def state_of(url: str) -> str:
+    return parse_qs(urlsplit(url).query)["state"][0]
+
+
+@asynccontextmanager
+async def world(sim: Simulation, database, organization, home, **changed) -> AsyncGenerator[World]:
+    async with open_client() as client:
+        desk = wiring.desk(settings(sim, home, **changed), database, client, URL)
+        yield World(sim, database, desk, wiring.access_tokens(desk), organization, Secret(uuid4().hex))
