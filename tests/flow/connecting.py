@@ -1,4 +1,4 @@
-"""A Postroom that connects mailboxes at the simulator, in this process: the desk, tokens, logins by consent."""
+"""A Postroom that connects mailboxes at the simulator, in this process: desk, tokens, logins."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,24 +26,22 @@ KEYS = "one:" + "A" * 43 + "="
 _numbers = count(1)
 
 
-def settings(sim: Simulation, home: Path, **changed) -> Settings:
+def settings_given(sim: Simulation) -> dict[str, str]:
+    """The settings that make the simulator both providers."""
     google, microsoft = sim.ready["clients"]["gmail"], sim.ready["clients"]["outlook"]
-    given = {
-        "home": home,
+    places = ("google_accounts", "google_token", "google_certs", "gmail", "microsoft_login", "graph")
+    return {
         "vault_keys": KEYS,
         "google_client_id": google["client_id"],
         "google_client_secret": google["client_secret"],
         "pubsub_topic": TOPIC,
         "microsoft_client_id": microsoft["client_id"],
         "microsoft_client_secret": microsoft["client_secret"],
-        "google_accounts_url": sim.http,
-        "google_token_url": sim.http,
-        "google_certs_url": sim.http,
-        "gmail_url": sim.http,
-        "microsoft_login_url": sim.http,
-        "graph_url": sim.http,
-    }
-    return Settings(**given | changed)
+    } | {f"{place}_url": sim.http for place in places}
+
+
+def settings(sim: Simulation, home: Path, **changed) -> Settings:
+    return Settings(home=home, **settings_given(sim) | changed)
 
 
 @dataclass

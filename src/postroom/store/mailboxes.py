@@ -119,6 +119,12 @@ async def every(connection: Connection) -> list[Mailbox]:
     return await cursor.fetchall()
 
 
+async def app_only(connection: Connection) -> set[MailboxId]:
+    """Those that an application's own credential opens: signing in is not how they are connected."""
+    cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")
+    return {MailboxId(row[0]) for row in await cursor.fetchall()}
+
+
 async def set_health(
     connection: Connection, mailbox: MailboxId, health: Health, *, error: str | None = None
 ) -> bool:

@@ -64,7 +64,8 @@ _POLICY: Final = (
 _HEADERS: Final = [
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    # Nothing is told to others; our own forms keep their origin, by which we know them.
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 
@@ -73,6 +74,7 @@ def create(
     database: Database,
     *,
     webhooks: Sequence[Route] = (),
+    mailboxes: Sequence[Route] = (),
     performed: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
 ) -> ASGIApp:
@@ -80,6 +82,7 @@ def create(
     app = Starlette(
         routes=[
             *webhooks,
+            *mailboxes,
             Route("/", pages.health_page),
             Route("/health/parts", pages.health_parts),
             Route("/healthz", _alive),

@@ -17,6 +17,7 @@ from postroom.web.health import Watch
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
 _PROBLEMS: Final = {
+    403: ("This cannot be done from here", "Open the page again and press the button there."),
     404: ("There is no such page", "The address may be mistyped, or what it showed is gone."),
     500: ("Something went wrong", "It is in the log. Trying again does no harm."),
     503: ("Postroom cannot answer right now", "It goes on by itself once the cause is gone. Try again soon."),
@@ -57,6 +58,12 @@ async def health_page(request: Request) -> Response:
 async def health_parts(request: Request) -> Response:
     """The parts of the health page that change; a small script puts them in place."""
     return HTMLResponse(await _health(request, "health_parts.html"))
+
+
+def page(template: str, status: int = 200, /, **values: object) -> Response:
+    """A page that shows what is now, and is kept by no cache."""
+    text = _templates.get_template(template).render(version=__version__, **values)
+    return HTMLResponse(text, status, {"cache-control": "no-store"})
 
 
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:

@@ -5,13 +5,16 @@ import signal
 import socket
 
 import uvicorn
+from aiohttp import ClientSession
 from starlette.types import ASGIApp
 
 from postroom import wiring
 from postroom.config import Settings
 from postroom.logs import Log
+from postroom.model import OrganizationId
 from postroom.store.database import Database
-from postroom.web import app, webhooks
+from postroom.web import address, app, mailboxes, webhooks
+from postroom.web.connect import Counter
 
 log = Log()
 
@@ -28,12 +31,20 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         application = app.create(
             database,
             webhooks=routes,
+            mailboxes=mailboxes.routes(_counter(settings, database, client, listening)),
             performed=frozenset(wiring.kinds(settings, database)),
             trusted_proxies=settings.trusted_proxies or (),
         )
         log.info("web.started", port=listening.getsockname()[1])
         await _run(application, listening, settings.stop_seconds)
     log.info("web.stopped")
+
+
+def _counter(
+    settings: Settings, database: Database, client: ClientSession, listening: socket.socket
+) -> Counter:
+    desk = wiring.desk(settings, database, client, settings.public_url or address.url(listening))
+    return Counter(desk, wiring.access_tokens(desk), OrganizationId(settings.organization))
 
 
 async def _run(application: ASGIApp, listening: socket.socket, stop_seconds: float) -> None:

@@ -1,0 +1,135 @@
+"""The way to a provider's consent page and back (C1). Shows nothing of what the address bar held."""
+
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from postroom.errors import LoginRefused
+from postroom.flow import connect
+from postroom.flow.connect import Connected, Desk, Reason, Refused, Wish
+from postroom.flow.tokens import AccessTokens
+from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Secret
+from postroom.web import origin, pages
+
+LONGEST: Final = 4096
+_TITLES: Final = {
+    Reason.UNKNOWN: "This sign-in is no longer good",
+    Reason.DENIED: "Nothing was connected",
+    Reason.NOT_ACCEPTED: "The provider did not let us in",
+    Reason.SCOPES_MISSING: "One more permission is needed",
+    Reason.OTHER_ACCOUNT: "That was another account",
+    Reason.NO_MAILBOX: "This account has no mailbox that can be read",
+    Reason.APPLICATION: "This Postroom is not set up right",
+    Reason.TRY_AGAIN: "The provider has trouble",
+}
+_THEIR_FAULT: Final = frozenset({Reason.APPLICATION, Reason.TRY_AGAIN})
+
+
+class Counter(NamedTuple):
+    """What the pages of mailboxes need: where they connect, and for whom they act."""
+
+    desk: Desk
+    tokens: AccessTokens
+    organization: OrganizationId
+
+
+async def authorize(counter: Counter, request: Request) -> Response:
+    """Begin a login and send the browser to the provider."""
+    provider = provider_of(request)
+    browser = origin.browser_of(request) or origin.new_browser()
+    await connect.provide_organization(counter.desk.database, counter.organization)
+    try:
+        wish = _wish(request)
+        url = await connect.begin(
+            counter.desk,
+            counter.organization,
+            provider,
+            wish,
+            browser=browser,
+            login_id=_uuid(request, "login") or uuid4(),
+        )
+    except LoginRefused as error:
+        return _page(provider, Refused(Reason.NOT_ACCEPTED, str(error)))
+    response = RedirectResponse(url, 303, {"cache-control": "no-store"})
+    origin.give(response, browser, url=counter.desk.url)
+    return response
+
+
+async def callback(counter: Counter, request: Request) -> Response:
+    """Where the provider sends the browser back to."""
+    provider = provider_of(request)
+    done = await connect.complete(
+        counter.desk,
+        provider,
+        state=_secret(request, "state") or Secret(""),
+        browser=origin.browser_of(request),
+        code=_secret(request, "code"),
+        error=request.query_params.get("error"),
+    )
+    match done:
+        case Connected(mailbox=mailbox):
+            return RedirectResponse(f"/mailboxes?connected={mailbox.id}", 303, {"cache-control": "no-store"})
+        case Refused():
+            return _page(provider, done)
+
+
+def provider_of(request: Request) -> ProviderName:
+    try:
+        return ProviderName(request.path_params["provider"])
+    except ValueError:
+        raise HTTPException(404) from None
+
+
+def authorize_path(provider: ProviderName, wish: Wish) -> str:
+    asked = {"policy": wish.policy.value}
+    if wish.mailbox is not None:
+        asked |= {"mailbox": str(wish.mailbox)}
+    if wish.ask_again:
+        asked |= {"again": "1"}
+    return f"/oauth/{provider}/authorize?{urlencode(asked)}"
+
+
+def _wish(request: Request) -> Wish:
+    given = request.query_params
+    try:
+        policy = ContentPolicy(given.get("policy", ContentPolicy.FULL))
+    except ValueError:
+        raise LoginRefused("There is no such content policy: metadata, documents and full are.") from None
+    mailbox = _uuid(request, "mailbox")
+    if mailbox is None and "mailbox" in given:
+        raise LoginRefused("There is no such mailbox.")
+    return Wish(
+        policy,
+        address=given.get("address", "").strip()[:320] or None,
+        mailbox=MailboxId(mailbox) if mailbox else None,
+        ask_again="again" in given,
+    )
+
+
+def _uuid(request: Request, name: str) -> UUID | None:
+    try:
+        return UUID(request.query_params.get(name, ""))
+    except ValueError:
+        return None
+
+
+def _secret(request: Request, name: str) -> Secret | None:
+    value = request.query_params.get(name, "")
+    return Secret(value) if 0 < len(value) <= LONGEST else None
+
+
+def _page(provider: ProviderName, refused: Refused) -> Response:
+    wish = refused.wish
+    # An address that was asked for stays out of the page; whoever gave it begins where they did before.
+    again = authorize_path(provider, wish) if wish is not None and wish.address is None else None
+    return pages.page(
+        "refused.html",
+        503 if refused.reason in _THEIR_FAULT else 400,
+        title=_TITLES[refused.reason],
+        words=refused.words,
+        again=again,
+    )

@@ -1,0 +1,136 @@
+"""The page of mailboxes: how each is, in words, and the buttons that pause, resume and disconnect it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.flow import connect, connection
+from postroom.flow.connect import Wish
+from postroom.model import ContentPolicy, Health, MailboxId, ProviderName
+from postroom.store import alarms, mailboxes
+from postroom.store.mailboxes import Mailbox
+from postroom.web import origin, pages
+from postroom.web.connect import Counter, authorize, authorize_path, callback
+
+NAMES: Final[Mapping[ProviderName, str]] = {
+    ProviderName.GMAIL: "Gmail",
+    ProviderName.OUTLOOK: "Microsoft 365",
+}
+KEPT: Final[Mapping[ContentPolicy, str]] = {
+    ContentPolicy.FULL: "Everything",
+    ContentPolicy.DOCUMENTS: "Documents",
+    ContentPolicy.METADATA: "Metadata only",
+}
+_HEALTH: Final[Mapping[Health, tuple[str, str]]] = {
+    Health.ACTIVE: ("Connected", "New mail is told of at once."),
+    Health.TOKEN_REFRESH_FAILED: (
+        "Connection lost",
+        "Nothing is fetched until it is connected again; it then goes on where it stopped.",
+    ),
+    Health.SUBSCRIPTION_EXPIRED: (
+        "Connected, not notified",
+        "The provider tells us of nothing; regular looks find new mail until that is put right.",
+    ),
+    Health.PROVIDER_ERROR: ("Refused by the provider", "It is tried again from time to time."),
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A mailbox as the page shows it. `reconnect` is a link, where signing in is the way."""
+
+    mailbox: Mailbox
+    provider: str
+    kept: str
+    state: str
+    meaning: str
+    well: bool
+    reconnect: str | None
+
+
+def routes(counter: Counter) -> list[Route]:
+    return [
+        Route("/oauth/{provider}/authorize", partial(authorize, counter)),
+        Route("/oauth/{provider}/callback", partial(callback, counter)),
+        Route("/mailboxes", partial(page, counter)),
+        Route("/mailboxes/{mailbox}/{action}", partial(act, counter), methods=["POST"]),
+    ]
+
+
+async def page(counter: Counter, request: Request) -> Response:
+    await connect.provide_organization(counter.desk.database, counter.organization)
+    async with counter.desk.database.transaction(counter.organization) as connected:
+        found = await mailboxes.every(connected)
+        app_only = await mailboxes.app_only(connected)
+        troubles = await alarms.standing(connected)
+    asked = request.query_params.get("connected")
+    response = pages.page(
+        "mailboxes.html",
+        mailboxes=[_shown(counter, each, app_only=each.id in app_only) for each in found],
+        new=next((each for each in found if str(each.id) == asked), None),
+        troubles=troubles,
+        choices=_choices(counter),
+        now=datetime.now(UTC),
+    )
+    if origin.browser_of(request) is None:
+        origin.give(response, origin.new_browser(), url=counter.desk.url)
+    return response
+
+
+def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
+    state, meaning = _HEALTH[mailbox.health]
+    well = mailbox.health is Health.ACTIVE
+    if mailbox.disconnected_at is not None:
+        state, meaning, well = "Disconnected", "Nothing is fetched. What was kept is still here.", False
+    elif mailbox.paused_at is not None and well:
+        state, meaning, well = "Paused", "Nothing is fetched until it is resumed.", False
+    by_login = mailbox.provider in counter.desk.sign_ins and not app_only
+    link = authorize_path(mailbox.provider, Wish(mailbox.policy, mailbox=mailbox.id)) if by_login else None
+    return Shown(mailbox, NAMES[mailbox.provider], KEPT[mailbox.policy], state, meaning, well, link)
+
+
+def _choices(counter: Counter) -> list[tuple[str, list[tuple[str, str]] | None]]:
+    """For each provider the links that connect a mailbox, or none where it is not set up."""
+    return [
+        (
+            name,
+            [(words, authorize_path(provider, Wish(policy))) for policy, words in KEPT.items()]
+            if provider in counter.desk.sign_ins
+            else None,
+        )
+        for provider, name in NAMES.items()
+    ]
+
+
+async def act(counter: Counter, request: Request) -> Response:
+    """One button. Only a page of ours can press it."""
+    if not origin.is_ours(request, url=counter.desk.url):
+        raise HTTPException(403)
+    action = _actions(counter).get(request.path_params["action"])
+    try:
+        mailbox = MailboxId(UUID(request.path_params["mailbox"]))
+    except ValueError:
+        raise HTTPException(404) from None
+    if action is None:
+        raise HTTPException(404)
+    await action(mailbox)
+    return RedirectResponse("/mailboxes", 303)
+
+
+def _actions(counter: Counter) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
+    desk, tokens, organization = counter
+    leave = partial(connection.disconnect, desk, tokens, organization)
+    return {
+        "pause": partial(connection.pause, desk, organization),
+        "resume": partial(connection.resume, desk, organization),
+        "disconnect": partial(leave, purge=False),
+        "purge": partial(leave, purge=True),
+    }

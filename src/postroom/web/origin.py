@@ -1,0 +1,54 @@
+"""Which browser asks, and from which page: what keeps other sites from acting in a visitor's name.
+
+A form counts only with our cookie, which browsers send with no other site's form, and from our own origin.
+"""
+
+import re
+from secrets import token_urlsafe
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom.model import Secret
+
+COOKIE: Final = "postroom_browser"
+_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+def browser_of(request: Request) -> Secret | None:
+    """The secret that this browser was given, if it was."""
+    value = request.cookies.get(COOKIE, "")
+    return Secret(value) if _VALUE.fullmatch(value) else None
+
+
+def new_browser() -> Secret:
+    return Secret(token_urlsafe(32))
+
+
+def give(response: Response, browser: Secret, *, url: str) -> None:
+    """Lax, not strict: it must come along when a provider's page leads back here."""
+    response.set_cookie(
+        COOKIE,
+        browser.reveal(),
+        max_age=365 * 86400,
+        path="/",
+        secure=url.startswith("https:"),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def is_ours(request: Request, *, url: str) -> bool:
+    """Whether a form was sent by a page of ours, in a browser that we know."""
+    return browser_of(request) is not None and request.headers.get("origin") in _origins(url)
+
+
+def _origins(url: str) -> frozenset[str]:
+    """The public one; on this machine also by its other names."""
+    scheme, place = urlsplit(url)[:2]
+    host, _, port = place.rpartition(":") if not place.endswith("]") and ":" in place else (place, "", "")
+    names = _LOOPBACK if host in _LOOPBACK else (host,)
+    return frozenset(f"{scheme}://{name}:{port}" if port else f"{scheme}://{name}" for name in names)

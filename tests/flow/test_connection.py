@@ -1,0 +1,226 @@
+"""C2, C5: app-only mailboxes; pause, resume, policy, disconnect."""
+
+from datetime import UTC, datetime, timedelta
+
+import jwt
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from postroom.errors import GrantLost, OperatorError, PermanentError
+from postroom.flow import connect, connection
+from postroom.flow.connect import Wish
+from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
+from postroom.store import ledger, mailboxes
+
+
+async def state_of(desk, mailbox):
+    async with desk.database.transaction(mailbox.organization) as found:
+        return await mailboxes.get(found, mailbox.id)
+
+
+async def credentials_left(owner) -> int:
+    return (await (await owner.execute("SELECT count(*) FROM credentials")).fetchall())[0][0]
+
+
+def application(sim, address) -> dict[str, str]:
+    """The tenant of an address and the application there, allowed to read every mailbox."""
+    known = sim.ready["clients"]["outlook"]
+    sim.control.patch(
+        f"microsoft/applications/{known['client_id']}", json={"roles": ["Mail.Read", "User.Read.All"]}
+    )
+    told = sim.post("microsoft/tokens", address=address)["id_token"]
+    return known | {"tenant": jwt.decode(told, options={"verify_signature": False})["tid"]}
+
+
+def certificate() -> tuple[str, str]:
+    """A certificate, and the file with it and its key."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "postroom.example")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=30))
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+        .decode()
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return made, made + private.decode()
+
+
+@pytest.fixture
+async def app_only(desk):
+    """Connect a new mailbox with the application's own credential."""
+
+    async def made(*, secret: str | None = None, pem: str | None = None, address: str | None = None):
+        person = address or desk.person(ProviderName.OUTLOOK)
+        known = application(desk.sim, person)
+        credential = AppCredential(
+            known["tenant"],
+            known["client_id"],
+            None if pem else Secret(secret or known["client_secret"]),
+            Secret(pem) if pem else None,
+        )
+        done = await connect.connect_app(
+            desk.desk,
+            desk.organization,
+            credential,
+            address=person,
+            folder="inbox",
+            policy=ContentPolicy.DOCUMENTS,
+        )
+        return done.mailbox
+
+    return made
+
+
+async def test_an_application_with_a_secret_opens_a_mailbox(desk, app_only, owner):
+    mailbox = await app_only()
+    assert (mailbox.folder, mailbox.policy) == ("inbox", ContentPolicy.DOCUMENTS)
+    assert mailbox.provider_user_id in mailbox.account_id
+    await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
+    desk.tokens.held.clear()
+    await desk.remote(mailbox).check()
+
+
+async def test_an_application_with_a_certificate_opens_a_mailbox(desk, app_only, owner):
+    public, pem = certificate()
+    known = desk.sim.ready["clients"]["outlook"]
+    desk.sim.control.patch(f"microsoft/applications/{known['client_id']}", json={"certificates": [public]})
+    mailbox = await app_only(pem=pem)
+    await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
+    desk.tokens.held.clear()
+    await desk.remote(mailbox).check()
+
+
+async def test_a_wrong_secret_or_address_connects_nothing(app_only, owner):
+    with pytest.raises(OperatorError):
+        await app_only(secret="wrong")
+    assert await credentials_left(owner) == 0
+
+
+async def test_an_expired_secret_of_an_application_is_its_own_alarm(desk, app_only, owner):
+    mailbox = await app_only()
+    await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
+    desk.tokens.held.clear()
+    desk.sim.post("microsoft/refusals", code=7000222)
+    with pytest.raises(OperatorError):
+        await desk.source(mailbox).current()
+    assert (await state_of(desk, mailbox)).health is Health.ACTIVE
+    assert (await desk.told()).count("APPLICATION_REFUSED") == 1
+
+
+async def test_a_mailbox_is_paused_and_resumed(desk, provider, owner):
+    mailbox = await desk.connected(provider)
+    assert await connection.pause(desk.desk, desk.organization, mailbox.id)
+    assert not await connection.pause(desk.desk, desk.organization, mailbox.id)
+    assert (await state_of(desk, mailbox)).paused_at
+    await owner.execute("DELETE FROM work")
+    assert await connection.resume(desk.desk, desk.organization, mailbox.id)
+    assert not await connection.resume(desk.desk, desk.organization, mailbox.id)
+    assert not (await state_of(desk, mailbox)).paused_at
+    kinds = await (await owner.execute("SELECT kind FROM work ORDER BY kind")).fetchall()
+    assert kinds == [("subscribe",), ("sync",)]
+    assert await desk.told(mailbox) == ["MAILBOX_CONNECTED", "MAILBOX_PAUSED", "MAILBOX_RESUMED"]
+
+
+async def test_a_policy_can_always_become_narrower_and_wider_only_as_allowed(desk, provider):
+    mailbox = await desk.connected(provider)
+    for policy in (ContentPolicy.METADATA, ContentPolicy.DOCUMENTS):
+        assert await connection.set_policy(desk.desk, desk.organization, mailbox.id, policy)
+        assert (await state_of(desk, mailbox)).policy is policy
+    assert not await connection.set_policy(desk.desk, desk.organization, mailbox.id, policy)
+    narrow = await desk.connected(provider, wish=Wish(ContentPolicy.METADATA))
+    with pytest.raises(PermanentError, match="Connect it again"):
+        await connection.set_policy(desk.desk, desk.organization, narrow.id, ContentPolicy.FULL)
+    assert (await state_of(desk, narrow)).policy is ContentPolicy.METADATA
+
+
+async def test_a_disconnect_erases_the_grant_and_keeps_the_mail(desk, provider, owner):
+    mailbox = await desk.connected(provider)
+    grant = await owner.execute("SELECT sealed_grant FROM credentials")
+    assert await grant.fetchall()
+    assert await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert (await state_of(desk, mailbox)).disconnected_at
+    assert await credentials_left(owner) == 0
+    assert await (await owner.execute("SELECT 1 FROM work")).fetchall() == []
+    with pytest.raises(GrantLost):
+        await desk.source(mailbox).current()
+
+
+async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    token = await desk.source(mailbox).current()
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    remote = desk.desk.providers[ProviderName.GMAIL].mailbox(mailbox.provider_user_id, connect._Given(token))
+    with pytest.raises(GrantLost):
+        await remote.check()
+
+
+async def test_while_another_organization_has_the_account_nothing_ends_at_the_provider(
+    desk, provider, other_organization, owner
+):
+    address = desk.person(provider)
+    ours = (await desk.login(provider, address)).mailbox
+    theirs = (await desk.login(provider, address, organization=other_organization)).mailbox
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=True)
+    await desk.remote(theirs).check()
+    await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
+    await desk.source(theirs, desk.another_process()).current()
+    woken = await (
+        await owner.execute("SELECT kind FROM work WHERE subject = %s", [str(theirs.id)])
+    ).fetchall()
+    assert ("subscribe",) in woken
+
+
+async def test_a_purge_removes_the_mailbox_and_what_was_personal_in_the_ledger(desk, provider):
+    mailbox = await desk.connected(provider)
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=True)
+    assert await state_of(desk, mailbox) is None
+    async with desk.database.transaction(desk.organization) as found:
+        entries = await ledger.of_entity(found, "mailbox", str(mailbox.id))
+    assert [each.event_type for each in entries] == ["MAILBOX_CONNECTED", "MAILBOX_DISCONNECTED"]
+    assert all(each.personal is None for each in entries)
+    assert entries[0].personal_sha256
+    assert not await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+
+
+async def test_a_provider_that_is_away_does_not_keep_a_mailbox_connected(desk, owner):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    desk.sim.fault("error", provider="gmail", endpoint="oauth.revoke", status=503, retry_after=60)
+    assert await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert await credentials_left(owner) == 0
+
+
+async def test_the_channels_of_a_mailbox_end_with_it(desk, owner):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    await owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, confirmed_at)
+        VALUES (%s, %s, 'topic', 'http://127.0.0.1:9/', now())
+        """,
+        [desk.organization, mailbox.id],
+    )
+    desk.sim.delete("requests")
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    paths = [each["path"] for each in desk.sim.get("requests")]
+    assert any(path.endswith("/stop") for path in paths)
+    assert paths[0].endswith("/revoke"), "newest first: the watch is stopped while the token still works"
+    assert await (await owner.execute("SELECT status FROM subscriptions")).fetchall() == [("removed",)]
+
+
+async def test_another_organizations_mailbox_is_out_of_reach(desk, provider, other_organization):
+    mailbox = await desk.connected(provider)
+    assert not await connection.pause(desk.desk, other_organization, mailbox.id)
+    assert not await connection.disconnect(desk.desk, desk.tokens, other_organization, mailbox.id, purge=True)
+    assert await state_of(desk, mailbox)

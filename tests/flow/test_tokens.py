@@ -1,0 +1,321 @@
+"""C4: tokens are refreshed before they end, once for all; every refusal has its consequence."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from flow.connecting import settings_given
+from postroom.errors import GrantLost, OperatorError, TransientError
+from postroom.model import Health, ProviderName
+from postroom.store import mailboxes
+from simulator.driver import environment
+
+
+@pytest.fixture
+def leave(owner):
+    """Let every access token hold for so many seconds yet. How long they live is the provider's choice."""
+
+    async def set_to(seconds: float) -> None:
+        await owner.execute(
+            "UPDATE credentials SET access_expires_at = postroom_now() + %s * interval '1 second'", [seconds]
+        )
+
+    return set_to
+
+
+SOON = 240
+
+
+async def health_of(desk, mailbox):
+    async with desk.database.transaction(desk.organization) as connection:
+        return await mailboxes.get(connection, mailbox.id)
+
+
+async def somebody_refreshes(owner):
+    """Return once a process holds the lease."""
+    for _ in range(600):
+        rows = await (
+            await owner.execute("SELECT 1 FROM credentials WHERE leased_until IS NOT NULL")
+        ).fetchall()
+        if rows:
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("nobody refreshes")
+
+
+async def access_of(owner):
+    return (await (await owner.execute("SELECT sealed_access, sealed_grant FROM credentials")).fetchall())[0]
+
+
+async def test_a_fresh_token_is_not_asked_for_again(desk, provider):
+    mailbox = await desk.connected(provider)
+    desk.sim.delete("requests")
+    first = await desk.source(mailbox).current()
+    assert first == await desk.source(mailbox, desk.another_process()).current()
+    assert desk.token_calls() == 0
+
+
+async def test_a_token_is_refreshed_before_it_ends_and_kept(desk, provider, owner, leave):
+    mailbox = await desk.connected(provider)
+    before = await desk.source(mailbox).current()
+    sealed = await access_of(owner)
+    await leave(SOON)
+    desk.sim.delete("requests")
+    after = await desk.source(mailbox, desk.another_process()).current()
+    assert after != before
+    assert await desk.source(mailbox, desk.another_process()).current() == after
+    assert desk.token_calls() == 1
+    assert (await access_of(owner))[0] != sealed[0]
+
+
+async def test_a_rotated_refresh_token_is_kept(desk, owner, leave):
+    mailbox = await desk.connected(ProviderName.OUTLOOK)
+    _, grant = await access_of(owner)
+    await leave(SOON)
+    await desk.source(mailbox, desk.another_process()).current()
+    _, rotated = await access_of(owner)
+    assert rotated != grant
+    await leave(SOON)
+    await desk.source(mailbox, desk.another_process()).current()
+
+
+async def test_a_refused_token_is_replaced_once_however_many_complain(desk, provider):
+    mailbox = await desk.connected(provider)
+    source = desk.source(mailbox)
+    refused = await source.current()
+    desk.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
+    desk.sim.delete("requests")
+    found = await asyncio.gather(*(source.instead_of(refused) for _ in range(20)))
+    assert len(set(found)) == 1
+    assert found[0] != refused
+    assert desk.token_calls() == 1
+    await desk.remote(mailbox).check()
+
+
+async def test_a_call_goes_on_when_its_token_ended_early(desk, provider):
+    mailbox = await desk.connected(provider)
+    await desk.remote(mailbox).check()
+    desk.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
+    await desk.remote(mailbox).check()
+
+
+class Needing:
+    """A process of its own that needs a token."""
+
+    def __init__(self, desk, database_url, mailbox, home):
+        given = {
+            "settings": settings_given(desk.sim),
+            "home": str(home),
+            "database": database_url,
+            "organization": str(mailbox.organization),
+            "mailbox": str(mailbox.id),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("token_process.py")), json.dumps(given)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+
+    def ready(self):
+        assert self.process.stdout.readline() == "ready\n"
+
+    def go(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def token(self):
+        return next(line.split()[1] for line in self.process.stdout if line.startswith("token "))
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def need(desk, database_url, tmp_path):
+    started = []
+
+    def start(mailbox):
+        started.append(Needing(desk, database_url, mailbox, tmp_path))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+
+
+async def test_ten_processes_that_need_a_refresh_at_once_make_one_call(desk, need, leave):
+    mailbox = await desk.connected(ProviderName.OUTLOOK)
+    await leave(SOON)
+    processes = [need(mailbox) for _ in range(10)]
+    for each in processes:
+        await asyncio.to_thread(each.ready)
+    desk.sim.delete("requests")
+    for each in processes:
+        each.go()
+    found = {await asyncio.to_thread(each.token) for each in processes}
+    now = await desk.source(mailbox, desk.another_process()).current()
+    assert found == {sha256(now.reveal().encode()).hexdigest()}
+    assert desk.token_calls() == 1
+
+
+async def test_a_process_killed_with_the_answer_on_its_way_loses_nothing(
+    desk, need, owner, move_clock, leave
+):
+    """The provider rotated the refresh token, and nobody heard of it: the former one still opens."""
+    mailbox = await desk.connected(ProviderName.OUTLOOK)
+    await leave(SOON)
+    desk.sim.fault("stall", provider="outlook", endpoint="token", seconds=60, times=1)
+    process = need(mailbox)
+    await asyncio.to_thread(process.ready)
+    process.go()
+    await somebody_refreshes(owner)
+    process.end()
+    desk.sim.delete("faults")
+    await move_clock(61)
+    await desk.source(mailbox, desk.another_process()).current()
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+
+
+async def test_an_answer_cut_short_is_repaired_by_the_former_refresh_token(desk, provider, leave):
+    mailbox = await desk.connected(provider)
+    await leave(SOON)
+    desk.sim.fault("cut", provider=provider, endpoint="*token", times=1)
+    await desk.source(mailbox, desk.another_process()).current()
+    await desk.remote(mailbox).check()
+
+
+async def test_a_process_that_lost_its_lease_writes_nothing_over_the_reconnect(desk, owner, leave):
+    address = desk.person(ProviderName.OUTLOOK)
+    mailbox = (await desk.login(ProviderName.OUTLOOK, address)).mailbox
+    await leave(SOON)
+    desk.sim.fault("stall", provider="outlook", endpoint="token", seconds=2, times=1)
+    slow = asyncio.create_task(desk.source(mailbox, desk.another_process()).current())
+    await somebody_refreshes(owner)
+    await desk.login(ProviderName.OUTLOOK, address)
+    stored = await access_of(owner)
+    token = await slow
+    assert await access_of(owner) == stored
+    assert token == await desk.source(mailbox, desk.another_process()).current()
+
+
+RECONNECT = [
+    *(65001, 50173, 700082, 70008, 700084, 70043, 70000, 50089),
+    *(50076, 50079, 50074, 50072, 50078, 50158, 53000, 53001, 53002, 53003, 53004),
+    *(50057, 50034),
+]
+OPERATOR = [7000215, 7000222, 700027, 700016, 7000112, 900144, 9002313, 90002, 70011]
+TRY_AGAIN = [90033, 50033, 90024, 90006, 50196]
+
+
+async def lost(desk, mailbox):
+    """The consequences of a lost grant."""
+    desk.sim.delete("requests")
+    with pytest.raises(GrantLost):
+        await desk.source(mailbox, desk.another_process()).current()
+    found = await health_of(desk, mailbox)
+    assert found.health is Health.TOKEN_REFRESH_FAILED
+    assert found.last_error
+    assert mailbox.address not in found.last_error
+    assert (await desk.told(mailbox))[-1] == "TOKEN_REFRESH_FAILED"
+    with pytest.raises(GrantLost):
+        await desk.source(mailbox, desk.another_process()).current()
+    assert desk.token_calls() == 1, "what was refused for good is not asked for again"
+
+
+async def test_microsofts_refusals_that_only_the_owner_can_end(desk, owner, leave):
+    mailbox = await desk.connected(ProviderName.OUTLOOK)
+    await leave(SOON)
+    for code in RECONNECT:
+        desk.sim.post("microsoft/refusals", code=code, times=1)
+        await lost(desk, mailbox)
+        await owner.execute("UPDATE mailboxes SET health = 'active', last_error = NULL")
+
+
+async def test_microsofts_refusals_that_the_operator_must_end_are_one_alarm(desk, leave):
+    many = [await desk.connected(ProviderName.OUTLOOK) for _ in range(3)]
+    await leave(SOON)
+    for code in OPERATOR:
+        desk.sim.post("microsoft/refusals", code=code)
+        for mailbox in many:
+            with pytest.raises(OperatorError, match=f"AADSTS{code}"):
+                await desk.source(mailbox, desk.another_process()).current()
+            assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+        desk.sim.delete("microsoft/refusals")
+    assert (await desk.told()).count("APPLICATION_REFUSED") == 1
+    for mailbox in many:
+        await desk.source(mailbox, desk.another_process()).current()
+    assert (await desk.told())[-1] == "APPLICATION_ACCEPTED"
+
+
+async def test_the_providers_own_trouble_changes_nothing(desk, provider, leave):
+    mailbox = await desk.connected(provider)
+    before = await desk.source(mailbox).current()
+    desk.sim.fault("error", provider=provider, endpoint="*token", status=503, retry_after=60)
+    await leave(SOON)
+    assert await desk.source(mailbox, desk.another_process()).current() == before, "it holds for a while yet"
+    await leave(10)
+    with pytest.raises(TransientError):
+        await desk.source(mailbox, desk.another_process()).current()
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    desk.sim.delete("faults")
+    assert await desk.source(mailbox, desk.another_process()).current() != before
+
+
+async def test_microsofts_words_for_its_own_trouble_are_all_known(desk, leave):
+    mailbox = await desk.connected(ProviderName.OUTLOOK)
+    await leave(0)
+    for code in TRY_AGAIN:
+        desk.sim.post("microsoft/refusals", code=code, times=1)
+        await desk.source(mailbox, desk.another_process()).current()
+        await leave(0)
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+
+
+@pytest.mark.parametrize("reason", ["consent", "password", "invalid_rapt", "account_deleted"])
+async def test_googles_refusals_that_only_the_owner_can_end(desk, reason, leave):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    await leave(SOON)
+    desk.sim.post(f"mailboxes/{mailbox.address}/revoke", reason=reason)
+    await lost(desk, mailbox)
+
+
+async def test_a_deleted_client_at_google_is_the_operators_fault(desk, leave):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    await leave(SOON)
+    client = desk.sim.ready["clients"]["gmail"]["client_id"]
+    desk.sim.post(f"google/clients/{client}", trouble="deleted")
+    try:
+        with pytest.raises(OperatorError):
+            await desk.source(mailbox, desk.another_process()).current()
+    finally:
+        desk.sim.post(f"google/clients/{client}", trouble="")
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    assert (await desk.told()).count("APPLICATION_REFUSED") == 1
+
+
+async def test_after_a_reconnect_it_goes_on(desk, provider):
+    address = desk.person(provider)
+    mailbox = (await desk.login(provider, address)).mailbox
+    desk.sim.post(f"mailboxes/{address}/revoke")
+    with pytest.raises(GrantLost):
+        await desk.source(mailbox).instead_of(await desk.source(mailbox).current())
+    await desk.login(provider, address)
+    found = await health_of(desk, mailbox)
+    assert (found.health, found.last_error) == (Health.ACTIVE, None)
+    await desk.remote(mailbox).check()
+
+
+async def test_a_mailbox_that_is_not_connected_has_no_token(desk, organization, make_mailbox):
+    mailbox = await make_mailbox(organization)
+    with pytest.raises(GrantLost, match="not connected"):
+        await desk.tokens.of(organization, mailbox).current()

@@ -1,0 +1,30 @@
+"""A process that needs the access token of a mailbox: waits for a line, asks for it, says how it ended."""
+
+import asyncio
+import json
+import sys
+from hashlib import sha256
+from pathlib import Path
+from uuid import UUID
+
+from postroom import wiring
+from postroom.config import Settings
+from postroom.providers.transport import open_client
+from postroom.store.database import open_database
+
+
+async def main() -> None:
+    given = json.loads(sys.argv[1])
+    settings = Settings(**given["settings"] | {"home": Path(given["home"])})
+    async with (
+        open_client() as client,
+        open_database(given["database"], pool_size=3, name="postroom tests") as database,
+    ):
+        tokens = wiring.access_tokens(wiring.desk(settings, database, client, "http://127.0.0.1:9"))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        token = await tokens.of(UUID(given["organization"]), UUID(given["mailbox"])).current()
+        print("token", sha256(token.reveal().encode()).hexdigest(), flush=True)
+
+
+asyncio.run(main())
