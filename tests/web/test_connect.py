@@ -1,0 +1,226 @@
+"""C1, C5: the OAuth pages and the page of mailboxes, without a browser: cookies, origins, nonsense."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flow.connecting import URL, settings_given, world
+from postroom.model import ProviderName
+from postroom.store.database import open_database
+from postroom.web import app, mailboxes
+from postroom.web.connect import Counter
+from providers.consent import consent
+from simulator.driver import running
+
+TOPIC = "projects/mailsim/topics/gmail"
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running("--clock", "manual") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+async def desk(sim, database_url, organization, tmp_path):
+    async with (
+        open_database(database_url, pool_size=6, name="postroom tests") as database,
+        world(sim, database, organization, tmp_path) as made,
+    ):
+        yield made
+
+
+def visitor(desk):
+    counter = Counter(desk.desk, desk.tokens, desk.organization)
+    application = app.create(desk.database, mailboxes=mailboxes.routes(counter))
+    transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url=URL)
+
+
+@pytest.fixture
+async def browser(desk):
+    async with visitor(desk) as client:
+        yield client
+
+
+async def connect(desk, browser, provider=ProviderName.GMAIL, **given):
+    """Go through a consent page; the answer of our callback."""
+    address = given.pop("address", None) or desk.person(provider)
+    begun = await browser.get(f"/oauth/{provider}/authorize", params=given.pop("asked", {}))
+    assert begun.status_code == 303, begun.text
+    answer = await consent(begun.headers["location"], address, **given)
+    return await browser.get(f"/oauth/{provider}/callback", params=answer)
+
+
+async def test_the_way_there_and_back(desk, browser):
+    address = desk.person(ProviderName.GMAIL)
+    done = await connect(desk, browser, address=address)
+    assert done.status_code == 303
+    page = await browser.get(done.headers["location"])
+    assert f"{address} is connected" in page.text
+    assert "New mail is told of at once" in page.text
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(browser):
+    cookie = (await browser.get("/mailboxes")).headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie, "the address is http on this machine"
+
+
+async def test_what_one_browser_began_another_cannot_end(desk, browser):
+    begun = await browser.get("/oauth/gmail/authorize")
+    answer = await consent(begun.headers["location"], desk.person(ProviderName.GMAIL))
+    async with visitor(desk) as other:
+        await other.get("/mailboxes")
+        refused = await other.get("/oauth/gmail/callback", params=answer)
+    assert refused.status_code == 400
+    assert "no longer good" in refused.text
+
+
+async def test_two_logins_in_two_tabs_of_one_browser_both_end_well(desk, browser):
+    urls = [(await browser.get("/oauth/gmail/authorize")).headers["location"] for _ in range(2)]
+    for url in urls:
+        answer = await consent(url, desk.person(ProviderName.GMAIL))
+        assert (await browser.get("/oauth/gmail/callback", params=answer)).status_code == 303
+
+
+async def test_an_unknown_provider_policy_or_mailbox_is_said_so(browser):
+    assert (await browser.get("/oauth/imap/authorize")).status_code == 404
+    assert (await browser.get("/oauth/imap/callback")).status_code == 404
+    assert "no such content policy" in (await browser.get("/oauth/gmail/authorize?policy=all")).text
+    for mailbox in ("nonsense", "00000000-0000-4000-8000-000000000009"):
+        answer = await browser.get("/oauth/gmail/authorize", params={"mailbox": mailbox})
+        assert (answer.status_code, "no such mailbox" in answer.text) == (400, True)
+
+
+async def mailbox_of(desk, browser):
+    done = await connect(desk, browser)
+    return parse_qs(urlsplit(done.headers["location"]).query)["connected"][0]
+
+
+async def test_buttons_pause_resume_and_disconnect(desk, browser):
+    mailbox = await mailbox_of(desk, browser)
+    ours = {"origin": URL}
+    for action, words in [("pause", "Paused"), ("resume", "Connected"), ("disconnect", "Disconnected")]:
+        pressed = await browser.post(f"/mailboxes/{mailbox}/{action}", headers=ours)
+        assert pressed.status_code == 303
+        assert re.search(rf'class="badge [a-z]+">{words}<', (await browser.get("/mailboxes")).text)
+    await browser.post(f"/mailboxes/{mailbox}/purge", headers=ours)
+    assert "No mailbox is connected yet" in (await browser.get("/mailboxes")).text
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:10"}]
+)
+async def test_other_sites_press_no_button(desk, browser, headers):
+    mailbox = await mailbox_of(desk, browser)
+    refused = await browser.post(f"/mailboxes/{mailbox}/purge", headers=headers)
+    assert refused.status_code == 403
+    async with visitor(desk) as stranger:
+        refused = await stranger.post(f"/mailboxes/{mailbox}/purge", headers={"origin": URL})
+    assert refused.status_code == 403, "no cookie of ours"
+    assert mailbox in (await browser.get("/mailboxes")).text
+
+
+async def test_an_unknown_button_or_mailbox_is_no_page(browser):
+    await browser.get("/mailboxes")
+    for path in ("/mailboxes/x/pause", "/mailboxes/00000000-0000-4000-8000-000000000009/explode"):
+        assert (await browser.post(path, headers={"origin": URL})).status_code == 404
+
+
+async def test_a_lost_grant_is_shown_with_the_way_back(desk, browser):
+    address = desk.person(ProviderName.GMAIL)
+    await connect(desk, browser, address=address)
+    [mailbox] = await found(desk)
+    desk.sim.post(f"mailboxes/{address}/revoke")
+    with pytest.raises(Exception, match="Connect the mailbox again"):
+        await desk.source(mailbox).instead_of(await desk.source(mailbox).current())
+    page = (await browser.get("/mailboxes")).text
+    assert "Connection lost" in page
+    assert f"/oauth/gmail/authorize?policy=full&amp;mailbox={mailbox.id}" in page
+    done = await connect(desk, browser, address=address, asked={"mailbox": str(mailbox.id)})
+    assert done.headers["location"] == f"/mailboxes?connected={mailbox.id}"
+    assert "Connection lost" not in (await browser.get("/mailboxes")).text
+
+
+async def found(desk):
+    from postroom.store import mailboxes as stored
+
+    async with desk.database.transaction(desk.organization) as connection:
+        return await stored.every(connection)
+
+
+async def test_an_alarm_about_the_application_is_on_the_page(desk, browser):
+    desk.sim.post("microsoft/refusals", code=7000222)
+    try:
+        refused = await connect(desk, browser, ProviderName.OUTLOOK)
+    finally:
+        desk.sim.delete("microsoft/refusals")
+    assert refused.status_code == 503
+    assert "not set up right" in refused.text
+    assert "AADSTS7000222" in (await browser.get("/mailboxes")).text
+
+
+_words = st.text(max_size=60) | st.sampled_from(
+    ["access_denied", "gmail", "full", "x" * 5000, "\x00", "%00", "é"]
+)
+_names = st.sampled_from(
+    "state code error error_description scope session_state admin_consent iss policy mailbox address again"
+    " login".split()
+)
+
+
+def test_no_parameters_whatsoever_are_a_500(desk_url):
+    with httpx2.Client(base_url=desk_url.url, trust_env=False, timeout=30) as client:
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(
+            path=st.sampled_from(
+                [f"/oauth/{p}/{way}" for p in ("gmail", "outlook", "x") for way in ("authorize", "callback")]
+            ),
+            given_parameters=st.lists(st.tuples(_names, _words), max_size=8),
+            cookie=st.sampled_from(["", "postroom_browser=" + "A" * 43, "postroom_browser=;;", "x=%ff"]),
+            fresh=st.booleans(),
+        )
+        def check(path, given_parameters, cookie, fresh):
+            if fresh:  # a state that is good, and everything else nonsense
+                begun = client.get(
+                    "/oauth/gmail/authorize", headers={"cookie": "postroom_browser=" + "A" * 43}
+                )
+                [state] = parse_qs(urlsplit(begun.headers["location"]).query)["state"]
+                given_parameters = [*given_parameters, ("state", state)]
+            answer = client.get(path, params=given_parameters, headers={"cookie": cookie} if cookie else {})
+            assert answer.status_code in {303, 400, 404, 503}, (answer.status_code, given_parameters)
+            for name, value in given_parameters:
+                if name in {"code", "state", "error_description"} and len(value) > 20:
+                    assert value not in answer.text
+
+        check()
+
+
+@pytest.fixture
+def desk_url(sim, tmp_path, database_url):
+    """A `postroom serve` of its own, whose output is checked at the end for what must not be in it."""
+    from scenarios.programs import Program
+
+    given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
+    with Program(
+        tmp_path,
+        "serve",
+        "--port",
+        "0",
+        POSTROOM_DATABASE_URL=database_url,
+        POSTROOM_LOG_LEVEL="debug",
+        **given,
+    ) as server:
+        server.url = server.line("Postroom: ")
+        yield server
+        server.end()
+        assert not [line for line in server.said if "refused=" in line or "A" * 43 in line]
