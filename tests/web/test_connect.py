@@ -172,8 +172,21 @@ _words = st.text(max_size=60) | st.sampled_from(
     ["access_denied", "gmail", "full", "x" * 5000, "\x00", "%00", "é"]
 )
 _names = st.sampled_from(
-    "state code error error_description scope session_state admin_consent iss policy mailbox address again"
-    " login".split()
+    [
+        "state",
+        "code",
+        "error",
+        "error_description",
+        "scope",
+        "session_state",
+        "admin_consent",
+        "iss",
+        "policy",
+        "mailbox",
+        "address",
+        "again",
+        "login",
+    ]
 )
 
 
