@@ -68,12 +68,10 @@ def _with_digests(plain: MessageTruth, mailbox: Mailbox, number: int) -> Message
 
 
 def attachments_of(tree: mime.Part) -> list[tuple[str, mime.Part, bool]]:
-    """Part number, part, and whether it lies inside an attached message."""
+    """Part number ("" for the whole message), part, and whether it lies inside an attached message."""
     embedded = [f"{name}." for name, part in tree.walk() if part.content_type == "message/rfc822" and name]
     return [
-        (name, part, name.startswith(tuple(embedded)))
-        for name, part in tree.walk()
-        if name and part.is_attachment
+        (name, part, name.startswith(tuple(embedded))) for name, part in tree.walk() if part.is_attachment
     ]
 
 
