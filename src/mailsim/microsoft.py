@@ -112,8 +112,10 @@ def _refusal(graph: Graph, status: int, seconds: int) -> Reply:
     else:
         code, message = _CODES.get(status, ("UnknownError", "An unknown error occurred."))
         error = GraphError(status, code, message, headers=headers)
-    answer = body(error, now=graph.sim.clock.time(), request_id=graph.guid(), client_request_id=graph.guid())
-    return Reply(status, encode(answer), (("content-type", JSON), *headers.items()))
+    named = graph.guid()
+    answer = body(error, now=graph.sim.clock.time(), request_id=named, client_request_id=named)
+    headers |= {"content-type": JSON, "odata-version": "4.0", "request-id": named, "client-request-id": named}
+    return Reply(status, encode(answer), tuple(headers.items()))
 
 
 def _caller(graph: Graph, scope: Scope, endpoint: str) -> Caller:
@@ -132,6 +134,7 @@ def _caller(graph: Graph, scope: Scope, endpoint: str) -> Caller:
     if user is None or access is None:
         return Caller("", place.endpoint)
     shared = api.budget(access.application.client_id, user.upn) if place.pattern[0] == "users" else ""
+    scope["mailsim.width"] = graph.sim.meters.flying[shared] + 1 if shared else 1
     return Caller(user.upn, place.endpoint, shared)
 
 

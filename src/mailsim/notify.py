@@ -276,10 +276,11 @@ async def _attempt(graph: Graph, url: str, batch: list[Item], *, first: bool) ->
                 headers={"content-type": "application/json; charset=utf-8"},
                 timeout=limit,
             )
-        good = answer.is_success
-    except (TimeoutError, *_FAILURES):
-        good = False
-    took = time.monotonic() - started
+        good, took = answer.is_success, time.monotonic() - started
+    except (TimeoutError, httpx2.TimeoutException):
+        good, took = False, limit
+    except _FAILURES:
+        good, took = False, time.monotonic() - started
     if not all(item.lifecycle for item in batch):
         now = graph.sim.clock.time()
         slow, very = took >= options.first_timeout, took >= options.retry_timeout

@@ -5,9 +5,12 @@ from typing import Any
 
 import httpx2
 
-from simulator import conformance_google
+from simulator import conformance_google, conformance_microsoft
 
-PROVIDERS: dict[str, Callable[[dict[str, Any]], list[str]]] = {"gmail": conformance_google.problems}
+PROVIDERS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "gmail": conformance_google.problems,
+    "outlook": conformance_microsoft.problems,
+}
 
 
 def record(control: httpx2.Client) -> None:

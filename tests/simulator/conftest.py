@@ -10,6 +10,7 @@ import pytest
 from simulator import conformance
 from simulator.driver import Simulation, running
 from simulator.google_user import GoogleUsers
+from simulator.microsoft_user import MicrosoftUsers
 
 _numbers = count(1)
 
@@ -48,6 +49,12 @@ def sim(shared: Simulation) -> Generator[Simulation]:
 def google() -> Generator[GoogleUsers]:
     with ExitStack() as stack:
         yield GoogleUsers(stack)
+
+
+@pytest.fixture
+def microsoft() -> Generator[MicrosoftUsers]:
+    with ExitStack() as stack:
+        yield MicrosoftUsers(stack)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mailsim.graph import (
     writes,
 )
 from mailsim.graph.context import JSON, Answer, Call, Graph, Wanted, encode
-from mailsim.graph.errors import GraphError, body
+from mailsim.graph.errors import GraphError, bad_request, body
 from mailsim.graph.routing import Map, Place, place
 from mailsim.log import Exchange
 
@@ -113,7 +113,11 @@ async def _given(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
     token = access.authenticate(graph, wanted.headers.get("authorization", ""))
     found, names = MAP.find(wanted.method, wanted.path)
     exchange.endpoint = found.endpoint
+    if wanted.part and found.endpoint == "batch":
+        raise bad_request("A batch cannot hold another batch.")
     raw = odata.pairs(wanted.query)
+    if wanted.body is None:
+        raise GraphError(413, "RequestEntityTooLarge", "The request payload is too large.")
     call = Call(
         graph,
         exchange,
@@ -134,8 +138,8 @@ async def _given(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
             _fault(graph, exchange)
         if graph.sim.options.quota != "off" and found.need != "user":
             shared = budget(token.application.client_id, user.upn)
-            flying = graph.sim.meters.flying[shared] + wanted.part
-            graph.throttle.mailbox(shared, flying, now, graph.options.retry_after)
+            width = graph.sim.meters.flying[shared] + 1 if wanted.part else wanted.width
+            graph.throttle.mailbox(shared, width, now, graph.options.retry_after)
         call = replace(call, user=user, basic=access.permit(graph, token, user, found.need), names=names[1:])
     elif found.pattern[0] == "subscriptions" and graph.sim.options.quota != "off":
         key = f"{token.application.client_id} {token.tid}"
@@ -169,18 +173,11 @@ class Endpoint:
             path=path_of(scope),
             query=scope["query_string"].decode("latin-1"),
             headers=headers,
-            body=content or b"",
+            body=content,
             base_url=f"{scope['scheme']}://{headers.get('host', 'localhost')}",
+            width=scope.get("mailsim.width", 1),
         )
-        exchange: Exchange = scope["mailsim.exchange"]
-        if content is None:
-            refusal = {
-                "error": {"code": "RequestEntityTooLarge", "message": "The request payload is too large."}
-            }
-            given = Answer(413, refusal)
-        else:
-            given = await answer(self._graph, wanted, exchange)
-        await _write(send, given)
+        await _write(send, await answer(self._graph, wanted, scope["mailsim.exchange"]))
 
 
 def path_of(scope: Scope) -> str:

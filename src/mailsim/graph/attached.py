@@ -1,47 +1,62 @@
 """The attachments of a message, as Outlook sees them: files, items and links to files elsewhere. Pure."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mailsim import mime
 
 Sort = Literal["file", "item", "reference"]
+REFERENCE_SIZE = 1060  # of what is kept about a link
 _BODY_TYPES = ("text/plain", "text/html", "text/calendar")
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """`place` is where it stands among the message's attachments; ids are made from it."""
+    """`place`: where it stands among the attachments; ids are made from it. A link has no part."""
 
     place: int
     sort: Sort
-    part: mime.Part
+    name: str
+    content_type: str | None
     inline: bool
+    size: int
+    part: mime.Part | None = None
 
     @property
-    def name(self) -> str:
-        if self.sort == "item":
-            return mime.decode_words(self.part.children[0].header("subject")) if self.part.children else ""
-        return self.part.filename or f"ATT{self.place + 1:05d}"
+    def content(self) -> bytes:
+        return self.part.content if self.part is not None else b""
 
     @property
-    def content_type(self) -> str | None:
-        return None if self.sort == "item" else self.part.content_type
-
-    @property
-    def size(self) -> int:
-        """Exchange counts what it stores, which is a little more than the bytes."""
-        return len(self.part.content) + 120 + 2 * len(self.name)
+    def message(self) -> mime.Part | None:
+        """The message inside an item."""
+        return self.part.children[0] if self.sort == "item" and self.part and self.part.children else None
 
 
-def listed(root: mime.Part) -> list[Attached]:
+def listed(root: mime.Part, links: Sequence[str] = ()) -> list[Attached]:
+    """`links`: the header lines in which generated mail names files that lie in a cloud drive."""
     parts = [(part, related) for part, related in _leaves(root, related=False) if _counts(part, root)]
-    return [
-        Attached(place, _sort(part), part, _inline(part, related))
-        for place, (part, related) in enumerate(parts)
-    ]
+    found = [_of_part(place, part, related) for place, (part, related) in enumerate(parts)]
+    return [*found, *(_of_link(len(found) + place, line) for place, line in enumerate(links))]
+
+
+def _of_part(place: int, part: mime.Part, related: bool) -> Attached:  # noqa: FBT001 - a fact about the part
+    sort = _sort(part)
+    name = part.filename or f"ATT{place + 1:05d}"
+    if sort == "item":
+        name = mime.decode_words(part.children[0].header("subject"))
+    # Exchange counts what it stores, which is a little more than the bytes.
+    size = len(part.content) + 120 + 2 * len(name) if sort != "reference" else REFERENCE_SIZE
+    content_type = None if sort == "item" else part.content_type
+    return Attached(place, sort, name, content_type, _inline(part, related), size, part)
+
+
+def _of_link(place: int, line: str) -> Attached:
+    _, facts = mime.parameters(f"link; {line}")
+    digits = facts.get("size", "")
+    size = int(digits) if digits.isdecimal() else REFERENCE_SIZE
+    return Attached(place, "reference", facts.get("name", ""), facts.get("type"), inline=False, size=size)
 
 
 def _leaves(part: mime.Part, *, related: bool) -> Iterator[tuple[mime.Part, bool]]:
@@ -83,20 +98,18 @@ def shape(attached: Attached, identifier: str, modified: str, *, content: bool) 
     part = attached.part
     answer: dict[str, Any] = {"@odata.type": f"#microsoft.graph.{attached.sort}Attachment"}
     if attached.sort == "file":
-        answer["@odata.mediaContentType"] = part.content_type
+        answer["@odata.mediaContentType"] = attached.content_type
     answer |= {
         "id": identifier,
         "lastModifiedDateTime": modified,
         "name": attached.name,
         "contentType": attached.content_type,
-        "size": attached.size if attached.sort != "reference" else 1060,
+        "size": attached.size,
         "isInline": attached.inline,
     }
-    if attached.sort == "file":
-        answer |= {
-            "contentId": part.content_id or None,
-            "contentLocation": part.header("content-location") or None,
-        }
+    if attached.sort == "file" and part is not None:
+        location = part.header("content-location") or None
+        answer |= {"contentId": part.content_id or None, "contentLocation": location}
         if content:
             answer["contentBytes"] = b64encode(part.content).decode()
     return answer

@@ -116,17 +116,17 @@ async def value(call: Call) -> Answer:
     _, one = _find(call)
     if one.sort == "reference":
         raise GraphError(405, "ErrorInvalidOperation", "The $value of a reference attachment cannot be read.")
-    kind = "text/plain" if one.sort == "item" else one.part.content_type
-    return Answer(200, one.part.content, kind)
+    kind = "text/plain" if one.sort == "item" else one.content_type
+    return Answer(200, one.content, kind or "application/octet-stream")
 
 
 def _with_item(call: Call, view: View, one: Attached, answer: dict[str, Any]) -> dict[str, Any]:
     """$expand of an item attachment: the message inside, with an empty id."""
-    if one.sort != "item":
+    if one.message is None:
         return answer
     assert call.user is not None
     tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments('{answer['id']}')/item"
-    return {**answer, "item@odata.context": call.context(tail), "item": _item(one.part.children[0], view, 1)}
+    return {**answer, "item@odata.context": call.context(tail), "item": _item(one.message, view, 1)}
 
 
 def _item(tree: mime.Part, outer: View, depth: int) -> dict[str, Any]:
@@ -135,14 +135,14 @@ def _item(tree: mime.Part, outer: View, depth: int) -> dict[str, Any]:
     names = [name for name in wire.DEFAULT if name not in {"parentFolderId", "changeKey", "webLink", "flag"}]
     shown = {name: wire.BUILDERS[name](inner) for name in names}
     answer: dict[str, Any] = {"@odata.type": "#microsoft.graph.message", **shown, "id": ""}
-    nested = [one for one in inner.attachments if one.sort == "item" and one.part.children]
+    nested = [(one, one.message) for one in inner.attachments if one.message is not None]
     if nested and depth < DEEPEST:
         modified = wire.BUILDERS["lastModifiedDateTime"](outer)
         answer["attachments"] = [
             {
                 **attached.shape(one, "", modified, content=False),
-                "item": _item(one.part.children[0], outer, depth + 1),
+                "item": _item(message, outer, depth + 1),
             }
-            for one in nested
+            for one, message in nested
         ]
     return answer

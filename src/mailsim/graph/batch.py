@@ -62,8 +62,8 @@ def _part(value: Any) -> Part:
         raise bad_request("Invalid batch payload format.")
     one = cast("dict[str, Any]", value)
     name, method, url = one.get("id"), one.get("method"), one.get("url")
-    headers: Any = one.get("headers") or {}
-    after: Any = one.get("dependsOn") or []
+    headers: Any = {} if one.get("headers") is None else one["headers"]
+    after: Any = [] if one.get("dependsOn") is None else one["dependsOn"]
     if not (isinstance(name, str) and name and isinstance(url, str) and url and isinstance(method, str)):
         raise bad_request("Invalid batch payload format. Every request needs id, method and url.")
     if method.upper() not in METHODS:

@@ -4,11 +4,8 @@ import re
 from html import escape, unescape
 
 _HEAD = '<meta http-equiv="Content-Type" content="text/html; charset=utf-8">'
-_UNSAFE = re.compile(
-    r"<\s*/?(?:script|iframe|object|embed|applet|form|input|button|base|link|frame|frameset)\b"
-    r"|\son\w+\s*=|javascript:|vbscript:",
-    re.IGNORECASE,
-)
+_UNSAFE = re.compile(r"<\s*(?:/?script|iframe|object|embed|applet|form|input|button|base|link|frame)")
+_EVENT = re.compile(r"on[a-z]{2,24}\s*=")
 _BLOCKS = re.compile(
     r"<\s*(script|iframe|object|applet|frameset)\b[^>]*>.*?(?:<\s*/\s*\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
 )
@@ -18,14 +15,11 @@ _TAGS = re.compile(
 )
 _EVENTS = re.compile(r"""(<[^>]*?)\son\w+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _SCHEMES = re.compile(r"(?:javascript|vbscript):", re.IGNORECASE)
-_META = re.compile(r"<meta[^>]*charset[^>]*>", re.IGNORECASE)
-_HTML = re.compile(r"<html[\s>]", re.IGNORECASE)
-_HEAD_OPEN = re.compile(r"<head(?:\s[^>]*)?>", re.IGNORECASE)
 _HIDDEN = re.compile(r"<(style|script|head|title)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_HIDING = re.compile(r"<(?:style|script|head|title)", re.IGNORECASE)
 _BREAK = re.compile(r"<\s*(?:br|/p|/div|/tr|/h[1-6]|/li|hr)\b[^>]*>", re.IGNORECASE)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _SPACES = re.compile(r"[ \t\xa0]*\n[ \t\xa0\n]*")
-_BLANKS = re.compile(r"\s+")
 _QUOTE_HTML = re.compile(
     r"<blockquote\b|<div[^>]*class=\"?(?:gmail_quote|moz-cite|OutlookMessageHeader)|<hr\b|<div[^>]*id=\"?(?:appendonsend|divRplyFwdMsg)",
     re.IGNORECASE,
@@ -39,7 +33,8 @@ PREVIEW = 255
 
 def safe(html: str) -> str:
     """Without what could run: scripts, frames, forms, handlers."""
-    if not _UNSAFE.search(html):
+    low = html.lower()
+    if not _UNSAFE.search(low) and "script:" not in low and not _EVENT.search(low):
         return html
     html = _TAGS.sub("", _BLOCKS.sub("", html))
     for _ in range(20):
@@ -52,15 +47,22 @@ def safe(html: str) -> str:
 
 def whole(html: str) -> str:
     """A complete page, declared as UTF-8, whatever the sender declared."""
-    html = _META.sub("", html, count=1)
-    if _HTML.search(html, 0, 4096) is None:
+    top = html[:8192].lower()
+    meta = top.find("<meta")
+    while meta != -1:
+        end = top.find(">", meta) + 1
+        if end and "charset" in top[meta:end]:
+            html, top = html[:meta] + html[end:], top[:meta] + top[end:]
+            break
+        meta = top.find("<meta", meta + 5)
+    if "<html" not in top:
         return f"<html><head>\r\n{_HEAD}</head><body>{html}</body></html>"
-    opened = _HEAD_OPEN.search(html, 0, 8192)
-    if opened is None:
-        start = _HTML.search(html, 0, 4096)
-        end = html.find(">", start.start()) + 1 if start else 0
-        return f"{html[:end]}<head>\r\n{_HEAD}</head>{html[end:]}"
-    return f"{html[: opened.end()]}\r\n{_HEAD}{html[opened.end() :]}"
+    for tag, before, after in (("<head", "", ""), ("<html", "<head>", "</head>")):
+        place = top.find(tag)
+        end = top.find(">", place) + 1
+        if place != -1 and end:
+            return f"{html[:end]}{before}\r\n{_HEAD}{after}{html[end:]}"
+    return html
 
 
 def from_text(text: str) -> str:
@@ -71,7 +73,9 @@ def from_text(text: str) -> str:
 
 def to_text(html: str) -> str:
     """HTML as plain text: no mark-up, line breaks where blocks end."""
-    text = _BREAK.sub("\n", _BLANKS.sub(" ", _HIDDEN.sub("", html)))
+    if "<!--" in html or _HIDING.search(html):
+        html = _HIDDEN.sub("", html)
+    text = _BREAK.sub("\n", " ".join(html.split()))
     text = unescape(_ANY_TAG.sub("", text))
     return _SPACES.sub("\r\n", text).strip()
 
@@ -79,12 +83,12 @@ def to_text(html: str) -> str:
 def preview(html: str | None, text: str | None) -> str:
     """The first 255 characters of the text, on one line."""
     if html is None:
-        source = (text or "")[:2000]
-    else:
-        source = to_text(html[:6000])
-        if len(source) < PREVIEW and len(html) > 6000:
-            source = to_text(html)
-    return _BLANKS.sub(" ", source).strip()[:PREVIEW]
+        return " ".join((text or "")[:1000].split())[:PREVIEW]
+    start = max(html.find("<body"), 0)
+    source = to_text(html[start : start + 3000])
+    if len(source) < PREVIEW and len(html) > start + 3000:
+        source = to_text(html)
+    return " ".join(source.split())[:PREVIEW]
 
 
 def unique_html(html: str) -> str:

@@ -110,9 +110,10 @@ class Wanted:
     path: str
     query: str
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes | None  # None: longer than Graph takes
     base_url: str
     part: bool = False  # of a batch
+    width: int = 1  # requests of the same application and mailbox under way when this one came
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,11 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_clean(inner) for inner in value]  # pyright: ignore[reportUnknownVariableType]
     return value
+
+
+def argument(body: Mapping[str, Any], name: str) -> Any:
+    """A parameter of an action: clients write its first letter in either case."""
+    return body.get(name, body.get(name[:1].upper() + name[1:]))
 
 
 def text_of(body: Mapping[str, Any], name: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from mailsim.errors import SimulatorError
 from mailsim.graph import filters, kinds, odata
-from mailsim.graph.context import Answer, Call, text_of
+from mailsim.graph.context import Answer, Call, argument, text_of
 from mailsim.graph.errors import GraphError, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
 from mailsim.mailbox import Mailbox
@@ -172,7 +172,7 @@ async def update(call: Call) -> Answer:
 
 async def move(call: Call) -> Answer:
     folder = find(call, call.names[0])
-    target = find(call, text_of(call.json(), "destinationId"))
+    target = find(call, str(argument(call.json(), "destinationId")))
     return _changed(call, folder, None, target.key, 201)
 
 

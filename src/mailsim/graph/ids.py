@@ -71,7 +71,7 @@ class Ids:
         self._keys: dict[str, str] = {}  # folder id -> key
         self._folders: dict[str, str] = {}  # key -> folder id
         self._hashes: dict[str, bytes] = {}
-        mailbox.listeners.append(self._moved)
+        mailbox.listeners.insert(0, self._moved)  # before those who tell others of it
 
     def _moved(self, _mailbox: Mailbox, change: Change) -> None:
         if (
@@ -94,7 +94,7 @@ class Ids:
     def immutable(self, number: int) -> str:
         data = number.to_bytes(6, "big")
         check = zlib.crc32(data, zlib.crc32(self._immutable)).to_bytes(4, "big")
-        return self._immutable_text + _text(data + check + b"\x00\x00\x00\x00")
+        return self._immutable_text + _text(data + check + bytes(4))
 
     def left(self, change: Change, *, immutable: bool) -> str:
         """The id that a message had in the folder which it left by this change."""
@@ -126,7 +126,7 @@ class Ids:
             body, check = rest[:16], rest[16:20]
             if zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "big") == check:
                 return Named(int.from_bytes(body[4:10], "big"), body[:4], int.from_bytes(body[10:], "big"))
-        if head == self._immutable and len(rest) == 14:
+        if head == self._immutable and len(rest) == 14 and rest[10:] == bytes(4):
             body, check = rest[:6], rest[6:10]
             if zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "big") == check:
                 return Named(int.from_bytes(body, "big"), immutable=True)

@@ -22,6 +22,7 @@ class MicrosoftOptions(msgspec.Struct, forbid_unknown_fields=True):
     drafts_received: bool = False  # drafts have a receivedDateTime
     lifecycle_shape: Literal["tenant", "organization", "both"] = "both"
     reauthorization: bool = True  # pushes pause when the subscription's access token has expired
+    subscriptions_per_mailbox: int = 1000
     revalidate: bool = False  # PATCH of the expiration checks the URL again
     echo_updates: bool = False  # a created push is followed by an updated one
     push_seconds: float = 0.0  # how long a push waits before its first attempt, on the simulator's clock

@@ -46,7 +46,7 @@ def segments(path: str) -> list[str]:
         if keyed[2]:
             found.append(keyed[2][1:-1].replace("''", "'") if keyed[2][:1] == "'" else keyed[2])
     if found and found[0].lower() == "me":
-        found.insert(0, "users")
+        found[0:1] = ["users", "me"]
     return _without_parents(found)
 
 
@@ -61,6 +61,7 @@ class Map:
     """Finds the place of a request among those of one service."""
 
     def __init__(self, places: Sequence[Place]) -> None:
+        self.places = tuple(places)
         self._by_length: dict[int, list[Place]] = {}
         for one in sorted(places, key=lambda one: one.pattern.count("*")):
             self._by_length.setdefault(len(one.pattern), []).append(one)

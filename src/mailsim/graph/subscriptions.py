@@ -21,7 +21,6 @@ from mailsim.graph.subscribed import CHANGE_TYPES, Resource, Subscription
 SHORTEST = 45 * 60
 LONGEST = 10_080 * 60
 LONGEST_RICH = 1_440 * 60
-MOST_PER_MAILBOX = 1000
 MOST_STATE = 128
 PAGE = 100
 _TLS = ("v1_0", "v1_1", "v1_2", "v1_3")
@@ -215,9 +214,10 @@ def _check_unused(call: Call, new: Subscription) -> None:
         if same == (new.application_id, new.access.tid, new.folder, new.where, new.change_types):
             message = f"Subscription Id {one.id} already exists for the requested combination"
             raise GraphError(409, "Conflict", message)
-    if len(around) >= MOST_PER_MAILBOX:
+    most = call.graph.options.subscriptions_per_mailbox
+    if len(around) >= most:
         raise GraphError(
-            403, "ExtensionError", "The mailbox has reached its limit of 1000 active subscriptions."
+            403, "ExtensionError", f"The mailbox has reached its limit of {most} active subscriptions."
         )
 
 

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from mailsim.graph import kinds
-from mailsim.graph.context import Answer, Call
+from mailsim.graph.context import Answer, Call, argument
 from mailsim.graph.errors import bad_request
 from mailsim.graph.ids import FORMATS
 
@@ -38,8 +38,8 @@ async def get(call: Call) -> Answer:
 async def translate(call: Call) -> Answer:
     """Ids of one mailbox in another format; those that cannot be read come back with an error each."""
     wanted = call.json()
-    given = wanted.get("inputIds")
-    source, target = wanted.get("sourceIdType"), wanted.get("targetIdType")
+    given = argument(wanted, "inputIds")
+    source, target = argument(wanted, "sourceIdType"), argument(wanted, "targetIdType")
     if not isinstance(given, list) or not all(isinstance(one, str) for one in cast("list[Any]", given)):
         raise bad_request("The value of the parameter 'inputIds' must be a collection of strings.")
     texts = cast("list[str]", given)

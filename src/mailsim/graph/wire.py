@@ -4,9 +4,11 @@ Properties that need only the state cost nothing; the bytes are read when one of
 """
 
 import base64
-from collections.abc import Callable, Iterable
+import calendar
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
@@ -23,6 +25,10 @@ _MEETINGS = {
     "CANCEL": ("eventMessage", "meetingCancelled"),
 }
 _ANSWERS = {"DECLINED": "meetingDeclined", "TENTATIVE": "meetingTenativelyAccepted"}  # Graph's own spelling
+_DATE = re.compile(
+    r"(?:\w{3}, )?([0-3]?\d) (\w{3}) (\d{4}) ([0-2]\d):([0-5]\d):([0-5]\d) ([+-])(\d\d)(\d\d)", re.ASCII
+)
+_MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low", "5": "low"}
 
 
@@ -76,8 +82,17 @@ class View:
         return self.mailbox.received_ms(self.number)
 
     @cached_property
+    def arrived(self) -> str:
+        return stamp(self.received)
+
+    @cached_property
+    def root(self) -> int:
+        """The number of the message that began the conversation."""
+        return self.mailbox.thread(self.number)
+
+    @cached_property
     def attachments(self) -> list[attached.Attached]:
-        return attached.listed(self.tree)
+        return attached.listed(self.tree, self.headers.get("x-mailsim-reference", ()))
 
     @cached_property
     def texts(self) -> tuple[str | None, str | None]:
@@ -142,6 +157,15 @@ def _subject(view: View) -> str:
 
 def _sent(view: View) -> str:
     text = view.header("date")
+    usual = _DATE.match(text)
+    if usual is not None and usual[2] in _MONTHS:
+        day, month, year, hour, minute, second, sign, hours, minutes = usual.groups()
+        away = timedelta(hours=int(hours), minutes=int(minutes))
+        try:
+            local = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 - its zone is taken off next
+            return (local - away if sign == "+" else local + away).isoformat() + "Z"
+        except (ValueError, OverflowError):
+            return view.arrived
     try:
         moment = parsedate_to_datetime(text) if text else None
         if moment is not None:
@@ -149,16 +173,16 @@ def _sent(view: View) -> str:
             return aware.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
     except (ValueError, OverflowError):
         pass
-    return stamp(view.received)
+    return view.arrived
 
 
 def _received(view: View) -> str | None:
-    return None if view.state.draft and not view.drafts_received else stamp(view.received)
+    return None if view.state.draft and not view.drafts_received else view.arrived
 
 
 def _modified(view: View) -> str:
     change = view.mailbox.last_change(view.number)
-    return stamp(change.milliseconds if change else view.received)
+    return stamp(change.milliseconds) if change else view.arrived
 
 
 def _importance(view: View) -> str:
@@ -191,9 +215,10 @@ def _preview(view: View) -> str:
 
 
 def _conversation_index(view: View) -> str:
-    first = view.mailbox.received_ms(view.mailbox.thread(view.number))
-    root = view.mailbox.thread(view.number).to_bytes(16, "big")
-    return base64.b64encode(b"\x01" + (first // 1000).to_bytes(5, "big") + root).decode()
+    first = view.received if view.root == view.number else view.mailbox.received_ms(view.root)
+    return base64.b64encode(
+        b"\x01" + (first // 1000).to_bytes(5, "big") + view.root.to_bytes(16, "big")
+    ).decode()
 
 
 def _headers(view: View) -> list[dict[str, str]]:
@@ -217,7 +242,7 @@ def _people(name: str) -> Callable[[View], Any]:
 # In the order in which Graph writes them.
 BUILDERS: dict[str, Callable[[View], Any]] = {
     "id": lambda view: view.id,
-    "createdDateTime": lambda view: stamp(view.received),
+    "createdDateTime": lambda view: view.arrived,
     "lastModifiedDateTime": _modified,
     "changeKey": lambda view: view.change_key,
     "categories": lambda view: list(view.state.categories),
@@ -229,7 +254,7 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
     "bodyPreview": _preview,
     "importance": _importance,
     "parentFolderId": lambda view: view.ids.folder(view.state.folder),
-    "conversationId": lambda view: view.ids.conversation(view.mailbox.thread(view.number)),
+    "conversationId": lambda view: view.ids.conversation(view.root),
     "conversationIndex": _conversation_index,
     "isDeliveryReceiptRequested": lambda view: "return-receipt-to" in view.headers,
     "isReadReceiptRequested": lambda view: "disposition-notification-to" in view.headers,
@@ -251,14 +276,28 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
 }
 ONLY_SELECTED = frozenset({"internetMessageHeaders", "uniqueBody", "meetingMessageType"})
 DEFAULT = tuple(name for name in BUILDERS if name not in ONLY_SELECTED)
-# These need the state only, so that a partial update never reads the message.
-STATE_ONLY = ("isRead", "isDraft", "flag", "categories", "importance", "lastModifiedDateTime", "changeKey")
+# For these alone a message need not be read. Then not even its type is known: a list of ids must be cheap.
+CHEAP = frozenset(
+    {
+        "id",
+        "createdDateTime",
+        "lastModifiedDateTime",
+        "changeKey",
+        "categories",
+        "receivedDateTime",
+        "parentFolderId",
+        "conversationId",
+        "isRead",
+        "isDraft",
+        "flag",
+    }
+)
 
 
-def message(view: View, names: Iterable[str], *, typed: bool = False) -> dict[str, Any]:
+def message(view: View, names: Sequence[str], *, typed: bool = False) -> dict[str, Any]:
     """The JSON of a message with these properties. `typed`: say its type even when it is a plain message."""
     answer: dict[str, Any] = {}
-    meeting = view.meeting
+    meeting = None if CHEAP.issuperset(names) else view.meeting
     if meeting is not None:
         answer["@odata.type"] = f"#microsoft.graph.{meeting[0]}"
     elif typed:

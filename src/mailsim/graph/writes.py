@@ -11,7 +11,7 @@ from mailsim import mime
 from mailsim.errors import SimulatorError
 from mailsim.generated import arrival
 from mailsim.graph import compose, folders, kinds, messages, odata, wire
-from mailsim.graph.context import Answer, Call, text_of
+from mailsim.graph.context import Answer, Call, argument
 from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.wire import View
 from mailsim.mailbox import Mailbox
@@ -121,8 +121,8 @@ async def delete(call: Call) -> Answer:
 
 
 def _destination(call: Call) -> str:
-    name = text_of(call.json(), "destinationId")
-    if not name:
+    name = argument(call.json(), "destinationId")
+    if not isinstance(name, str) or not name:
         raise bad_request("The parameter 'destinationId' is required.", "ErrorInvalidRequest")
     folder = folders.find(call, name)
     if folder.kind == "search":
@@ -160,11 +160,11 @@ async def send_mail(call: Call) -> Answer:
         raw = _mime(call)
     else:
         body = call.json()
-        wanted = body.get("message", body.get("Message"))
+        wanted = argument(body, "message")
         if not isinstance(wanted, Mapping):
             raise bad_request("The parameter 'Message' is required.", "ErrorInvalidRequest")
         raw = _new_raw(call, cast("Mapping[str, Any]", wanted))
-        keep = body.get("saveToSentItems", body.get("SaveToSentItems")) is not False
+        keep = argument(body, "saveToSentItems") is not False
     if not _recipients(raw):
         raise bad_request("At least one recipient is required.", "ErrorInvalidRecipients")
     if keep:

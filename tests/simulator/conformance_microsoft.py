@@ -1,0 +1,298 @@
+"""Checks every JSON answer of Graph against Microsoft's own description, unknown properties included, and
+every answer of the token endpoint against what the protocol page lists.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from simulator.graph_types import document, is_a, properties
+
+LONGEST = 256 * 1024  # longer answers are kept in part only
+# Kept short, and each with its reason.
+EXCEPTIONS = {
+    "fileAttachment@odata.mediaContentType": "seen on the wire, in no document",
+}
+_DAMAGED = {"cut", "truncated", "html"}
+_ANNOTATIONS = {"@odata.type", "@odata.etag", "@odata.context", "@removed"}
+_PAGE = {"@odata.context", "@odata.count", "@odata.nextLink", "@odata.deltaLink", "value"}
+_DATE = re.compile(
+    r"[0-9]{4,}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    r"([.][0-9]{1,12})?(Z|[+-][0-9][0-9]:[0-9][0-9])"
+)
+_TOKEN = {
+    "token_type", "scope", "expires_in", "ext_expires_in", "access_token", "refresh_token", "id_token",
+    "client_info", "refresh_token_expires_in",
+}  # fmt: skip
+_REFUSAL = {
+    "error", "error_description", "error_codes", "timestamp", "trace_id", "correlation_id", "error_uri",
+    "suberror",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`template` as Microsoft's OpenAPI writes it; `gives`: a type, `many` of it, as `delta` with links."""
+
+    method: str
+    template: str
+    gives: str = ""
+    many: bool = False
+    delta: bool = False
+
+    def matches(self, method: str, path: str) -> bool:
+        escaped = re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(self.template))
+        return method == self.method and re.fullmatch(escaped, path, re.IGNORECASE) is not None
+
+
+_USER, _FOLDER, _MESSAGE = "/users/{user-id}", "/mailFolders/{mailFolder-id}", "/messages/{message-id}"
+_SUBSCRIPTION = "/subscriptions/{subscription-id}"
+
+
+def _of_messages(at: str) -> tuple[Operation, ...]:
+    one = at + "/{message-id}"
+    return (
+        Operation("GET", at, "message", many=True),
+        Operation("POST", at, "message"),
+        Operation("GET", f"{at}/$count"),
+        Operation("GET", one, "message"),
+        Operation("PATCH", one, "message"),
+        Operation("DELETE", one),
+        Operation("GET", f"{one}/$value"),
+        Operation("POST", f"{one}/microsoft.graph.move", "message"),
+        Operation("POST", f"{one}/microsoft.graph.copy", "message"),
+        Operation("POST", f"{one}/microsoft.graph.send"),
+        Operation("POST", f"{one}/microsoft.graph.permanentDelete"),
+        Operation("GET", f"{one}/attachments", "attachment", many=True),
+        Operation("GET", f"{one}/attachments/$count"),
+        Operation("GET", one + "/attachments/{attachment-id}", "attachment"),
+    )
+
+
+OPERATIONS = (
+    *_of_messages(f"{_USER}/messages"),
+    *_of_messages(f"{_USER}{_FOLDER}/messages"),
+    Operation("GET", f"{_USER}{_FOLDER}/messages/microsoft.graph.delta()", "message", many=True, delta=True),
+    Operation("GET", f"{_USER}/mailFolders", "mailFolder", many=True),
+    Operation("POST", f"{_USER}/mailFolders", "mailFolder"),
+    Operation("GET", f"{_USER}/mailFolders/$count"),
+    Operation("GET", f"{_USER}/mailFolders/microsoft.graph.delta()", "mailFolder", many=True, delta=True),
+    Operation("GET", f"{_USER}{_FOLDER}", "mailFolder"),
+    Operation("PATCH", f"{_USER}{_FOLDER}", "mailFolder"),
+    Operation("DELETE", f"{_USER}{_FOLDER}"),
+    Operation("POST", f"{_USER}{_FOLDER}/microsoft.graph.move", "mailFolder"),
+    Operation("GET", f"{_USER}{_FOLDER}/childFolders", "mailFolder", many=True),
+    Operation("POST", f"{_USER}{_FOLDER}/childFolders", "mailFolder"),
+    Operation("GET", f"{_USER}{_FOLDER}/childFolders/$count"),
+    Operation("GET", "/subscriptions", "subscription", many=True),
+    Operation("POST", "/subscriptions", "subscription"),
+    Operation("GET", _SUBSCRIPTION, "subscription"),
+    Operation("PATCH", _SUBSCRIPTION, "subscription"),
+    Operation("DELETE", _SUBSCRIPTION),
+    Operation("POST", f"{_SUBSCRIPTION}/microsoft.graph.reauthorize"),
+)
+# These stand in other files of Microsoft's OpenAPI than the two that are here.
+ELSEWHERE = (
+    Operation("GET", _USER, "user"),
+    Operation("POST", f"{_USER}/microsoft.graph.translateExchangeIds", "convertIdResult", many=True),
+    Operation("POST", f"{_USER}/microsoft.graph.sendMail"),
+    Operation("GET", _USER + "/messages/{message-id}/attachments/{attachment-id}/$value"),
+    Operation("GET", f"{_USER}{_FOLDER}{_MESSAGE}/attachments/" + "{attachment-id}/$value"),
+    Operation("POST", "/$batch"),
+)
+_CALLS = (
+    "delta",
+    "move",
+    "copy",
+    "send",
+    "permanentDelete",
+    "reauthorize",
+    "translateExchangeIds",
+    "sendMail",
+)
+
+
+def normal(path: str) -> str:
+    """A path as the OpenAPI writes it: keys as segments, functions with their namespace, folders flat."""
+    path = path.removeprefix("/v1.0")
+    path = re.sub(r"^/me(?=/|$)", "/users/me", path, flags=re.IGNORECASE)
+    path = re.sub(r"(\w)\('([^')]*)'\)", r"\1/\2", path)
+    path = re.sub(r"(?<=/mailfolders/)[^/]+/childfolders/(?!\$)(?=[^/]+)", "", path, flags=re.IGNORECASE)
+    head, _, last = path.rpartition("/")
+    bare = last.removesuffix("()").removeprefix("microsoft.graph.")
+    called = next((name for name in _CALLS if name.lower() == bare.lower()), None)
+    if called is None:
+        return path
+    return f"{head}/microsoft.graph.{called}{'()' if called == 'delta' else ''}"
+
+
+def problems(exchange: dict[str, Any]) -> list[str]:
+    if exchange.get("fault") in _DAMAGED or not exchange["status"]:
+        return []
+    text = exchange.get("response_body", "")
+    headers = dict(exchange.get("response_headers", []))
+    if not headers or len(text) >= LONGEST:
+        return []
+    if not exchange["path"].startswith("/v1.0"):
+        return list(_of_entra(exchange, text))
+    return list(_of_graph(exchange, text, headers))
+
+
+def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> Iterator[str]:
+    if not exchange.get("via") and not exchange.get("fault"):
+        yield from _headers(exchange, text, headers)
+    if exchange["status"] >= 400:
+        yield from _error(json.loads(text))
+        return
+    path = normal(exchange["path"])
+    fitting = [one for one in (*OPERATIONS, *ELSEWHERE) if one.matches(exchange["method"], path)]
+    operation = min(fitting, key=lambda one: one.template.count("{"), default=None)
+    if operation is None:
+        yield f"no operation of Graph has {exchange['method']} {path}"
+    elif path == "/$batch":
+        yield from _batch(json.loads(text))
+    elif not operation.gives:
+        if text and "json" in headers["content-type"]:
+            yield "an answer nobody expects"
+    elif operation.many:
+        yield from _page(json.loads(text), operation)
+    else:
+        yield from _object(json.loads(text), operation.gives, operation.gives)
+
+
+def _headers(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> Iterator[str]:
+    if "request-id" not in headers or "client-request-id" not in headers:
+        yield "no request-id"
+    kind = headers.get("content-type", "")
+    described = headers.get("odata-version") == "4.0" and "odata.metadata=minimal" in kind
+    if text and "json" in kind and "batch" not in exchange["path"] and not described:
+        yield "no OData headers"
+
+
+def _error(value: Any) -> Iterator[str]:
+    error = value.get("error", {})
+    if set(value) != {"error"} or not isinstance(error, dict) or not {"code", "message"} <= set(error):
+        yield f"error envelope {value}"
+        return
+    if set(error) - {"code", "message", "target", "details", "innerError"}:
+        yield f"unknown properties in {error}"
+    if not isinstance(error.get("code"), str) or not isinstance(error.get("message"), str):
+        yield f"code and message are no texts in {error}"
+    inner = error.get("innerError", {"date": "", "request-id": "", "client-request-id": ""})
+    if not {"date", "request-id", "client-request-id"} <= set(inner):
+        yield f"innerError {inner}"
+
+
+def _batch(value: Any) -> Iterator[str]:
+    if set(value) != {"responses"}:
+        yield f"batch envelope {set(value)}"
+    for part in value["responses"]:
+        if not {"id", "status", "headers"} <= set(part) or set(part) - {"id", "status", "headers", "body"}:
+            yield f"batch part {set(part)}"
+
+
+def _page(value: Any, operation: Operation) -> Iterator[str]:
+    if set(value) - _PAGE or "value" not in value or "@odata.context" not in value:
+        yield f"page with {set(value)}"
+    links = {"@odata.nextLink", "@odata.deltaLink"} & set(value)
+    if operation.delta and len(links) != 1:
+        yield f"a delta page with {len(links)} links"
+    if not operation.delta and "@odata.deltaLink" in value:
+        yield "a deltaLink outside of delta"
+    if any(not value[link].startswith("http") for link in links):
+        yield "a link that is not absolute"
+    for place, item in enumerate(value.get("value", [])):
+        yield from _object(item, operation.gives, f"value[{place}]")
+
+
+def _object(value: Any, declared: str, where: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{where} is no object"
+        return
+    name = value.get("@odata.type", f"#microsoft.graph.{declared}").removeprefix("#microsoft.graph.")
+    if name != declared and not is_a(name, declared):
+        yield f"{where} is a {name}, not a {declared}"
+        return
+    known = properties(name)
+    for key, item in value.items():
+        head, at, note = key.partition("@")
+        if at:
+            fine = key in _ANNOTATIONS or f"{name}{key}" in EXCEPTIONS
+            if not fine and not (head in known and note in {"odata.context", "odata.type"}):
+                yield f"{where}.{key} is an unknown annotation"
+        elif key not in known:
+            yield f"{where}.{key} is unknown to {name}"
+        else:
+            yield from _values(item, known[key], f"{where}.{key}")
+
+
+def _values(value: Any, known: Any, where: str) -> Iterator[str]:
+    if not known.many:
+        yield from _value(value, known, where)
+    elif not isinstance(value, list):
+        yield f"{where} is no list"
+    else:
+        for place, item in enumerate(value):
+            yield from _value(item, known, f"{where}[{place}]")
+
+
+def _value(value: Any, known: Any, where: str) -> Iterator[str]:
+    if value is None:
+        if not known.nullable:
+            yield f"{where} may not be null"
+    elif known.kind in {"text", "date", "binary", "enum"}:
+        yield from _text(value, known, where)
+    elif known.kind == "bool":
+        if not isinstance(value, bool):
+            yield f"{where} is no boolean: {value!r}"
+    elif known.kind == "number":
+        if type(value) is not int or not -(2**31) <= value < 2**31:
+            yield f"{where} is no Int32: {value!r}"
+    else:
+        yield from _object(value, known.kind, where)
+
+
+def _text(value: Any, known: Any, where: str) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield f"{where} is no text: {value!r}"
+    elif known.kind == "enum" and value not in known.values:
+        yield f"{where} is none of {sorted(known.values)}: {value!r}"
+    elif known.kind == "date" and (not _DATE.fullmatch(value) or not datetime.fromisoformat(value[:19])):
+        yield f"{where} is no DateTimeOffset: {value!r}"
+    elif known.kind == "binary":
+        base64.b64decode(value, validate=True)
+
+
+def _of_entra(exchange: dict[str, Any], text: str) -> Iterator[str]:
+    if not exchange["path"].endswith("/token") or exchange.get("fault"):
+        return
+    value = json.loads(text)
+    if exchange["status"] == 200:
+        if set(value) - _TOKEN or not {"token_type", "expires_in", "ext_expires_in", "access_token"} <= set(
+            value
+        ):
+            yield f"token answer with {set(value)}"
+        if type(value["expires_in"]) is not int or value["token_type"] != "Bearer":
+            yield "token answer with wrong types"
+    elif set(value) - _REFUSAL or not _REFUSAL - {"suberror"} <= set(value):
+        yield f"refusal with {set(value)}"
+
+
+def disagreements() -> list[str]:
+    """Where the table above says otherwise than the OpenAPI."""
+    known = document()
+    assert known is not None
+    wrong: list[str] = []
+    for one in OPERATIONS:
+        described = known["paths"].get(one.template, {}).get(one.method.lower())
+        if described is None:
+            wrong.append(f"{one.method} {one.template} is not described")
+            continue
+        said = json.dumps(described["responses"]["2XX"])
+        if one.gives and not re.search(rf"microsoft\.graph\.{one.gives}(CollectionResponse)?\"", said):
+            wrong.append(f"{one.method} {one.template} gives {said[:200]}")
+    return wrong

@@ -1,0 +1,86 @@
+"""An Outlook account in the simulation with a token for it: what a plain HTTP program would do."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from simulator.driver import Simulation
+
+IMMUTABLE = {"prefer": 'IdType="ImmutableId"'}
+APPLICATION_PERMISSION = "Mail.Read"
+
+
+@dataclass(frozen=True)
+class MicrosoftUser:
+    simulation: Simulation
+    address: str
+    tokens: dict[str, Any]
+    http: httpx2.Client
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+        """`path` below /v1.0/me, from the root with a slash, or a whole link."""
+        if path.startswith("http"):
+            return self.http.request(method, path, **more)
+        return self.http.request(method, f"/v1.0{path}" if path[:1] == "/" else f"/v1.0/me/{path}", **more)
+
+    def get(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
+        """The JSON of an answer that must be 200."""
+        return fine(self.ask("GET", path, params=params or None, headers=headers), 200)
+
+    def post(self, path: str, body: Any = None, status: int = 201, **more: Any) -> Any:
+        return fine(self.ask("POST", path, json=body, **more), status)
+
+    def refused(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
+        """The error of an answer that must be this refusal."""
+        answer = self.ask(method, path, **more)
+        assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+        return answer.json()["error"]
+
+    def pages(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> list[Any]:
+        """The entries of every page of a listing."""
+        page = self.get(path, headers, **params)
+        found = list(page["value"])
+        while link := page.get("@odata.nextLink"):
+            page = self.get(link, headers)
+            found += page["value"]
+        return found
+
+    def delta(
+        self, path: str, headers: dict[str, str] | None = None, **params: Any
+    ) -> tuple[list[dict[str, Any]], str]:
+        """A whole round from a path or from a deltaLink: what was told, and where the next round begins."""
+        page = self.get(path, headers, **params)
+        found = list(page["value"])
+        while "@odata.deltaLink" not in page:
+            page = self.get(page["@odata.nextLink"], headers)
+            found += page["value"]
+        return found, page["@odata.deltaLink"]
+
+
+def fine(answer: httpx2.Response, status: int) -> Any:
+    assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+    return answer.json() if answer.content else None
+
+
+@dataclass(frozen=True)
+class MicrosoftUsers:
+    """Makes accounts and signs them in; closes what it opened."""
+
+    closing: ExitStack
+
+    def connect(
+        self, simulation: Simulation, address: str, *scopes: str, messages: int = 0, **more: Any
+    ) -> MicrosoftUser:
+        """A new mailbox and a user who agreed to these permissions (default: reading)."""
+        simulation.create("outlook", address, messages=messages, **more)
+        return self.sign_in(simulation, address, *scopes)
+
+    def sign_in(self, simulation: Simulation, address: str, *scopes: str, **more: Any) -> MicrosoftUser:
+        order = {"address": address, **more} | ({"scopes": scopes} if scopes else {})
+        tokens = simulation.post("microsoft/tokens", **order)
+        headers = {"authorization": f"Bearer {tokens['access_token']}"}
+        http = httpx2.Client(base_url=simulation.http, headers=headers, trust_env=False, timeout=60)
+        self.closing.enter_context(http)
+        return MicrosoftUser(simulation, address, tokens, http)

@@ -1,0 +1,513 @@
+"""Sign-in at the simulated Entra, as a plain HTTP program and a browser see it."""
+
+import base64
+import hashlib
+import re
+from html import unescape
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import jwt
+import pytest
+
+REDIRECT = "https://app.example.com/callback"
+SCOPE = "openid profile email offline_access https://graph.microsoft.com/Mail.Read"
+VERIFIER = "v" * 50
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+@pytest.fixture
+def application(sim):
+    return sim.post("applications", provider="outlook", name="Postbox", redirect_uris=[REDIRECT])
+
+
+@pytest.fixture
+def browser(sim):
+    with httpx2.Client(base_url=sim.http, trust_env=False) as client:
+        yield client
+
+
+class Login:
+    """One application's way through the two endpoints."""
+
+    def __init__(self, browser, application, address):
+        self.browser, self.application, self.address = browser, application, address
+
+    def request(self, **more):
+        fixed = {
+            "client_id": self.application["client_id"],
+            "response_type": "code",
+            "redirect_uri": REDIRECT,
+            "scope": SCOPE,
+            "state": "s t/a=te",
+        }
+        return {name: value for name, value in {**fixed, **more}.items() if value is not None}
+
+    def page(self, tenant="common", **more):
+        return self.browser.get(f"/{tenant}/oauth2/v2.0/authorize", params=self.request(**more))
+
+    def decide(self, tenant="common", decision="allow", **more):
+        form = {"account": self.address, "decision": decision}
+        return self.browser.post(f"/{tenant}/oauth2/v2.0/authorize", params=self.request(**more), data=form)
+
+    def code(self, **more):
+        return sent(self.decide(**more))["code"]
+
+    def token(self, grant_type, tenant="common", **more):
+        form = {
+            "client_id": self.application["client_id"],
+            "client_secret": self.application["client_secret"],
+            "grant_type": grant_type,
+            **more,
+        }
+        form = {name: value for name, value in form.items() if value is not None}
+        return self.browser.post(f"/{tenant}/oauth2/v2.0/token", data=form)
+
+    def redeem(self, code, **more):
+        return self.token("authorization_code", code=code, **{"redirect_uri": REDIRECT, **more})
+
+    def refresh(self, token, **more):
+        return self.token("refresh_token", refresh_token=token, **more)
+
+
+def sent(answer):
+    """What the browser carries back to the application."""
+    assert answer.status_code == 302, answer.text
+    parts = urlsplit(answer.headers["location"])
+    return dict(parse_qsl(parts.query or parts.fragment))
+
+
+def refused(answer, code, error, status=400):
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert (body["error"], body["error_codes"]) == (error, [code])
+    assert body["error_description"].startswith(f"AADSTS{code}: ")
+    assert body["trace_id"] in body["error_description"]
+    assert body["correlation_id"] in body["error_description"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", body["timestamp"])
+    return body
+
+
+@pytest.fixture
+def login(sim, browser, application, address):
+    sim.create("outlook", address, name="Ann Example", messages=2)
+    return Login(browser, application, address)
+
+
+def test_the_consent_page_names_application_permissions_and_accounts(login):
+    page = login.page()
+    assert page.status_code == 200
+    for word in ("Postbox", "Mail.Read", "offline_access", login.address, "Ann Example"):
+        assert word in page.text
+
+
+def test_the_form_of_the_page_repeats_the_request(login):
+    action = unescape(re.search(r'<form method="post" action="([^"]+)"', login.page().text)[1])
+    assert dict(parse_qsl(action[1:])) == login.request()
+
+
+def test_allowing_sends_a_code_and_the_same_state(login):
+    answer = sent(login.decide())
+    assert answer["state"] == "s t/a=te"
+    assert set(answer) == {"code", "state", "session_state"}
+
+
+def test_cancelling_sends_access_denied(login):
+    answer = sent(login.decide(decision="deny"))
+    assert answer["error"] == "access_denied"
+    assert answer["error_description"].startswith("AADSTS65004")
+    assert "code" not in answer
+
+
+def test_a_code_brings_access_refresh_and_id_token(login):
+    body = login.redeem(login.code(nonce="n-1")).json()
+    assert set(body) == {
+        "token_type", "scope", "expires_in", "ext_expires_in", "access_token", "refresh_token", "id_token",
+    }  # fmt: skip
+    assert body["scope"] == "Mail.Read openid profile email"
+    assert 3600 <= body["expires_in"] < 5400
+    claims = jwt.decode(body["id_token"], options={"verify_signature": False})
+    assert claims["nonce"] == "n-1"
+    assert claims["aud"] == login.application["client_id"]
+    assert (claims["name"], claims["preferred_username"], claims["email"]) == (
+        "Ann Example",
+        login.address,
+        login.address,
+    )
+
+
+def test_without_offline_access_and_openid_there_is_only_an_access_token(login):
+    body = login.redeem(login.code(scope="Mail.Read")).json()
+    assert "refresh_token" not in body
+    assert "id_token" not in body
+
+
+def test_without_profile_the_id_token_does_not_say_who_it_is(login):
+    body = login.redeem(login.code(scope="openid Mail.Read")).json()
+    claims = jwt.decode(body["id_token"], options={"verify_signature": False})
+    assert not {"oid", "preferred_username", "email"} & set(claims)
+
+
+def test_a_code_is_good_once(login):
+    code = login.code()
+    assert login.redeem(code).status_code == 200
+    refused(login.redeem(code), 54005, "invalid_grant")
+
+
+def test_a_code_ends_after_ten_minutes(sim, login):
+    code = login.code()
+    sim.move_clock(601)
+    refused(login.redeem(code), 70008, "invalid_grant")
+
+
+def test_a_code_that_nobody_issued_is_refused(login):
+    refused(login.redeem("1.nothing"), 70000, "invalid_grant")
+
+
+def test_a_code_must_come_with_the_redirect_uri_it_was_sent_to(login):
+    refused(login.redeem(login.code(), redirect_uri=REDIRECT + "/"), 500112, "invalid_client", 401)
+
+
+@pytest.mark.parametrize("method, challenge", [("S256", CHALLENGE), ("plain", VERIFIER), (None, VERIFIER)])
+def test_pkce_wants_the_verifier_of_its_challenge(login, method, challenge):
+    asked = {"code_challenge": challenge, "code_challenge_method": method}
+    refused(login.redeem(login.code(**asked)), 501481, "invalid_grant")
+    refused(login.redeem(login.code(**asked), code_verifier="w" * 50), 501481, "invalid_grant")
+    assert login.redeem(login.code(**asked), code_verifier=VERIFIER).status_code == 200
+
+
+def test_response_modes_put_the_answer_where_they_say(login):
+    fragment = urlsplit(login.decide(response_mode="fragment").headers["location"])
+    assert "code" in dict(parse_qsl(fragment.fragment))
+    assert not fragment.query
+    form = login.decide(response_mode="form_post")
+    assert form.status_code == 200
+    assert f'action="{REDIRECT}"' in form.text
+    assert 'name="code"' in form.text
+
+
+def test_a_query_in_the_redirect_uri_stays(sim, browser, address):
+    uri = "https://app.example.com/back?keep=1"
+    application = sim.post("applications", provider="outlook", redirect_uris=[uri])
+    sim.create("outlook", address)
+    answer = sent(Login(browser, application, address).decide(redirect_uri=uri))
+    assert answer["keep"] == "1"
+    assert "code" in answer
+
+
+def test_an_unknown_redirect_uri_is_told_on_a_page_and_never_followed(login):
+    answer = login.page(redirect_uri="https://evil.example/back")
+    assert answer.status_code == 400
+    assert "AADSTS50011" in answer.text
+    assert "location" not in answer.headers
+
+
+def test_a_loopback_redirect_uri_matches_on_any_port(sim, browser, address):
+    application = sim.post("applications", provider="outlook", redirect_uris=["http://localhost/back"])
+    sim.create("outlook", address)
+    login = Login(browser, application, address)
+    assert "code" in sent(login.decide(redirect_uri="http://localhost:51234/back"))
+    assert login.page(redirect_uri="http://localhost:51234/other").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        ({"response_type": None}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"scope": None}, "invalid_request"),
+        ({"scope": "Mail.Rad"}, "invalid_scope"),
+        ({"scope": "https://other.example/Mail.Read"}, "invalid_resource"),
+        ({"prompt": "nonsense"}, "invalid_request"),
+        ({"response_mode": "smoke"}, "invalid_request"),
+        ({"code_challenge": "short"}, "invalid_request"),
+        ({"code_challenge_method": "S512"}, "invalid_request"),
+        ({"prompt": "none"}, "login_required"),
+    ],
+)
+def test_a_wrong_request_goes_back_with_its_error_and_state(login, change, error):
+    login.browser.cookies.clear()
+    answer = sent(login.page(**change))
+    assert (answer["error"], answer["state"]) == (error, "s t/a=te")
+
+
+@pytest.mark.parametrize(
+    "change", [{"client_id": None}, {"client_id": "00000000-0000-4000-8000-000000000000"}]
+)
+def test_an_unknown_client_sees_a_page(login, change):
+    assert login.page(**change).status_code == 400
+
+
+def test_a_browser_that_agreed_before_is_sent_back_at_once(login):
+    login.decide()
+    assert "code" in sent(login.page())
+    assert "code" in sent(login.page(prompt="none"))
+    assert login.page(prompt="consent").status_code == 200
+    assert login.page(prompt="select_account").status_code == 200
+
+
+def test_a_signed_in_browser_is_asked_again_for_more_permissions(login):
+    login.decide()
+    more = SCOPE + " Mail.Send"
+    assert login.page(scope=more).status_code == 200
+    assert sent(login.page(scope=more, prompt="none"))["error"] == "interaction_required"
+
+
+def test_auto_consent_agrees_for_the_hinted_account(sim, login):
+    sim.control.patch("microsoft/options", json={"auto_consent": True})
+    try:
+        code = sent(login.page(login_hint=login.address))["code"]
+        claims = jwt.decode(login.redeem(code).json()["id_token"], options={"verify_signature": False})
+        assert claims["preferred_username"] == login.address
+    finally:
+        sim.control.patch("microsoft/options", json={"auto_consent": False})
+
+
+def test_refreshing_gives_a_new_token_and_keeps_the_old_one_alive(login):
+    first = login.redeem(login.code()).json()["refresh_token"]
+    second = login.refresh(first).json()["refresh_token"]
+    assert second != first
+    assert login.refresh(first).status_code == 200
+    assert login.refresh(second).status_code == 200
+
+
+def test_a_refresh_token_ends_after_ninety_days_without_use(sim, login):
+    first = login.redeem(login.code()).json()["refresh_token"]
+    sim.move_clock(89 * 86400)
+    second = login.refresh(first).json()["refresh_token"]
+    sim.move_clock(2 * 86400)
+    body = refused(login.refresh(first), 700082, "invalid_grant")
+    assert body["suberror"] == "token_expired"
+    assert login.refresh(second).status_code == 200
+
+
+def test_a_refresh_may_ask_for_less_but_not_for_more(login):
+    token = login.redeem(login.code(scope=SCOPE + " User.Read")).json()["refresh_token"]
+    assert login.refresh(token, scope="User.Read openid").json()["scope"].split()[0] == "User.Read"
+    refused(login.refresh(token, scope="Mail.Send"), 65001, "invalid_grant")
+    refused(login.refresh(token, scope="Mail.Rad"), 70011, "invalid_scope")
+
+
+def test_a_refresh_token_belongs_to_its_client(sim, login):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    stranger = sim.post("applications", provider="outlook")
+    refused(Login(login.browser, stranger, login.address).refresh(token), 70000, "invalid_grant")
+
+
+def test_a_single_page_app_needs_pkce_no_secret_and_signs_in_anew_every_day(sim, browser, address):
+    application = sim.post("applications", provider="outlook", redirect_uris=[REDIRECT])
+    settings = {"spa_redirect_uris": ["https://spa.example.com/"]}
+    sim.control.patch(f"microsoft/applications/{application['client_id']}", json=settings)
+    sim.create("outlook", address)
+    login = Login(browser, application | {"client_secret": None}, address)
+    spa = {"redirect_uri": "https://spa.example.com/"}
+    assert sent(login.page(**spa))["error"] == "invalid_request"
+    code = login.code(**spa, code_challenge=CHALLENGE, code_challenge_method="S256")
+    first = login.redeem(code, **spa, code_verifier=VERIFIER).json()["refresh_token"]
+    sim.move_clock(20 * 3600)
+    second = login.refresh(first).json()["refresh_token"]
+    sim.move_clock(5 * 3600)
+    refused(login.refresh(second), 700084, "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    "reason, code", [("consent", 65001), ("password", 50173), ("session", 50173), ("70043", 70043)]
+)
+def test_a_revoked_grant_is_refused_with_its_reason(sim, login, reason, code):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    assert sim.post(f"mailboxes/{login.address}/revoke", reason=reason)["count"] == 1
+    refused(login.refresh(token), code, "invalid_grant")
+    again = login.redeem(login.code()).json()["refresh_token"]
+    assert login.refresh(again).status_code == 200
+
+
+CODES = {
+    "invalid_grant": (
+        65001,
+        50173,
+        700082,
+        70008,
+        700084,
+        70043,
+        70000,
+        50089,
+        54005,
+        501481,
+        700005,
+        50057,
+        50034,
+    ),
+    "interaction_required": (50072, 50079, 50158, 53000, 53001, 53002, 53004),
+    "invalid_client": (7000215, 7000222, 700027),
+    "unauthorized_client": (700016, 7000112),
+    "invalid_request": (900144, 9002313, 90002),
+    "invalid_scope": (70011,),
+    "temporarily_unavailable": (90033, 90024, 90006),
+    "server_error": (50033,),
+}
+STATUSES = {"invalid_client": 401, "temporarily_unavailable": 503, "server_error": 500}
+
+
+@pytest.mark.parametrize("error, code", [(error, code) for error, codes in CODES.items() for code in codes])
+def test_every_class_of_refusal_comes_on_order_once(sim, login, error, code):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    sim.post("microsoft/refusals", code=code, mailbox=login.address, times=1)
+    refused(login.refresh(token), code, error, STATUSES.get(error, 400))
+    assert login.refresh(token).status_code == 200
+    assert sim.get("microsoft/refusals") == []
+
+
+def test_a_refusal_stays_until_cancelled_and_hits_only_whom_it_names(sim, login, microsoft):
+    mine = login.redeem(login.code()).json()["refresh_token"]
+    other = f"other-{login.address}"
+    theirs = microsoft.connect(sim, other).tokens["refresh_token"]
+    ordered = sim.post("microsoft/refusals", code=53003, mailbox=login.address)
+    default = Login(login.browser, sim.ready["clients"]["outlook"], other)
+    for _ in range(3):
+        refused(login.refresh(mine), 53003, "invalid_grant")
+        assert default.refresh(theirs).status_code == 200
+    sim.delete(f"microsoft/refusals/{ordered['number']}")
+    assert login.refresh(mine).status_code == 200
+
+
+def test_a_refusal_by_application_hits_everybody_who_uses_it(sim, login):
+    sim.post("microsoft/refusals", code=7000222, application=login.application["client_id"])
+    tenant = login.application["tenant"]
+    answer = login.token("client_credentials", tenant, scope="https://graph.microsoft.com/.default")
+    refused(answer, 7000222, "invalid_client", 401)
+    sim.delete("microsoft/refusals")
+
+
+def test_a_refusal_at_the_authorize_endpoint_goes_back_to_the_application(sim, login):
+    sim.post("microsoft/refusals", code=90094, where="authorize", mailbox=login.address, times=1)
+    assert sent(login.decide())["error"] == "access_denied"
+    assert "code" in sent(login.decide())
+
+
+def test_an_application_signs_in_by_itself_only_in_a_concrete_tenant(login):
+    scope = "https://graph.microsoft.com/.default"
+    for tenant in ("common", "organizations", "consumers"):
+        refused(login.token("client_credentials", tenant, scope=scope), 9001023, "invalid_request")
+    for tenant in (login.application["tenant"], "example.com"):
+        body = login.token("client_credentials", tenant, scope=scope).json()
+        assert set(body) == {"token_type", "expires_in", "ext_expires_in", "access_token"}
+        assert body["expires_in"] == 3599
+    wrong = login.token("client_credentials", "example.com", scope="Mail.Read")
+    refused(wrong, 70011, "invalid_scope")
+
+
+def test_the_client_proves_itself_by_form_or_basic_header(login):
+    form = {"grant_type": "client_credentials", "scope": "https://graph.microsoft.com/.default"}
+    client = login.application
+    url = f"/{client['tenant']}/oauth2/v2.0/token"
+    basic = login.browser.post(url, data=form, auth=(client["client_id"], client["client_secret"]))
+    assert basic.status_code == 200
+    refused(
+        login.token("client_credentials", client["tenant"], client_secret=None),
+        7000218,
+        "invalid_client",
+        401,
+    )
+    refused(
+        login.token("client_credentials", client["tenant"], client_secret="x"), 7000215, "invalid_client", 401
+    )
+
+
+@pytest.mark.parametrize(
+    "form, code, error",
+    [
+        ({"grant_type": None}, 900144, "invalid_request"),
+        ({"grant_type": "password"}, 70003, "unsupported_grant_type"),
+        ({"client_id": None}, 900144, "invalid_request"),
+        ({"client_id": "nobody"}, 700016, "unauthorized_client"),
+        ({"refresh_token": None}, 900144, "invalid_request"),
+        ({"refresh_token": "0.garbage"}, 70000, "invalid_grant"),
+    ],
+)
+def test_a_malformed_token_request_is_refused(login, form, code, error):
+    fields = {"refresh_token": "x", "client_id": login.application["client_id"], **form}
+    refused(login.token(fields.pop("grant_type", "refresh_token"), **fields), code, error)
+
+
+def test_an_unknown_tenant_is_refused_everywhere(login):
+    refused(login.token("refresh_token", "nowhere.example", refresh_token="x"), 90002, "invalid_request")
+    refused(
+        login.browser.get("/nowhere.example/v2.0/.well-known/openid-configuration"), 90002, "invalid_request"
+    )
+
+
+def test_a_disabled_application_and_a_disabled_user_are_refused(sim, login):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    sim.post(f"microsoft/accounts/{login.address}", disabled=True)
+    refused(login.refresh(token), 50057, "invalid_grant")
+    sim.post(f"microsoft/accounts/{login.address}", disabled=False)
+    where = f"microsoft/applications/{login.application['client_id']}"
+    sim.control.patch(where, json={"disabled": True})
+    refused(login.refresh(token), 7000112, "unauthorized_client")
+    sim.control.patch(where, json={"disabled": False})
+    assert login.refresh(token).status_code == 200
+
+
+def test_a_user_whose_mailbox_was_closed_does_not_exist(sim, login):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    sim.delete(f"mailboxes/{login.address}")
+    refused(login.refresh(token), 50034, "invalid_grant")
+
+
+def test_a_personal_account_lives_in_the_consumers_tenant(sim, login):
+    address = login.address.replace("example.com", "outlook.test")
+    sim.create("outlook", address)
+    login.address = address
+    claims = jwt.decode(login.redeem(login.code()).json()["id_token"], options={"verify_signature": False})
+    assert claims["tid"] == "9188040d-6c67-4c5b-b112-36a304b66dad"
+    assert address in login.page("consumers", prompt="select_account").text
+    assert address not in login.page("organizations", prompt="select_account").text
+
+
+def test_a_code_is_not_good_at_another_tenant(sim, login):
+    other = sim.create("outlook", login.address.replace("example.com", "example.net"))
+    assert other
+    refused(login.redeem(login.code(), tenant="example.net"), 700005, "invalid_grant")
+
+
+def test_admin_consent_lets_an_application_into_a_tenant(sim, login):
+    client = login.application
+    where = f"microsoft/applications/{client['client_id']}"
+    sim.control.patch(where, json={"consented": []})
+    address = login.address.replace("example.com", "example.org")
+    sim.create("outlook", address)
+    scope = "https://graph.microsoft.com/.default"
+    refused(login.token("client_credentials", "example.org", scope=scope), 700016, "unauthorized_client")
+    query = {"client_id": client["client_id"], "redirect_uri": REDIRECT, "state": "x"}
+    page = login.browser.get("/example.org/adminconsent", params=query)
+    assert "Mail.Read" in page.text
+    decision = {"decision": "allow", "account": address}
+    answer = sent(login.browser.post("/example.org/adminconsent", params=query, data=decision))
+    assert (answer["admin_consent"], answer["state"]) == ("True", "x")
+    token = login.token("client_credentials", answer["tenant"], scope=scope).json()["access_token"]
+    assert "Mail.Read" in jwt.decode(token, options={"verify_signature": False})["roles"]
+    denied = sent(login.browser.post("/example.org/adminconsent", params=query, data={"decision": "deny"}))
+    assert denied["error"] == "access_denied"
+
+
+def test_discovery_names_endpoints_on_the_host_that_was_asked(sim, login):
+    found = login.browser.get("/common/v2.0/.well-known/openid-configuration").json()
+    assert found["issuer"] == f"{sim.http}/{{tenantid}}/v2.0"
+    assert found["token_endpoint"] == f"{sim.http}/common/oauth2/v2.0/token"
+    assert login.browser.get(found["jwks_uri"]).json()["keys"][0]["kty"] == "RSA"
+    token = login.redeem(login.code()).json()["access_token"]
+    headers = {"authorization": f"Bearer {token}"}
+    assert login.browser.get(found["userinfo_endpoint"], headers=headers).json()["email"] == login.address
+    assert login.browser.get(found["userinfo_endpoint"]).status_code == 401
+    instance = login.browser.get("/common/discovery/instance", params={"api-version": "1.1"}).json()
+    assert instance["tenant_discovery_endpoint"] == f"{sim.http}/common/v2.0/.well-known/openid-configuration"
+
+
+def test_access_tokens_end_by_the_simulators_clock(sim, login):
+    body = login.redeem(login.code()).json()
+    headers = {"authorization": f"Bearer {body['access_token']}"}
+    assert login.browser.get("/v1.0/me/messages/$count", headers=headers).text == "2"
+    sim.move_clock(body["expires_in"] + 1)
+    answer = login.browser.get("/v1.0/me/messages/$count", headers=headers)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "InvalidAuthenticationToken"

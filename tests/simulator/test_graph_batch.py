@@ -1,0 +1,132 @@
+"""$batch: many requests in one."""
+
+import base64
+
+import pytest
+
+
+@pytest.fixture
+def user(sim, microsoft, address):
+    return microsoft.connect(sim, address, "Mail.ReadWrite", "User.Read", messages=25, spread=False)
+
+
+def run(user, *requests, status=200):
+    answer = user.ask("POST", "/$batch", json={"requests": list(requests)})
+    assert answer.status_code == status, answer.text
+    return {one["id"]: one for one in answer.json()["responses"]} if status == 200 else answer.json()["error"]
+
+
+def get(name, url, **more):
+    return {"id": name, "method": "GET", "url": url, **more}
+
+
+def test_twenty_parts_of_one_mailbox_are_answered_each(sim, user):
+    truth = sim.truth(user.address)
+    parts = run(user, *(get(str(i), f"/me/messages/{truth[i]['id']}?$select=subject") for i in range(20)))
+    assert {int(name) for name in parts} == set(range(20))
+    for name, part in parts.items():
+        assert part["status"] == 200
+        assert part["headers"]["Content-Type"] == "application/json"
+        assert part["body"]["subject"] == " ".join(truth[int(name)]["subject"].split())
+
+
+def test_parts_have_headers_bodies_and_errors_of_their_own(sim, user):
+    entry = sim.truth(user.address)[0]
+    prefer = {"Prefer": 'IdType="ImmutableId"'}
+    parts = run(
+        user,
+        get("ids", "/me/messages?$top=1", headers=prefer),
+        get("raw", f"/me/messages/{entry['id']}/$value"),
+        get("none", "/me/messages/nonsense"),
+        get("where", "/nowhere"),
+        {
+            "id": "patch",
+            "method": "PATCH",
+            "url": f"/me/messages/{entry['id']}",
+            "body": {"isRead": True},
+            "headers": {"Content-Type": "application/json"},
+        },
+    )
+    assert {name: part["status"] for name, part in parts.items()} == {
+        "ids": 200, "raw": 200, "none": 400, "where": 400, "patch": 200,
+    }  # fmt: skip
+    assert parts["ids"]["body"]["value"][0]["id"] == sim.truth(user.address)[-1]["id"]
+    assert base64.b64decode(parts["raw"]["body"]) == user.ask("GET", f"messages/{entry['id']}/$value").content
+    assert parts["patch"]["body"]["isRead"] is True
+    assert parts["none"]["body"]["error"]["code"] == "ErrorInvalidIdMalformed"
+
+
+def test_a_part_waits_for_those_it_depends_on_and_fails_with_them(user):
+    parts = run(
+        user,
+        get("3", "/me", dependsOn=["2"]),
+        get("2", "/me/messages/nonsense", dependsOn=["1"]),
+        get("1", "/me"),
+        get("4", "/me", dependsOn=["1"]),
+        get("5", "/me", dependsOn=["3"]),
+    )
+    statuses = {name: part["status"] for name, part in parts.items()}
+    assert statuses == {"1": 200, "2": 400, "3": 424, "4": 200, "5": 424}
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [get(str(i), "/me") for i in range(21)],
+        [get("1", "/me"), get("1", "/me")],
+        [get("1", "/me", dependsOn=["2"])],
+        [get("1", "/me", dependsOn=["2"]), get("2", "/me", dependsOn=["1"])],
+        [get("1", "/me", dependsOn=["1"])],
+        [{"id": "1", "method": "GET"}], [{"method": "GET", "url": "/me"}],
+        [{"id": 1, "method": "GET", "url": "/me"}],
+        [{"id": "1", "method": "BREW", "url": "/me"}], ["text"], [None], [get("1", "/me", headers=[])],
+        [get("1", "/me", dependsOn="x")],
+    ],
+)  # fmt: skip
+def test_a_malformed_batch_is_refused_as_a_whole(user, requests):
+    assert run(user, *requests, status=400)["code"] in {"BadRequest", "MaximumValueExceeded"}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"requests":{}}', b"null", b"\xff", b'{"requests":'])
+def test_a_batch_that_is_no_json_is_refused(user, body):
+    answer = user.ask("POST", "/$batch", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+
+
+def test_a_body_needs_its_type_and_a_batch_holds_no_batch(user):
+    parts = run(
+        user,
+        {"id": "1", "method": "POST", "url": "/me/messages", "body": {"subject": "x"}},
+        {
+            "id": "2",
+            "method": "POST",
+            "url": "/$batch",
+            "body": {"requests": []},
+            "headers": {"Content-Type": "application/json"},
+        },
+    )
+    assert parts["1"]["status"] == 400
+    assert parts["2"]["status"] == 400
+
+
+def test_faults_strike_single_parts(sim, user):
+    sim.fault("throttle", mailbox=user.address, endpoint="messages.list", retry_after=7, times=1)
+    sim.fault("error", mailbox=user.address, endpoint="folders.get", status=503, times=1)
+    parts = run(
+        user, get("1", "/me/messages"), get("2", "/me/mailFolders/inbox"), get("3", "/me/mailFolders")
+    )
+    assert {name: part["status"] for name, part in parts.items()} == {"1": 429, "2": 503, "3": 200}
+    assert parts["1"]["headers"]["Retry-After"] == "7"
+    meter = sim.meter(user.address)
+    assert meter["calls"] == {"messages.list": 1, "folders.get": 1, "folders.list": 1, "batch": 1}
+    assert meter["faults"] == 2
+
+
+def test_the_log_shows_every_part_with_the_batch_that_carried_it(sim, user):
+    run(user, get("1", "/me"), get("2", "/me/messages?$top=1"))
+    logged = sim.get("requests", mailbox=user.address)
+    batch = next(one for one in logged if one["endpoint"] == "batch")
+    assert {one["endpoint"] for one in logged if one.get("via") == batch["number"]} == {
+        "users.get",
+        "messages.list",
+    }

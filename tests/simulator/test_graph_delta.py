@@ -1,0 +1,302 @@
+"""Message delta: rounds, links that hold everything and live for three generations, partial updates."""
+
+import datetime as dt
+import re
+from collections import Counter
+
+import pytest
+
+from simulator.microsoft_user import IMMUTABLE
+
+INBOX = "mailFolders/inbox/messages/delta"
+
+
+@pytest.fixture
+def user(sim, microsoft, address):
+    return microsoft.connect(sim, address, "Mail.ReadWrite", messages=30, spread=False)
+
+
+@pytest.fixture
+def options(sim):
+    yield lambda **more: sim.control.patch("microsoft/options", json=more).raise_for_status()
+    defaults = {"generations": 3, "gone_location": False, "partial_updates": True, "delta_page": 10}
+    sim.control.patch("microsoft/options", json=defaults)
+
+
+def act(user, message, action, **more):
+    user.simulation.act(user.address, message, action, **more)
+
+
+def removed(entry):
+    return entry.get("@removed") == {"reason": "deleted"}
+
+
+def test_a_first_round_lists_what_is_there_each_once_in_whole(sim, user):
+    told, link = user.delta(INBOX, IMMUTABLE)
+    assert Counter(one["id"] for one in told) == Counter(entry["id"] for entry in sim.truth(user.address))
+    assert all(one["@odata.type"].startswith("#microsoft.graph.") and "body" in one for one in told)
+    assert link.startswith(f"{sim.http}/v1.0/users/")
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 31, 1000])
+def test_pages_are_as_long_as_preferred(user, size):
+    answer = user.ask("GET", INBOX, headers={"prefer": f"odata.maxpagesize={size}"})
+    page = answer.json()
+    assert len(page["value"]) == min(size, 30)
+    assert answer.headers["preference-applied"] == f"odata.maxpagesize={size}"
+    assert ("@odata.deltaLink" in page) == (size >= 30)
+
+
+def test_top_and_the_default_size_make_pages_too(user):
+    assert len(user.get(INBOX)["value"]) == 10
+    page = user.get(INBOX, **{"$top": 4})
+    assert len(page["value"]) == 4
+    assert len(user.get(page["@odata.nextLink"])["value"]) == 4
+
+
+def test_what_happens_during_a_first_round_is_told_in_the_next(sim, user):
+    page = user.get(INBOX, {**IMMUTABLE})
+    truth = sim.truth(user.address)
+    new = sim.deliver(user.address, kind="plain")
+    sim.control.delete(f"mailboxes/{user.address}/messages/{truth[0]['id']}")
+    act(user, truth[29]["id"], "move", folder="archive")
+    told = [one["id"] for one in page["value"]]
+    while link := page.get("@odata.nextLink"):
+        page = user.get(link, IMMUTABLE)
+        told += [one["id"] for one in page["value"]]
+    assert set(told) >= {entry["id"] for entry in truth[:29]}
+    later = {one["id"]: one for one in user.delta(page["@odata.deltaLink"], IMMUTABLE)[0]}
+    assert new["id"] in later
+    assert removed(later[truth[0]["id"]])
+    assert removed(later[truth[29]["id"]])
+
+
+def test_a_quiet_folder_tells_nothing_and_gives_another_link(user):
+    _, first = user.delta(INBOX)
+    told, second = user.delta(first)
+    assert told == []
+    assert second != first
+
+
+def test_an_update_holds_only_what_changed_unless_switched_off(sim, user, options):
+    _, link = user.delta(INBOX, IMMUTABLE)
+    entry = sim.truth(user.address)[3]
+    act(user, entry["id"], "mark", read=True, flag="flagged")
+    (told,) = user.delta(link, IMMUTABLE)[0]
+    assert set(told) == {"@odata.type", "@odata.etag", "id", "isRead", "flag"}
+    assert (told["isRead"], told["flag"]) == (True, {"flagStatus": "flagged"})
+    options(partial_updates=False)
+    (whole,) = user.delta(link, IMMUTABLE)[0]
+    assert whole["subject"]
+
+
+def test_a_move_is_a_tombstone_here_and_a_whole_message_there(sim, user):
+    _, inbox = user.delta(INBOX, IMMUTABLE)
+    _, archive = user.delta("mailFolders/archive/messages/delta", IMMUTABLE)
+    entry = sim.truth(user.address)[5]
+    act(user, entry["id"], "move", folder="archive")
+    (gone,) = user.delta(inbox, IMMUTABLE)[0]
+    (come,) = user.delta(archive, IMMUTABLE)[0]
+    assert removed(gone)
+    assert gone["id"] == come["id"] == entry["id"]
+    assert come["subject"]
+
+
+def test_without_immutable_ids_a_tombstone_bears_the_id_that_the_folder_knew(sim, user):
+    told, inbox = user.delta(INBOX)
+    _, archive = user.delta("mailFolders/archive/messages/delta")
+    known = {one["internetMessageId"]: one["id"] for one in told}
+    entry = sim.truth(user.address)[5]
+    act(user, entry["id"], "move", folder="archive")
+    (gone,) = user.delta(inbox)[0]
+    (come,) = user.delta(archive)[0]
+    assert gone["id"] == known[entry["message_id"]]
+    assert come["id"] != gone["id"]
+    act(user, entry["id"], "move", folder="inbox")
+    back = user.delta(inbox)[0]
+    assert [removed(one) for one in back] == [True, False]
+    assert back[0]["id"] == gone["id"]
+    assert back[1]["id"] not in {gone["id"], come["id"]}
+
+
+def test_links_work_with_either_kind_of_id(sim, user):
+    _, link = user.delta(INBOX)
+    new = sim.deliver(user.address, kind="plain")
+    assert [one["id"] for one in user.delta(link, IMMUTABLE)[0]] == [new["id"]]
+    assert [one["id"] for one in user.delta(link)[0]] != [new["id"]]
+
+
+def test_something_that_came_and_went_is_told_as_gone(sim, user):
+    _, link = user.delta(INBOX, IMMUTABLE)
+    new = sim.deliver(user.address, kind="plain")
+    sim.control.delete(f"mailboxes/{user.address}/messages/{new['id']}")
+    assert [(one["id"], removed(one)) for one in user.delta(link, IMMUTABLE)[0]] == [(new["id"], True)]
+
+
+def test_many_changes_of_one_message_are_told_once(sim, user):
+    _, link = user.delta(INBOX, IMMUTABLE)
+    entry = sim.truth(user.address)[0]
+    for read in (True, False, True):
+        act(user, entry["id"], "mark", read=read)
+    assert len(user.delta(link, IMMUTABLE)[0]) == 1
+
+
+def test_changes_come_in_pages_and_the_round_ends_where_it_began(sim, user):
+    _, link = user.delta(INBOX, IMMUTABLE)
+    ids = [sim.deliver(user.address, kind="plain")["id"] for _ in range(7)]
+    prefer = {"prefer": 'odata.maxpagesize=3, IdType="ImmutableId"'}
+    page = user.get(link, prefer)
+    later = sim.deliver(user.address, kind="plain")["id"]
+    told = [one["id"] for one in page["value"]]
+    while "@odata.deltaLink" not in page:
+        page = user.get(page["@odata.nextLink"], prefer)
+        told += [one["id"] for one in page["value"]]
+    assert told == ids
+    assert [one["id"] for one in user.delta(page["@odata.deltaLink"], prefer)[0]] == [later]
+
+
+def test_selected_properties_stay_selected_along_the_links(sim, user):
+    told, link = user.delta(INBOX, **{"$select": "subject"})
+    assert {frozenset(one) for one in told} == {frozenset({"@odata.type", "@odata.etag", "id", "subject"})}
+    sim.deliver(user.address, kind="plain")
+    (new,) = user.delta(link)[0]
+    assert set(new) == {"@odata.type", "@odata.etag", "id", "subject"}
+
+
+def test_change_types_filter_later_rounds_but_not_the_first(sim, user):
+    told, link = user.delta(INBOX, IMMUTABLE, changeType="created")
+    assert len(told) == 30
+    new = sim.deliver(user.address, kind="plain")
+    truth = sim.truth(user.address)
+    act(user, truth[0]["id"], "mark", read=True)
+    act(user, truth[1]["id"], "move", folder="archive")
+    assert [one["id"] for one in user.delta(link, IMMUTABLE)[0]] == [new["id"]]
+    user.refused(400, INBOX, params={"changeType": "created,moved"})
+
+
+def test_a_filter_keeps_old_mail_out_but_its_tombstones_and_changes_leak(sim, user):
+    truth = sim.truth(user.address)
+    since = f"{dt.datetime.fromtimestamp(truth[20]['received'] / 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
+    told, link = user.delta(INBOX, IMMUTABLE, **{"$filter": f"receivedDateTime ge {since}"})
+    assert {one["id"] for one in told} == {entry["id"] for entry in truth[20:]}
+    act(user, truth[0]["id"], "mark", read=True)
+    act(user, truth[1]["id"], "move", folder="archive")
+    act(user, truth[2]["id"], "move", folder="archive")
+    act(user, truth[2]["id"], "move", folder="inbox")
+    later = {one["id"]: one for one in user.delta(link, IMMUTABLE)[0]}
+    assert set(later) == {truth[0]["id"], truth[1]["id"]}
+    assert removed(later[truth[1]["id"]])
+
+
+def test_a_filtered_round_ends_at_five_thousand(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=5200, spread=False)
+    prefer = {"prefer": "odata.maxpagesize=1000"}
+    everything = {"$select": "id", "$filter": "receivedDateTime ge 2000-01-01T00:00:00Z"}
+    assert len(user.delta(INBOX, prefer, **everything)[0]) == 5000
+    assert len(user.delta(INBOX, prefer, **{"$select": "id"})[0]) == 5200
+
+
+def test_newest_first_when_asked(sim, user):
+    told, _ = user.delta(INBOX, IMMUTABLE, **{"$orderby": "receivedDateTime desc"})
+    assert [one["id"] for one in told] == [entry["id"] for entry in reversed(sim.truth(user.address))]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"$filter": "isRead eq true"}, {"$filter": "receivedDateTime le 2026-01-01T00:00:00Z"},
+        {"$search": '"x"'},
+        {"$orderby": "subject"}, {"$orderby": "receivedDateTime"}, {"$skip": "5"}, {"$select": "nothing"},
+        {"$deltatoken": "latest"}, {"$skiptoken": "AAAA"}, {"$skiptoken": "ä"}, {"$top": "0"},
+    ],
+)  # fmt: skip
+def test_what_delta_does_not_support_is_a_bad_request(user, params):
+    user.refused(400, INBOX, params=params)
+
+
+def test_a_link_is_complete_and_belongs_to_its_folder(user):
+    link = user.get(INBOX)["@odata.nextLink"]
+    user.refused(400, f"{link}&$select=subject")
+    user.refused(400, f"{link}&$top=5")
+    user.refused(400, link[:-3] + ("AAA" if link[-3:] != "AAA" else "BBB"))
+    archive = user.get("mailFolders/archive")["id"]
+    user.refused(400, re.sub(r"mailFolders\('[^']+'\)", f"mailFolders('{archive}')", link))
+
+
+def test_three_generations_live_and_then_the_state_is_gone(user, options):
+    _, first = user.delta(INBOX)
+    for _ in range(3):
+        assert user.ask("GET", first).status_code == 200
+    answer = user.ask("GET", first)
+    assert answer.status_code == 410
+    error = answer.json()["error"]
+    assert error["code"] == "SyncStateNotFound"
+    assert re.fullmatch(
+        r"The sync state generation is not found; generation=\d+;\[highest=\d+\]\[\d+\]\[\d+\]\[\d+\]\.",
+        error["message"],
+    )
+    assert "location" not in answer.headers
+    options(gone_location=True)
+    location = user.ask("GET", first).headers["location"]
+    assert len(user.delta(location)[0]) == 30
+
+
+def test_polling_along_the_newest_link_never_ends(user):
+    _, link = user.delta(INBOX)
+    for _ in range(8):
+        _, link = user.delta(link)
+
+
+def test_links_live_on_when_generations_are_switched_off(user, options):
+    options(generations=0)
+    _, first = user.delta(INBOX)
+    for _ in range(6):
+        assert user.delta(first)[0] == []
+
+
+def test_cursors_expire_on_order(sim, user):
+    _, inbox = user.delta(INBOX)
+    _, folders = user.delta("mailFolders/delta")
+    assert sim.post(f"mailboxes/{user.address}/expire-cursors")["count"] == 2
+    assert user.refused(410, inbox)["code"] == "SyncStateNotFound"
+    assert user.refused(410, folders)["code"] == "SyncStateNotFound"
+    assert user.delta(INBOX)[0]
+
+
+def test_faults_make_empty_pages_repeats_and_expired_cursors(sim, user):
+    sim.fault("delta_empty_page", mailbox=user.address, times=1)
+    page = user.get(INBOX, IMMUTABLE)
+    assert page["value"] == []
+    told, link = user.delta(page["@odata.nextLink"], IMMUTABLE)
+    assert len(told) == 30
+    sim.fault("delta_repeat", mailbox=user.address, times=2)
+    again = [one["id"] for one in user.delta(INBOX, IMMUTABLE)[0]]
+    assert len(again) > len(set(again)) == 30
+    sim.fault("cursor_expired", mailbox=user.address, times=1)
+    assert user.refused(410, link)["code"] == "SyncStateNotFound"
+
+
+def test_a_folder_that_was_deleted_is_not_found(sim, user):
+    made = user.post("mailFolders", {"displayName": "Brief"})
+    _, link = user.delta(f"mailFolders/{made['id']}/messages/delta")
+    user.ask("DELETE", f"mailFolders/{made['id']}")
+    assert user.refused(404, link)["code"] == "ErrorItemNotFound"
+
+
+def test_an_edited_draft_is_told_in_whole(user):
+    draft = user.post("messages", {"subject": "One"})
+    _, link = user.delta("mailFolders/drafts/messages/delta")
+    user.ask("PATCH", f"messages/{draft['id']}", json={"subject": "Two"})
+    (told,) = user.delta(link)[0]
+    assert (told["subject"], told["isDraft"]) == ("Two", True)
+
+
+def test_a_page_of_a_huge_mailbox_costs_no_more_than_of_a_small_one(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=1_000_000)
+    told = user.get(INBOX, {"prefer": "odata.maxpagesize=50"}, **{"$orderby": "receivedDateTime desc"})
+    assert len(told["value"]) == 50
+    (request,) = [one for one in sim.get("requests", mailbox=address) if one["endpoint"] == "messages.delta"]
+    assert request["status"] == 200
+    new = sim.deliver(address, kind="plain")
+    page = user.get(INBOX, IMMUTABLE, **{"$orderby": "receivedDateTime desc", "$top": 1})
+    assert page["value"][0]["id"] == new["id"]

@@ -1,0 +1,115 @@
+"""Mail folders over Graph: shallow lists, names in any language, hidden and search folders, their delta."""
+
+import pytest
+
+
+@pytest.fixture
+def user(sim, microsoft, address):
+    return microsoft.connect(sim, address, "Mail.ReadWrite", messages=40)
+
+
+def add(user, name, **more):
+    return user.simulation.post(f"mailboxes/{user.address}/folders", name=name, **more)
+
+
+def test_the_list_is_one_level_deep_and_comes_in_pages_of_ten(user):
+    parent = add(user, "Projects")
+    child = add(user, "Paris", parent=parent["key"])
+    for number in range(5):
+        add(user, f"Folder {number}")
+    page = user.get("mailFolders")
+    assert len(page["value"]) == 10
+    assert "$skip=10" in page["@odata.nextLink"]
+    found = {one["id"]: one for one in user.pages("mailFolders")}
+    assert len(found) == 14
+    assert found[parent["id"]]["childFolderCount"] == 1
+    assert child["id"] not in found
+    assert [one["id"] for one in user.get(f"mailFolders/{parent['id']}/childFolders")["value"]] == [
+        child["id"]
+    ]
+    assert user.get(f"mailFolders/{parent['id']}/childFolders/{child['id']}/messages")["value"] == []
+
+
+def test_hidden_folders_show_only_when_asked_for(user):
+    add(user, "Secret", hidden=True)
+    shown = {one["displayName"] for one in user.pages("mailFolders")}
+    everything = {one["displayName"] for one in user.pages("mailFolders", includeHiddenFolders="true")}
+    assert "Secret" not in shown
+    assert {"Secret", "Clutter"} <= everything
+    assert user.ask("GET", "mailFolders/$count").text == str(len(shown))
+
+
+@pytest.mark.parametrize(
+    "name", ["inbox", "Inbox", "SENTITEMS", "msgFolderRoot", "recoverableitemsdeletions"]
+)
+def test_well_known_names_work_in_any_case(user, name):
+    found = user.get(f"mailFolders/{name}")
+    assert user.get(f"mailFolders/{found['id']}")["id"] == found["id"]
+
+
+def test_a_well_known_folder_that_the_mailbox_lacks_is_not_found(user):
+    assert user.refused(404, "mailFolders/conflicts")["code"] == "ErrorItemNotFound"
+    assert user.refused(400, "mailFolders/f1")["code"] == "ErrorInvalidIdMalformed"
+    assert user.refused(400, "mailFolders/Posteingang")["code"] == "ErrorInvalidIdMalformed"
+
+
+def test_counts_are_those_of_now(user):
+    truth = [entry for entry in user.simulation.truth(user.address) if entry["keys"] == ["inbox"]]
+    folder = user.get("mailFolders/inbox")
+    assert folder["totalItemCount"] == len(truth)
+    assert folder["unreadItemCount"] == sum(not entry["read"] for entry in truth)
+    user.simulation.deliver(user.address, kind="plain")
+    assert user.get("mailFolders/inbox")["totalItemCount"] == len(truth) + 1
+
+
+def test_a_search_folder_says_its_type_and_shows_what_it_finds(user):
+    made = user.post("mailFolders", {"displayName": "Unread", "filterQuery": "isRead eq false"})
+    assert made["@odata.type"] == "#microsoft.graph.mailSearchFolder"
+    assert made["filterQuery"] == "isRead eq false"
+    listed = [one for one in user.pages("mailFolders") if "@odata.type" in one]
+    assert [one["id"] for one in listed] == [made["id"]]
+    unread = sum(not entry["read"] for entry in user.simulation.truth(user.address))
+    assert len(user.pages(f"mailFolders/{made['id']}/messages")) == unread
+
+
+def test_folders_are_created_renamed_moved_and_deleted(user):
+    made = user.post("mailFolders", {"displayName": "One"})
+    inner = user.post(f"mailFolders/{made['id']}/childFolders", {"displayName": "Two"})
+    assert inner["parentFolderId"] == made["id"]
+    taken = user.refused(409, "mailFolders", "POST", json={"displayName": "one"})
+    assert taken["code"] == "ErrorFolderExists"
+    renamed = user.ask("PATCH", f"mailFolders/{inner['id']}", json={"displayName": "Three"}).json()
+    assert (renamed["id"], renamed["displayName"]) == (inner["id"], "Three")
+    moved = user.post(f"mailFolders/{inner['id']}/move", {"destinationId": "archive"})
+    assert moved["parentFolderId"] == user.get("mailFolders/archive")["id"]
+    assert user.ask("DELETE", f"mailFolders/{made['id']}").status_code == 204
+    assert user.refused(404, f"mailFolders/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.refused(403, "mailFolders/inbox", "DELETE")["code"] == "ErrorDeleteDistinguishedFolder"
+
+
+def test_folder_delta_tells_nested_ones_too_then_what_was_added_changed_and_removed(user):
+    parent = add(user, "Projects")
+    child = add(user, "Paris", parent=parent["key"])
+    first, link = user.delta("mailFolders/delta", {"prefer": "odata.maxpagesize=3"})
+    ids = [one["id"] for one in first]
+    assert {parent["id"], child["id"], user.get("mailFolders/inbox")["id"]} <= set(ids)
+    assert len(ids) == len(set(ids))
+    assert user.delta(link)[0] == []
+    fresh = add(user, "Fresh")
+    path = f"mailboxes/{user.address}/folders"
+    user.simulation.control.patch(f"{path}/{parent['key']}", json={"name": "Old projects"})
+    user.simulation.delete(f"{path}/{child['key']}")
+    told = {one["id"]: one for one in user.delta(link)[0]}
+    assert set(told) == {fresh["id"], parent["id"], child["id"]}
+    assert told[parent["id"]]["displayName"] == "Old projects"
+    assert told[child["id"]]["@removed"] == {"reason": "deleted"}
+
+
+def test_folders_are_filtered_ordered_and_selected(user):
+    page = user.get(
+        "mailFolders", **{"$filter": "startswith(displayName,'d')", "$orderby": "displayName desc"}
+    )
+    assert [one["displayName"] for one in page["value"]] == ["Drafts", "Deleted Items"]
+    page = user.get("mailFolders", **{"$select": "displayName", "$top": 1, "$count": "true"})
+    assert set(page["value"][0]) == {"id", "displayName"}
+    assert page["@odata.count"] == 8

@@ -1,0 +1,245 @@
+"""Messages over Graph: their shape, made from real bytes; pages, options, bodies."""
+
+import base64
+import hashlib
+import re
+from email.message import EmailMessage
+
+import pytest
+
+from simulator.microsoft_user import IMMUTABLE
+
+DEFAULT = {
+    "@odata.etag", "id", "createdDateTime", "lastModifiedDateTime", "changeKey", "categories",
+    "receivedDateTime", "sentDateTime", "hasAttachments", "internetMessageId", "subject", "bodyPreview",
+    "importance", "parentFolderId", "conversationId", "conversationIndex", "isDeliveryReceiptRequested",
+    "isReadReceiptRequested", "isRead", "isDraft", "webLink", "inferenceClassification", "body", "sender",
+    "from", "toRecipients", "ccRecipients", "bccRecipients", "replyTo", "flag",
+}  # fmt: skip
+DESK = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.org"}}
+
+
+def letter(html=None, text=None, **headers):
+    """A message with these headers; underscores stand for hyphens."""
+    message = EmailMessage()
+    message["From"] = "Ann Example <ann@example.org>"
+    message["To"] = '"Doe, Jane" <jane@example.com>, bob@example.net'
+    message["Subject"] = "Grüße aus Köln"
+    message["Date"] = "Mon, 02 Mar 2026 10:00:00 +0200"
+    message["Message-ID"] = "<one@example.org>"
+    for name, value in headers.items():
+        del message[name.replace("_", "-")]
+        message[name.replace("_", "-")] = value
+    if text is not None or html is None:
+        message.set_content(text or "Hello.\n")
+        if html is not None:
+            message.add_alternative(html, subtype="html")
+    else:
+        message.set_content(html, subtype="html")
+    return message.as_bytes()
+
+
+@pytest.fixture
+def user(sim, microsoft, address):
+    return microsoft.connect(sim, address, "Mail.ReadWrite", "User.Read", "offline_access")
+
+
+def delivered(user, raw, **params):
+    made = user.simulation.deliver(user.address, raw)
+    return user.get(f"messages/{made['id']}", **params)
+
+
+def test_a_message_has_exactly_the_default_properties(user):
+    shown = delivered(user, letter())
+    assert set(shown) == DEFAULT | {"@odata.context"}
+    assert shown["subject"] == "Grüße aus Köln"
+    assert shown["sentDateTime"] == "2026-03-02T08:00:00Z"
+    assert shown["receivedDateTime"] == "2026-03-02T09:00:00Z"
+    assert shown["internetMessageId"] == "<one@example.org>"
+    assert shown["from"] == {"emailAddress": {"name": "Ann Example", "address": "ann@example.org"}}
+    assert [one["emailAddress"]["name"] for one in shown["toRecipients"]] == ["Doe, Jane", "bob@example.net"]
+    assert shown["@odata.etag"] == f'W/"{shown["changeKey"]}"'
+    assert (shown["isRead"], shown["isDraft"], shown["flag"]) == (False, False, {"flagStatus": "notFlagged"})
+
+
+def test_headers_and_unique_body_come_only_when_selected(user):
+    raw = letter(text="New.\n\nOn Monday, 2 March 2026, Bob wrote:\n> Old.\n", X_Two="first")
+    made = user.simulation.deliver(user.address, raw.replace(b"X-Two", b"X-Two: more\r\nX-Two", 1))
+    shown = user.get(
+        f"messages/{made['id']}",
+        {"prefer": 'outlook.body-content-type="text"'},
+        **{"$select": "internetMessageHeaders,uniqueBody"},
+    )
+    assert set(shown) == {"@odata.context", "@odata.etag", "id", "internetMessageHeaders", "uniqueBody"}
+    assert [h["value"] for h in shown["internetMessageHeaders"] if h["name"] == "X-Two"] == ["more", "first"]
+    assert shown["uniqueBody"] == {"contentType": "text", "content": "New."}
+
+
+def test_html_is_the_default_and_plain_text_is_turned_into_it(user):
+    body = delivered(user, letter(text="a < b\nsecond\n"))["body"]
+    assert body["contentType"] == "html"
+    assert "a &lt; b<br>" in body["content"]
+    assert body["content"].startswith("<html>")
+
+
+def test_a_preference_for_text_is_obeyed_and_said(user):
+    made = user.simulation.deliver(user.address, letter(html="<p>One</p><p>Two &amp; three</p>"))
+    wanted = {"prefer": 'outlook.body-content-type="text"'}
+    answer = user.ask("GET", f"messages/{made['id']}", headers=wanted)
+    assert answer.headers["preference-applied"] == 'outlook.body-content-type="text"'
+    assert answer.json()["body"] == {"contentType": "text", "content": "One\r\nTwo & three"}
+
+
+def test_scripts_are_taken_out_unless_unsafe_html_is_allowed(user):
+    html = (
+        '<html><head><meta charset="latin1"></head><body onload="x()"><script>steal()</script>'
+        '<a href="javascript:go()">go</a><iframe src="y"></iframe><p>Stay</p></body></html>'
+    )
+    made = user.simulation.deliver(user.address, letter(html=html))
+    safe = user.get(f"messages/{made['id']}")["body"]["content"]
+    assert not re.search(r"script|onload|iframe|latin1", safe)
+    assert "<p>Stay</p>" in safe
+    unsafe = user.get(f"messages/{made['id']}", {"prefer": "outlook.allow-unsafe-html"})["body"]["content"]
+    assert "steal()" in unsafe
+
+
+def test_the_preview_is_the_first_255_characters_on_one_line(user):
+    shown = delivered(user, letter(text="word \n" * 200))
+    assert shown["bodyPreview"] == ("word " * 60)[:255]
+    html = delivered(user, letter(html="<style>p{color:red}</style><p>Only&nbsp;this</p>"))
+    assert html["bodyPreview"] == "Only this"
+
+
+@pytest.mark.parametrize(
+    "headers, name, value",
+    [
+        ({"Importance": "High"}, "importance", "high"),
+        ({"X_Priority": "5"}, "importance", "low"),
+        ({"List_Unsubscribe": "<mailto:x@example.org>"}, "inferenceClassification", "other"),
+        ({"Disposition_Notification_To": "ann@example.org"}, "isReadReceiptRequested", True),
+        ({"Reply_To": "desk@example.org"}, "replyTo", [DESK]),
+        ({"Sender": "desk@example.org"}, "sender", DESK),
+        ({"Date": "no date at all"}, "sentDateTime", "2026-03-02T09:00:00Z"),
+        ({"Date": "Sat, 31 Jan 2026 23:30:00 -0130"}, "sentDateTime", "2026-02-01T01:00:00Z"),
+    ],
+)  # fmt: skip
+def test_headers_become_properties(user, headers, name, value):
+    assert delivered(user, letter(**headers))[name] == value
+
+
+def test_a_draft_without_date_of_receipt_unless_switched_on(sim, user):
+    draft = user.post("messages", {"subject": "Later"})
+    assert draft["receivedDateTime"] is None
+    sim.control.patch("microsoft/options", json={"drafts_received": True})
+    assert user.get(f"messages/{draft['id']}")["receivedDateTime"] is not None
+    sim.control.patch("microsoft/options", json={"drafts_received": False})
+
+
+@pytest.mark.parametrize(
+    "variant, kind, said",
+    [
+        ("request", "eventMessageRequest", "meetingRequest"),
+        ("cancel", "eventMessage", "meetingCancelled"),
+        ("reply", "eventMessageResponse", "meetingAccepted"),
+    ],
+)
+def test_meeting_mail_has_its_own_type(user, variant, kind, said):
+    method = {"request": "REQUEST", "cancel": "CANCEL", "reply": "REPLY"}[variant]
+    message = EmailMessage()
+    message["From"], message["Subject"] = "ann@example.org", "Meeting"
+    message.set_content("See you.")
+    message.add_alternative(
+        f"BEGIN:VCALENDAR\r\nMETHOD:{method}\r\nEND:VCALENDAR\r\n",
+        subtype="calendar",
+        params={"method": method},
+    )
+    shown = delivered(user, message.as_bytes())
+    assert shown["@odata.type"] == f"#microsoft.graph.{kind}"
+    assert shown["meetingMessageType"] == said
+    assert shown["hasAttachments"] is False
+
+
+def test_answers_share_the_conversation(user):
+    first = delivered(user, letter())
+    second = delivered(user, letter(Message_ID="<two@example.org>", In_Reply_To="<one@example.org>"))
+    third = delivered(user, letter(Message_ID="<three@example.org>"))
+    assert first["conversationId"] == second["conversationId"] != third["conversationId"]
+    base64.b64decode(first["conversationIndex"], validate=True)
+
+
+def test_mime_comes_byte_for_byte(user):
+    raw = letter(text="exactly\n")
+    made = user.simulation.deliver(user.address, raw)
+    answer = user.ask("GET", f"messages/{made['id']}/$value")
+    assert answer.headers["content-type"] == "text/plain"
+    assert answer.content == raw
+
+
+def test_a_list_goes_newest_first_in_pages_of_ten(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=35)
+    page = user.get("messages", IMMUTABLE)
+    assert len(page["value"]) == 10
+    assert "$skip=10" in page["@odata.nextLink"]
+    found = user.pages("messages", IMMUTABLE)
+    assert [one["id"] for one in found] == [entry["id"] for entry in reversed(sim.truth(address))]
+
+
+def test_top_goes_from_1_to_1000(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=1100)
+    page = user.get("messages", **{"$top": 1000, "$select": "id"})
+    assert len(page["value"]) == 1000
+    assert len(user.get(page["@odata.nextLink"])["value"]) == 100
+    for wrong in (0, 1001, -1, "abc", "", "1e3", 10**30):
+        assert user.refused(400, "messages", params={"$top": wrong})["code"] == "BadRequest"
+
+
+def test_count_counts_what_the_filter_lets_pass(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=60)
+    unread = sum(not entry["read"] for entry in sim.truth(address))
+    page = user.get("messages", **{"$count": "true", "$filter": "isRead eq false", "$top": 1})
+    assert page["@odata.count"] == unread
+    assert user.ask("GET", "messages/$count").text == "60"
+    inbox = sum(entry["keys"] == ["inbox"] for entry in sim.truth(address))
+    assert user.ask("GET", "mailFolders/inbox/messages/$count").text == str(inbox)
+
+
+def test_search_finds_words_and_goes_with_neither_filter_nor_order(user):
+    user.simulation.deliver(user.address, letter(Subject="Rechnung Nummer 77", Message_ID="<r@example.org>"))
+    user.simulation.deliver(user.address, letter(Message_ID="<s@example.org>"))
+    for text in ('"Rechnung"', '"subject:nummer"', '"Rechnung from:ann"'):
+        assert [one["subject"] for one in user.get("messages", **{"$search": text})["value"]] == [
+            "Rechnung Nummer 77"
+        ]
+    assert user.get("messages", **{"$search": '"nothing like that"'})["value"] == []
+    wrong = {"$search": '"a"', "$orderby": "subject"}
+    assert user.refused(400, "messages", params=wrong)["code"] == "SearchWithOrderBy"
+    wrong = {"$search": '"a"', "$filter": "isRead eq true"}
+    assert user.refused(400, "messages", params=wrong)["code"] == "SearchWithFilter"
+
+
+def test_selecting_gives_just_that_and_the_id(user):
+    shown = delivered(user, letter(), **{"$select": "subject,from/emailAddress"})
+    assert set(shown) == {"@odata.context", "@odata.etag", "id", "subject", "from"}
+    error = user.refused(400, "messages", params={"$select": "subjekt"})
+    assert error["message"] == "Could not find a property named 'subjekt' on type 'microsoft.graph.message'."
+
+
+def test_generated_mail_is_served_as_it_was_written(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=60)
+    for entry in sim.truth(address):
+        raw = user.ask("GET", f"messages/{entry['id']}/$value").content
+        assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
+
+
+def test_unknown_and_malformed_ids_are_told_apart(user):
+    made = delivered(user, letter())
+    user.ask("DELETE", f"messages/{made['id']}")
+    assert user.refused(404, f"messages/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.refused(400, "messages/nonsense")["code"] == "ErrorInvalidIdMalformed"
+
+
+def test_a_message_is_found_under_its_own_folder_only(user):
+    made = delivered(user, letter())
+    assert user.get(f"mailFolders/inbox/messages/{made['id']}")["id"] == made["id"]
+    assert user.refused(404, f"mailFolders/archive/messages/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.get(f"mailFolders('inbox')/messages('{made['id']}')")["id"] == made["id"]

@@ -1,0 +1,91 @@
+"""Exchange's limits: four requests at once and ten thousand in ten minutes, per application and mailbox."""
+
+import asyncio
+
+import httpx2
+import pytest
+
+from mailsim.graph.errors import GraphError
+from mailsim.graph.throttle import Throttle, Window
+
+
+async def at_once(user, count, path="messages?$top=1"):
+    """The answers to so many requests that are under way together."""
+    headers = {"authorization": user.http.headers["authorization"]}
+    limits = httpx2.Limits(max_connections=50)
+    async with httpx2.AsyncClient(
+        base_url=user.simulation.http, headers=headers, trust_env=False, limits=limits, timeout=60
+    ) as http:
+        return await asyncio.gather(*(http.get(f"/v1.0/me/{path}") for _ in range(count)))
+
+
+async def test_the_fifth_request_at_once_is_refused_and_retry_after_is_missing_at_times(
+    start, microsoft, address
+):
+    sim = start("--latency-ms", "300")
+    user = microsoft.connect(sim, address, messages=1)
+    answers = await at_once(user, 12)
+    refused = [one for one in answers if one.status_code == 429]
+    assert len(refused) >= 1
+    assert len(answers) - len(refused) >= 4
+    error = refused[0].json()["error"]
+    assert error == {
+        "code": "ApplicationThrottled",
+        "message": "Application is over its MailboxConcurrency limit.",
+    }
+    waits = [one.headers.get("retry-after") for one in refused]
+    assert waits.count(None) == len(waits) // 4
+    assert set(waits) <= {None, "10"}
+    assert sim.meter(address)["rejections"] == len(refused)
+    assert [one.status_code for one in await at_once(user, 4)] == [200] * 4
+    other = sim.post("applications", provider="outlook")["client_id"]
+    second = microsoft.sign_in(sim, address, client_id=other)
+    both = await asyncio.gather(at_once(user, 4), at_once(second, 4))
+    assert {one.status_code for some in both for one in some} == {200}
+
+
+async def test_without_quotas_nobody_is_refused(start, microsoft, address):
+    sim = start("--latency-ms", "100", "--quota", "off")
+    user = microsoft.connect(sim, address, messages=1)
+    assert {one.status_code for one in await at_once(user, 12)} == {200}
+
+
+def test_ten_thousand_requests_fit_into_ten_minutes():
+    throttle = Throttle()
+    for number in range(10_000):
+        throttle.mailbox("one", 1, number / 100, "always")
+    with pytest.raises(GraphError) as refused:
+        throttle.mailbox("one", 1, 100.0, "always")
+    assert (refused.value.status, refused.value.code) == (429, "TooManyRequests")
+    assert 490 <= int(refused.value.headers["retry-after"]) <= 510
+    throttle.mailbox("another", 1, 100.0, "always")
+    throttle.mailbox("one", 1, 711.0, "always")
+
+
+def test_refused_requests_count_too():
+    window = Window(600)
+    assert [window.add(moment) for moment in (0, 0, 300, 601)] == [1, 2, 3, 2]
+
+
+def test_the_list_of_subscriptions_may_be_asked_for_25_times_in_20_seconds(sim, microsoft, address):
+    user = microsoft.connect(sim, address)
+    for _ in range(25):
+        assert user.get("/subscriptions")["value"] == []
+    assert user.refused(429, "/subscriptions")["code"] == "TooManyRequests"
+    sim.move_clock(21)
+    assert user.get("/subscriptions")["value"] == []
+
+
+def test_faults_speak_graphs_language(sim, microsoft, address):
+    user = microsoft.connect(sim, address)
+    for kind, more, status, code in [
+        ("throttle", {"retry_after": 3}, 429, "TooManyRequests"),
+        ("error", {}, 503, "serviceNotAvailable"),
+        ("error", {"status": 504}, 504, "UnknownError"),
+    ]:
+        sim.fault(kind, mailbox=address, times=1, **more)
+        answer = user.ask("GET", "messages")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert answer.headers.get("retry-after") == ("3" if more.get("retry_after") else None)
+    sim.fault("html", mailbox=address, times=1)
+    assert user.ask("GET", "messages").headers["content-type"].startswith("text/html")

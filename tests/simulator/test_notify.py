@@ -1,0 +1,287 @@
+"""Change notifications: who is told what, in which shape, and what happens when nobody answers."""
+
+import base64
+import hmac
+import json
+
+import jwt
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, padding, serialization
+from cryptography.hazmat.primitives.asymmetric import padding as rsa_padding
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from simulator.certificates import certified
+from simulator.microsoft_user import IMMUTABLE
+from simulator.subscribing import later, order, refused, subscribe
+from simulator.webhook import webhook
+
+
+@pytest.fixture
+def hook():
+    with webhook() as made:
+        yield made
+
+
+@pytest.fixture
+def user(sim, microsoft, address):
+    sim.create("outlook", address)
+    return microsoft.sign_in(sim, address, "Mail.ReadWrite", seconds=864000)
+
+
+@pytest.fixture
+def options(sim):
+    defaults = sim.get("microsoft/options")
+    yield lambda **more: sim.control.patch("microsoft/options", json=more).raise_for_status()
+    sim.control.patch("microsoft/options", json=defaults)
+
+
+def settled(sim, hook):
+    sim.post("settle")
+    return hook.items()
+
+
+def watch(user, hook, headers=IMMUTABLE, **more):
+    return user.post("/subscriptions", order(user, hook, **more), headers=headers)
+
+
+def told(items):
+    return [(item["changeType"], item["resourceData"]["id"]) for item in items]
+
+
+def test_new_changed_moved_and_deleted_mail_is_told(sim, user, hook):
+    made = watch(user, hook)
+    one = sim.deliver(user.address, kind="plain")["id"]
+    (item,) = settled(sim, hook)
+    assert item["subscriptionId"] == made["id"]
+    assert item["clientState"] == "secret"
+    assert (
+        item["tenantId"]
+        == jwt.decode(user.tokens["access_token"], options={"verify_signature": False})["tid"]
+    )
+    assert item["resourceData"]["@odata.type"] == "#Microsoft.Graph.Message"
+    assert item["resource"] == item["resourceData"]["@odata.id"]
+    assert one in item["resource"]
+    sim.act(user.address, one, "mark", read=True)
+    sim.act(user.address, one, "move", folder="archive")
+    sim.control.delete(f"mailboxes/{user.address}/messages/{one}")
+    assert told([item]) == [("created", one)]
+    assert told(settled(sim, hook)) == [("updated", one), ("updated", one), ("deleted", one)]
+
+
+def test_without_immutable_ids_a_move_is_a_deletion_and_a_creation(sim, user, hook):
+    watch(user, hook, headers=None)
+    sim.deliver(user.address, kind="plain")
+    ((_, old),) = told(settled(sim, hook))
+    user.post(f"messages/{old}/move", {"destinationId": "archive"})
+    (gone, come) = told(settled(sim, hook))
+    assert gone == ("deleted", old)
+    assert come[0] == "created"
+    assert user.get(f"messages/{come[1]}")["id"] == come[1] != old
+
+
+def test_a_folder_is_watched_by_itself(sim, user, hook):
+    watch(user, hook, resource="me/mailFolders('inbox')/messages")
+    one = sim.deliver(user.address, kind="plain")["id"]
+    sim.act(user.address, one, "move", folder="archive")
+    sim.act(user.address, one, "mark", read=True)
+    sim.act(user.address, one, "move", folder="inbox")
+    assert told(settled(sim, hook)) == [("created", one), ("deleted", one), ("created", one)]
+
+
+def test_only_the_change_types_asked_for_are_told(sim, user, hook):
+    watch(user, hook, changeType="updated")
+    one = sim.deliver(user.address, kind="plain")["id"]
+    sim.act(user.address, one, "mark", read=True)
+    assert told(settled(sim, hook)) == [("updated", one)]
+
+
+def test_entering_a_filter_is_creation_and_leaving_it_deletion(sim, user, hook):
+    watch(user, hook, resource="me/messages?$filter=isRead eq true")
+    one = sim.deliver(user.address, kind="plain")["id"]
+    sim.act(user.address, one, "mark", read=True)
+    sim.act(user.address, one, "mark", flag="flagged")
+    sim.act(user.address, one, "mark", read=False)
+    assert told(settled(sim, hook)) == [("created", one), ("updated", one), ("deleted", one)]
+
+
+def test_changes_of_one_moment_share_a_request_over_subscriptions_and_mailboxes(sim, microsoft, user, hook):
+    other = microsoft.connect(sim, f"other-{user.address}")
+    watch(user, hook)
+    watch(user, hook, resource="me/mailFolders('inbox')/messages")
+    watch(other, hook)
+    sim.post(f"mailboxes/{user.address}/messages", kind="plain", count=5)
+    sim.deliver(other.address, kind="plain")
+    sim.post("settle")
+    deliveries = hook.waiting()
+    items = [item for delivery in deliveries for item in delivery.value]
+    assert len(items) == 11
+    assert len(deliveries) < 11
+    assert len({item["subscriptionId"] for item in deliveries[0].value}) == 2
+    assert all(delivery.headers["content-type"].startswith("application/json") for delivery in deliveries)
+
+
+def test_the_query_of_the_url_comes_along(sim, user, hook):
+    watch(user, hook, notificationUrl=hook.url + "?mailbox=4%202")
+    sim.deliver(user.address, kind="plain")
+    assert hook.next().path.endswith("?mailbox=4 2")
+
+
+def test_a_refused_notification_is_tried_again_ever_later_for_four_hours(sim, user, hook):
+    watch(user, hook)
+    hook.answer(*[500] * 100)
+    sim.deliver(user.address, kind="plain")
+    sim.post("settle")
+    assert len(hook.waiting()) == 1
+    for wait in (10, 20, 40):
+        sim.move_clock(wait - 1)
+        assert hook.waiting() == []
+        sim.move_clock(1)
+        assert len(hook.waiting()) == 1
+    sim.move_clock(4 * 3600)
+    assert 5 < len(hook.waiting()) < 20
+    sim.move_clock(4 * 3600)
+    assert hook.waiting() == []
+    meter = sim.meter(user.address)
+    assert meter["pushes_dropped"] == 1
+    assert meter["pushes_acknowledged"] == 0
+
+
+def test_an_endpoint_that_recovers_gets_what_it_missed(sim, user, hook):
+    watch(user, hook)
+    hook.answer(503, 404)
+    one = sim.deliver(user.address, kind="plain")["id"]
+    sim.move_clock(60)
+    items = hook.items()
+    assert told(items) == [("created", one)] * 3
+    assert sim.meter(user.address)["pushes_acknowledged"] == 1
+
+
+def test_a_slow_endpoint_is_delayed_and_a_very_slow_one_dropped_and_told_of_it(sim, user, hook, options):
+    options(first_timeout=0.5, retry_timeout=1.5)
+    watch(user, hook, lifecycleNotificationUrl=hook.url.replace("/hook", "/life"))
+    hook.seconds = 0.9
+    one = sim.deliver(user.address, kind="plain")["id"]
+    sim.move_clock(15)
+    # Given up after the shorter limit of a first attempt, taken in the longer one of a retry.
+    assert told(hook.items()) == [("created", one)] * 2
+    hook.seconds = 0.0
+    two = sim.deliver(user.address, kind="plain")["id"]
+    sim.post("settle")
+    assert hook.waiting() == []
+    sim.move_clock(600)
+    assert told(hook.items()) == [("created", two)]
+
+    hook.seconds = 1.8
+    sim.move_clock(600)
+    sim.deliver(user.address, kind="plain")
+    sim.move_clock(15)
+    hook.seconds = 0.0
+    lost = sim.deliver(user.address, kind="plain")["id"]
+    sim.post("settle")
+    sim.move_clock(700)
+    items = hook.items()
+    assert ("created", lost) not in told([item for item in items if "changeType" in item])
+    assert [item["lifecycleEvent"] for item in items if "lifecycleEvent" in item] == ["missed"]
+    after = sim.deliver(user.address, kind="plain")["id"]
+    assert ("created", after) in told(settled(sim, hook))
+
+
+def test_faults_lose_double_delay_and_reorder_pushes(sim, user, hook):
+    watch(user, hook)
+    sim.fault("push_lost", mailbox=user.address, times=1)
+    sim.deliver(user.address, kind="plain")
+    assert settled(sim, hook) == []
+    sim.fault("push_doubled", mailbox=user.address, times=1)
+    two = sim.deliver(user.address, kind="plain")["id"]
+    assert told(settled(sim, hook)) == [("created", two)] * 2
+    sim.fault("push_late", mailbox=user.address, times=1, seconds=120)
+    three = sim.deliver(user.address, kind="plain")["id"]
+    sim.move_clock(119)
+    assert hook.waiting() == []
+    sim.move_clock(1)
+    assert told(settled(sim, hook)) == [("created", three)]
+    sim.fault("push_reordered", mailbox=user.address, times=1)
+    four = sim.deliver(user.address, kind="plain")["id"]
+    five = sim.deliver(user.address, kind="plain")["id"]
+    assert told(settled(sim, hook)) == [("created", five), ("created", four)]
+
+
+def test_a_push_may_be_faster_than_its_message(sim, user, hook):
+    watch(user, hook)
+    sim.fault("not_readable", mailbox=user.address, times=1, seconds=5)
+    sim.deliver(user.address, kind="plain")
+    ((_, one),) = told(settled(sim, hook))
+    assert user.refused(404, f"messages/{one}")["code"] == "ErrorItemNotFound"
+    sim.move_clock(5)
+    assert user.get(f"messages/{one}", IMMUTABLE)["id"] == one
+
+
+def test_an_expired_subscription_falls_silent(sim, user, hook):
+    watch(user, hook, expirationDateTime=later(user, minutes=45))
+    sim.move_clock(46 * 60)
+    sim.deliver(user.address, kind="plain")
+    assert settled(sim, hook) == []
+
+
+def test_a_created_push_is_echoed_by_an_update_when_switched_on(sim, user, hook, options):
+    options(echo_updates=True)
+    watch(user, hook)
+    one = sim.deliver(user.address, kind="plain")["id"]
+    assert told(settled(sim, hook)) == [("created", one), ("updated", one)]
+
+
+def test_resource_data_comes_encrypted_for_the_subscriber(sim, user, hook):
+    private, certificate = certified()
+    loaded = x509.load_pem_x509_certificate(certificate.encode())
+    der = base64.b64encode(loaded.public_bytes(serialization.Encoding.DER)).decode()
+    watch(
+        user,
+        hook,
+        resource="me/messages?$select=subject,receivedDateTime",
+        includeResourceData=True,
+        encryptionCertificate=der,
+        encryptionCertificateId="key-1",
+        expirationDateTime=later(user, minutes=1440),
+    )
+    one = sim.deliver(user.address, kind="plain", subject="Sealed")["id"]
+    body = hook.next().json
+    (item,) = body["value"]
+    sealed = item["encryptedContent"]
+    assert sealed["encryptionCertificateId"] == "key-1"
+    assert sealed["encryptionCertificateThumbprint"] == loaded.fingerprint(hashes.SHA1()).hex().upper()
+    key = serialization.load_pem_private_key(private.encode(), None).decrypt(
+        base64.b64decode(sealed["dataKey"]),
+        rsa_padding.OAEP(rsa_padding.MGF1(hashes.SHA1()), hashes.SHA1(), None),
+    )
+    data = base64.b64decode(sealed["data"])
+    assert hmac.digest(key, data, "sha256") == base64.b64decode(sealed["dataSignature"])
+    decryptor = Cipher(algorithms.AES(key), modes.CBC(key[:16])).decryptor()
+    unpadder = padding.PKCS7(128).unpadder()
+    plain = unpadder.update(decryptor.update(data) + decryptor.finalize()) + unpadder.finalize()
+    content = json.loads(plain)
+    assert (content["id"], content["subject"]) == (one, "Sealed")
+    assert content["receivedDateTime@odata.type"] == "#DateTimeOffset"
+    (token,) = body["validationTokens"]
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert claims["aud"] == sim.ready["clients"]["outlook"]["client_id"]
+    assert "0bf30f3b-4a52-48df-9a82-234910c4a086" in {claims.get("azp"), claims.get("appid")}
+
+
+def test_resource_data_needs_a_selection_without_the_body_and_lives_a_day(sim, user, hook):
+    _, certificate = certified()
+    encoded = base64.b64encode(certificate.encode()).decode()
+    fine = {
+        "includeResourceData": True,
+        "encryptionCertificate": encoded,
+        "encryptionCertificateId": "key-1",
+        "resource": "me/messages?$select=subject",
+        "expirationDateTime": later(user, minutes=1400),
+    }
+    for change in (
+        {"resource": "me/messages"}, {"resource": "me/messages?$select=body"},
+        {"encryptionCertificateId": None}, {"encryptionCertificate": "eA=="},
+        {"expirationDateTime": later(user, minutes=1500)},
+    ):  # fmt: skip
+        refused(user, hook, **{**fine, **change})
+    assert subscribe(user, hook, **fine)["includeResourceData"] is True
