@@ -70,10 +70,8 @@ class Stock:
         """The bytes of a message; `state` is its first one, which says whether the owner wrote it."""
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
         order = letters.order_for(
-            seed=self.seed, address=self.address, number=number, date=date, mix=self._weights
+            seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size
         )
-        if self.size is not None:
-            order = replace(order, size=self.size)
         by_owner = order.sender[1] == self.address
         if state.places & _SENT and not by_owner:
             order = replace(order, kind="sent", variant="", sender=("", self.address), to=(order.sender,))

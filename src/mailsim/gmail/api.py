@@ -96,7 +96,8 @@ class Gmail:
             self.boxes[mailbox.address] = known
         return known
 
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call, found: Found | None) -> Outcome:
+        """`found`: what `find_method` says of the call."""
         outcome = Outcome(Reply(500, b""))
         legacy, pretty = True, True
         try:
@@ -104,7 +105,6 @@ class Gmail:
             common = dict(pairs)
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
-            found = find_method(call.http, call.path)
             if found is None:
                 outcome.reply = unknown_path(call.path)
                 return outcome

@@ -6,10 +6,12 @@ are opaque.
 """
 
 import base64
+import re
 import struct
 from dataclasses import dataclass
 from hashlib import blake2b
 
+_HEX = re.compile("[0-9a-fA-F]{1,16}")
 _SPACE = 1 << 60
 _TOP = 1 << 60  # ids have 16 hex digits and begin with a 1
 _MASK = (1 << 64) - 1
@@ -118,8 +120,4 @@ def make_ids(key: int, stock: int) -> Ids:
 
 def is_message_id(text: str) -> bool:
     """Gmail says 400 to what cannot be an id, 404 to an id that it does not have."""
-    return (
-        0 < len(text) <= 16
-        and all(digit in "0123456789abcdefABCDEF" for digit in text)
-        and int(text, 16) < 1 << 63
-    )
+    return _HEX.fullmatch(text) is not None and int(text, 16) < 1 << 63

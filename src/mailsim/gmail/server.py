@@ -41,7 +41,7 @@ class Single:
             body=body,
             width=meter.in_flight,
         )
-        outcome = self.gmail.answer(call)
+        outcome = self.gmail.answer(call, find_method(call.http, call.path))
         exchange.units = outcome.units
         meter.rejections += outcome.rejected
         await _send(send, outcome.reply)
@@ -94,10 +94,12 @@ class Batch:
         entry = sim.log.open(exchange.milliseconds, inner.method, path, query, via=exchange.number)
         call = Call(inner.method, path, query, {**outer, **inner.headers}, inner.body, width)
         found = find_method(call.http, call.path)
-        endpoint, mailbox = found.method.endpoint if found else "unknown", _mailbox(self.gmail, call.headers)
+        endpoint = found.method.endpoint if found else "unknown"
+        own_token = "authorization" in inner.headers
+        mailbox = _mailbox(self.gmail, call.headers) if own_token else exchange.mailbox
         reply = sim.refused("gmail", mailbox, endpoint, entry)
         if reply is None:
-            outcome = self.gmail.answer(call)
+            outcome = self.gmail.answer(call, found)
             reply = outcome.reply
         else:
             outcome = Outcome(reply)

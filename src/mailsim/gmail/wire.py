@@ -5,7 +5,7 @@ Bodies are base64url; whether they are padded is not dependable, so every second
 
 import html
 import re
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -20,8 +20,8 @@ _TAGS = re.compile(
 
 
 def encode(data: bytes, *, padded: bool) -> str:
-    text = urlsafe_b64encode(data).decode("ascii")
-    return text if padded else text.rstrip("=")
+    encoded = b2a_base64(data, newline=False).replace(b"+", b"-").replace(b"/", b"_")
+    return (encoded if padded else encoded.rstrip(b"=")).decode("ascii")
 
 
 def snippet(root: mime.Part) -> str:

@@ -8,6 +8,7 @@ import functools
 import itertools
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from mailsim.letters.catalogue import KINDS, subject_for, variants
 from mailsim.letters.dice import Dice, mixed, number_of
@@ -20,21 +21,32 @@ _LOOK_BACK = 8
 _ANSWERS = frozenset({"reply", "sent"})
 
 
+class _Scale(NamedTuple):
+    """Kinds of letters, and their weights added up."""
+
+    names: tuple[str, ...]
+    sums: tuple[float, ...]
+
+
 @functools.lru_cache(maxsize=256)
-def _scale(mix: tuple[tuple[str, float], ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def _weighed(mix: tuple[tuple[str, float], ...]) -> _Scale:
     names = tuple(name for name, weight in mix if weight > 0)
     if not names:
         raise ValueError("a mix of letters needs at least one kind with a weight above 0")
     for name in names:
         variants(name)
-    return names, tuple(itertools.accumulate(weight for _, weight in mix if weight > 0))
+    return _Scale(names, tuple(itertools.accumulate(weight for _, weight in mix if weight > 0)))
 
 
-_ORDINARY = tuple((name, float(kind.weight)) for name, kind in KINDS.items())
+_ORDINARY = _weighed(tuple((name, float(kind.weight)) for name, kind in KINDS.items()))
 
 
-def _drawn(message_seed: int, mix: Mapping[str, float] | None) -> str:
-    names, sums = _scale(_ORDINARY if mix is None else tuple(mix.items()))
+def _scale(mix: Mapping[str, float] | None) -> _Scale:
+    return _ORDINARY if mix is None else _weighed(tuple(mix.items()))
+
+
+def _drawn(message_seed: int, scale: _Scale) -> str:
+    names, sums = scale
     return names[bisect.bisect_right(sums, (mixed(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])]
 
 
@@ -44,19 +56,19 @@ def _message_seed(box: int, number: int) -> int:
 
 def reply_parent(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int | None:
     """The number of the message that this one answers, lower and in the same span; None begins a thread."""
-    return _parent(number_of(seed, address), number, mix)
+    return _parent(number_of(seed, address), number, _scale(mix))
 
 
-def _parent(box: int, number: int, mix: Mapping[str, float] | None) -> int | None:
+def _parent(box: int, number: int, scale: _Scale) -> int | None:
     own = _message_seed(box, number)
-    kind = _drawn(own, mix)
+    kind = _drawn(own, scale)
     if kind not in _ANSWERS or (kind == "sent" and own & 1):
         return None
     reach = min(number % SPAN, _LOOK_BACK)
     dice = Dice(own, 13)
     for _ in range(3 if reach else 0):
         candidate = number - dice.between(1, reach)
-        if KINDS[_drawn(_message_seed(box, candidate), mix)].personal:
+        if KINDS[_drawn(_message_seed(box, candidate), scale)].personal:
             return candidate
     return None
 
@@ -64,7 +76,7 @@ def _parent(box: int, number: int, mix: Mapping[str, float] | None) -> int | Non
 def thread_start(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int:
     """The number of the first message of the thread that this message belongs to."""
     box = number_of(seed, address)
-    return _ancestors(box, number, mix)[-1]
+    return _ancestors(box, number, _scale(mix))[-1]
 
 
 def thread_numbers(
@@ -72,18 +84,19 @@ def thread_numbers(
 ) -> tuple[int, ...]:
     """The numbers of all messages in this message's thread, ascending, numbers not yet in use included."""
     box = number_of(seed, address)
-    start = _ancestors(box, number, mix)[-1]
+    scale = _scale(mix)
+    start = _ancestors(box, number, scale)[-1]
     inside = {start}
     for later in range(start + 1, (start // SPAN + 1) * SPAN):
-        if _parent(box, later, mix) in inside:
+        if _parent(box, later, scale) in inside:
             inside.add(later)
     return tuple(sorted(inside))
 
 
-def _ancestors(box: int, number: int, mix: Mapping[str, float] | None) -> list[int]:
+def _ancestors(box: int, number: int, scale: _Scale) -> list[int]:
     """The message itself, then its parent, and so on to the thread's start."""
     line = [number]
-    while (parent := _parent(box, line[-1], mix)) is not None:
+    while (parent := _parent(box, line[-1], scale)) is not None:
         line.append(parent)
     return line
 
@@ -104,13 +117,19 @@ def _message_id(box: int, number: int) -> str:
 
 
 def order_for(
-    *, seed: int, address: str, number: int, date: datetime, mix: Mapping[str, float] | None = None
+    *,
+    seed: int,
+    address: str,
+    number: int,
+    date: datetime,
+    mix: Mapping[str, float] | None = None,
+    size: int | None = None,
 ) -> Order:
     """The order for the nth message of a mailbox; `mix` gives kinds weights, ordinary mail by default."""
-    box = number_of(seed, address)
+    box, scale = number_of(seed, address), _scale(mix)
     own = _message_seed(box, number)
-    kind = _drawn(own, mix)
-    line = _ancestors(box, number, mix)
+    kind = _drawn(own, scale)
+    line = _ancestors(box, number, scale)
     if kind == "reply" and len(line) == 1:
         kind = "plain"
     start = _message_seed(box, line[-1])
@@ -119,7 +138,7 @@ def order_for(
     if len(line) == 1:
         subject = subject_for(kind, own, language, date.year)
     else:
-        subject = f"Re: {subject_for(_started(box, line[-1], mix), start, language, date.year)}"
+        subject = f"Re: {subject_for(_started(box, line[-1], scale), start, language, date.year)}"
     ids = tuple(_message_id(box, earlier) for earlier in line[:0:-1])
     return Order(
         seed=own,
@@ -133,6 +152,7 @@ def order_for(
         in_reply_to=ids[-1] if ids else None,
         references=ids,
         subject=subject,
+        size=size,
         quoted_seed=_message_seed(box, line[1]) if ids else None,
     )
 
@@ -143,6 +163,6 @@ def _sender(kind: str, owner: Person, contact: Person) -> Person:
     return contact if KINDS[kind].sender == "person" else NOBODY
 
 
-def _started(box: int, number: int, mix: Mapping[str, float] | None) -> str:
-    kind = _drawn(_message_seed(box, number), mix)
+def _started(box: int, number: int, scale: _Scale) -> str:
+    kind = _drawn(_message_seed(box, number), scale)
     return "plain" if kind == "reply" else kind

@@ -19,13 +19,16 @@ def mixed(value: int) -> int:
     return value ^ (value >> 31)
 
 
+_salted = functools.lru_cache(maxsize=256)(mixed)  # salts are few
+
+
 class Dice:
     """A stream of choices; the order of the calls is part of the result."""
 
     __slots__ = ("_state",)
 
     def __init__(self, seed: int, salt: int = 0) -> None:
-        self._state = mixed(seed ^ mixed(salt)) if salt else mixed(seed)
+        self._state = mixed(seed ^ _salted(salt)) if salt else mixed(seed)
 
     def roll(self) -> int:
         self._state = state = (self._state + _STEP) & _MASK
