@@ -63,7 +63,7 @@ async def test_the_way_there_and_back(desk, browser):
     assert done.status_code == 303
     page = await browser.get(done.headers["location"])
     assert f"{address} is connected" in page.text
-    assert "New mail is told of at once" in page.text
+    assert "nothing has been fetched yet" in page.text
     assert page.headers["cache-control"] == "no-store"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import config, db, demo, doctor, exits, ledger, serve, up, vault, work
+from postroom.cli import config, db, demo, doctor, exits, ledger, mailboxes, serve, up, vault, work
 from postroom.cli.exits import Exit
 from postroom.errors import PostroomError
 
@@ -27,6 +27,7 @@ app.command(epilog=up.EXAMPLES)(up.up)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(mailboxes.group)
 app.add_typer(db.group)
 app.add_typer(config.group)
 app.add_typer(vault.group)

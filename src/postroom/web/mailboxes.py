@@ -30,7 +30,7 @@ KEPT: Final[Mapping[ContentPolicy, str]] = {
     ContentPolicy.METADATA: "Metadata only",
 }
 _HEALTH: Final[Mapping[Health, tuple[str, str]]] = {
-    Health.ACTIVE: ("Connected", "New mail is told of at once."),
+    Health.ACTIVE: ("Connected", "New mail is fetched as it comes."),
     Health.TOKEN_REFRESH_FAILED: (
         "Connection lost",
         "Nothing is fetched until it is connected again; it then goes on where it stopped.",
@@ -90,6 +90,8 @@ def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
     well = mailbox.health is Health.ACTIVE
     if mailbox.disconnected_at is not None:
         state, meaning, well = "Disconnected", "Nothing is fetched. What was kept is still here.", False
+    elif well and mailbox.paused_at is None and mailbox.last_synced_at is None:
+        meaning = "It is connected; nothing has been fetched yet."
     elif mailbox.paused_at is not None and well:
         state, meaning, well = "Paused", "Nothing is fetched until it is resumed.", False
     by_login = mailbox.provider in counter.desk.sign_ins and not app_only

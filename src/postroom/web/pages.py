@@ -41,6 +41,10 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
+def ago(seconds: float) -> str:
+    return "just now" if seconds < 60 else f"{duration(seconds)} ago"
+
+
 _templates: Final = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,
@@ -48,7 +52,7 @@ _templates: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(size=size, duration=duration)
+_templates.filters.update(size=size, duration=duration, ago=ago)
 
 
 async def health_page(request: Request) -> Response:

@@ -1,0 +1,74 @@
+"""The options of app-only mailboxes: an application's credential, read from files and checked."""
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from postroom.errors import OperatorError, SettingsError
+from postroom.model import AppCredential, Secret
+
+INBOX: Final = "Inbox"
+_LARGEST: Final = 64 * 1024
+
+
+class Given(NamedTuple):
+    tenant: str | None
+    client_id: str | None
+    mailbox: str | None
+    secret_file: Path | None
+    certificate: Path | None
+    folder: str
+
+
+def read(given: Given) -> tuple[AppCredential, str, str]:
+    """The credential, the mailbox's address, the folder."""
+    if given.tenant is None or given.client_id is None or given.mailbox is None:
+        raise SettingsError("App-only needs --tenant, --client-id and --mailbox.")
+    if (given.secret_file is None) == (given.certificate is None):
+        raise SettingsError("App-only needs one of --secret-file and --certificate.")
+    if not re.fullmatch(r"[A-Za-z0-9.-]{1,255}", given.tenant) or given.tenant in {
+        "common",
+        "organizations",
+        "consumers",
+    }:
+        raise SettingsError("--tenant takes the id or the domain of one tenant.")
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", given.client_id):
+        raise SettingsError("--client-id takes the application (client) id, a GUID.")
+    if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", given.mailbox):
+        raise SettingsError("--mailbox takes one address.")
+    if not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", given.folder):
+        raise SettingsError("--folder takes a well-known name such as Inbox or Archive, or a folder's id.")
+    secret = Secret(_text(given.secret_file).strip()) if given.secret_file else None
+    pem = _certificate(given.certificate) if given.certificate else None
+    credential = AppCredential(given.tenant.lower(), given.client_id, secret, pem)
+    return credential, given.mailbox.lower(), given.folder
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_LARGEST)
+    except UnicodeDecodeError:
+        raise OperatorError(f"{path} is not a text file.") from None
+    except OSError as error:
+        raise OperatorError(
+            f"{path} cannot be read: {(error.strerror or 'no reason given').lower()}."
+        ) from None
+    if not text.strip():
+        raise OperatorError(f"{path} is empty.")
+    return text
+
+
+def _certificate(path: Path) -> Secret:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    text = _text(path)
+    try:
+        x509.load_pem_x509_certificate(text.encode())
+        serialization.load_pem_private_key(text.encode(), password=None)
+    except (ValueError, TypeError):
+        raise OperatorError(
+            f"{path} must hold a certificate and its private key, both in PEM, the key without a password."
+        ) from None
+    return Secret(text)

@@ -1,0 +1,379 @@
+"""`postroom mailboxes`: connect them, see how they are, pause, resume, disconnect."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+import typer
+
+from postroom.cli import app_only as applications
+from postroom.cli.exits import Exit
+from postroom.errors import OperatorError, PermanentError, SettingsError
+from postroom.model import ContentPolicy, OrganizationId, ProviderName
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from postroom.config import Settings
+    from postroom.flow.connect import Desk
+    from postroom.flow.tokens import AccessTokens
+    from postroom.store.mailboxes import Mailbox
+
+Result = TypeVar("Result")
+
+group = typer.Typer(
+    name="mailboxes",
+    help="Mailboxes: connect, list, show, pause, resume, disconnect, policy.",
+    no_args_is_help=True,
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Named = Annotated[
+    str, typer.Argument(metavar="MAILBOX", help="Its address, its id, or the beginning of its id.")
+]
+Policy = Annotated[ContentPolicy, typer.Option(help="How much of the mailbox is kept.")]
+LOOK_SECONDS = 0.5
+
+
+class At(NamedTuple):
+    """What a command works with."""
+
+    desk: "Desk"
+    tokens: "AccessTokens"
+    organization: OrganizationId
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom mailboxes connect gmail
+  postroom mailboxes connect outlook --policy documents
+  postroom mailboxes connect outlook --app-only --tenant 72f9…1a --client-id 0b1c…9d \\
+      --mailbox invoices@example.org --secret-file /run/secrets/postroom"""
+)
+def connect(
+    provider: Annotated[ProviderName, typer.Argument(help="Where the mailbox is.")],
+    policy: Policy = ContentPolicy.FULL,
+    address: Annotated[
+        str | None, typer.Option(help="Accept only this address; else whoever signs in.", show_default=False)
+    ] = None,
+    *,
+    app_only: Annotated[
+        bool, typer.Option("--app-only", help="With an application's own credential; nobody signs in.")
+    ] = False,
+    tenant: Annotated[str | None, typer.Option(help="App-only: the id of the tenant.")] = None,
+    client_id: Annotated[str | None, typer.Option(help="App-only: the application's id.")] = None,
+    mailbox: Annotated[str | None, typer.Option(help="App-only: the address of the mailbox.")] = None,
+    secret_file: Annotated[Path | None, typer.Option(help="App-only: file with the client secret.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="App-only: PEM file with the certificate and its private key.")
+    ] = None,
+    folder: Annotated[
+        str, typer.Option(help="App-only: the folder, by well-known name or id.")
+    ] = applications.INBOX,
+    json: Json = False,
+) -> Exit:
+    """Connect a mailbox: by its owner's sign-in in a browser, or app-only.
+
+    By sign-in, a link is printed and, where there is a screen, opened; then this waits for the result.
+    A mailbox that is connected already is connected again, and goes on where it stopped.
+    """
+    given = applications.Given(tenant, client_id, mailbox, secret_file, certificate, folder)
+    if not app_only:
+        if any(each is not None for each in given[:-1]):
+            raise SettingsError("These options are for app-only mailboxes. Add --app-only.")
+        return _run(lambda at: _sign_in(at, provider, policy, address, json=json))
+    if provider is not ProviderName.OUTLOOK:
+        raise SettingsError(
+            "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
+        )
+    return _run(lambda at: _connect_app(at, given, policy, json=json))
+
+
+@group.command(
+    "list",
+    epilog="""\b
+Examples:
+  postroom mailboxes list
+  postroom mailboxes list --json | jq '.[] | select(.health != "active")'""",
+)
+def list_(*, json: Json = False) -> None:
+    """List the mailboxes and how they are."""
+
+    async def act(at: At) -> "list[Mailbox]":
+        from postroom.store import mailboxes
+
+        async with at.desk.database.transaction(at.organization) as connection:
+            return await mailboxes.every(connection)
+
+    from postroom.cli import output
+
+    found = _run(act)
+    if json:
+        output.as_json([_plain(each) for each in found])
+        return
+    rows = [
+        (str(each.id)[:8], each.address, each.provider, each.policy, state(each), each.last_synced_at)
+        for each in found
+    ]
+    output.table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "LAST SYNC"), rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom mailboxes show ann@example.org
+  postroom mailboxes show 5f0c --json"""
+)
+def show(named: Named, *, json: Json = False) -> Exit:
+    """Show one mailbox: health, since when, last sync, last notification, last error, how to reconnect."""
+
+    async def act(at: At) -> Exit:
+        mailbox = await _find(at, named)
+        return _show(mailbox, json=json, reconnect=await _reconnect(at, mailbox))
+
+    return _run(act)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom mailboxes pause ann@example.org")
+def pause(named: Named, *, json: Json = False) -> Exit:
+    """Fetch nothing from a mailbox until it is resumed. Its subscription and its place are kept."""
+
+    async def act(at: At) -> Exit:
+        from postroom.flow import connection
+
+        mailbox = await _find(at, named)
+        changed = await connection.pause(at.desk, at.organization, mailbox.id)
+        words = "Paused." if changed else "It is paused or disconnected already."
+        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+
+    return _run(act)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
+def resume(named: Named, *, json: Json = False) -> Exit:
+    """Let a paused mailbox go on where it stopped."""
+
+    async def act(at: At) -> Exit:
+        from postroom.flow import connection
+
+        mailbox = await _find(at, named)
+        changed = await connection.resume(at.desk, at.organization, mailbox.id)
+        words = "Resumed." if changed else "It was not paused."
+        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+
+    return _run(act)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom mailboxes policy ann@example.org metadata
+  postroom mailboxes policy 5f0c full"""
+)
+def policy(
+    named: Named,
+    kept: Annotated[ContentPolicy, typer.Argument(help="How much is kept from now on.")],
+    *,
+    json: Json = False,
+) -> Exit:
+    """Keep more or less of a mailbox from now on. More than its owner allowed needs a new sign-in."""
+
+    async def act(at: At) -> Exit:
+        from postroom.flow import connection
+
+        mailbox = await _find(at, named)
+        changed = await connection.set_policy(at.desk, at.organization, mailbox.id, kept)
+        words = "Changed." if changed else "It was so already."
+        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+
+    return _run(act)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom mailboxes disconnect ann@example.org
+  postroom mailboxes disconnect 5f0c --purge --yes"""
+)
+def disconnect(
+    named: Named,
+    *,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete the mail that was kept, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a purge.")] = False,
+    json: Json = False,
+) -> Exit:
+    """End a connection: no more notifications, access given back and erased. The mail stays, or goes."""
+    if purge and not yes:
+        if not sys.stdin.isatty():
+            raise SettingsError("A purge deletes mail for ever. Add --yes to do it without being asked.")
+        typer.confirm("Delete the mailbox and all its mail here, for ever?", abort=True)
+
+    async def act(at: At) -> Exit:
+        from postroom.cli import output
+        from postroom.flow import connection
+
+        mailbox = await _find(at, named)
+        await connection.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
+        if json:
+            output.as_json({"id": mailbox.id, "disconnected": True, "purged": purge})
+        else:
+            typer.echo("Disconnected, and its mail deleted." if purge else "Disconnected. Its mail is kept.")
+        return Exit.OK
+
+    return _run(act)
+
+
+def state(mailbox: "Mailbox") -> str:
+    """One word for a list."""
+    if mailbox.disconnected_at:
+        return "disconnected"
+    return "paused" if mailbox.paused_at else mailbox.health
+
+
+def _run(act: Callable[[At], Awaitable[Result]]) -> Result:
+    from postroom.cli import opening
+
+    settings = opening.settings_for("cli")
+    with opening.database_url(settings) as url:
+        return asyncio.run(_act(settings, url, act))
+
+
+async def _act(settings: "Settings", url: str, act: Callable[[At], Awaitable[Result]]) -> Result:
+    from postroom import wiring
+    from postroom.cli import opening
+    from postroom.flow import connect as flow
+    from postroom.store import database, health
+
+    await opening.require_ready(url)
+    organization = OrganizationId(settings.organization)
+    async with (
+        wiring.client(settings) as client,
+        database.open_database(url, pool_size=4, name=health.process_name("cli")) as opened,
+    ):
+        desk = wiring.desk(settings, opened, client, _web_url(settings))
+        await flow.provide_organization(opened, organization)
+        return await act(At(desk, wiring.access_tokens(desk), organization))
+
+
+def _web_url(settings: "Settings") -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104  not bound
+    return settings.public_url or f"http://{host}:{settings.port}"
+
+
+async def _reconnect(at: At, mailbox: "Mailbox") -> str:
+    """How it is connected again."""
+    from postroom.store import mailboxes
+
+    async with at.desk.database.transaction(at.organization) as connection:
+        app_only = mailbox.id in await mailboxes.app_only(connection)
+    if app_only or mailbox.provider not in at.desk.sign_ins:
+        return f"postroom mailboxes connect {mailbox.provider} --app-only …"
+    return f"{at.desk.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
+
+
+async def _find(at: At, named: str) -> "Mailbox":
+    from postroom.store import mailboxes
+
+    async with at.desk.database.transaction(at.organization) as connection:
+        found = await mailboxes.find(connection, named)
+    if not found:
+        raise PermanentError("There is no such mailbox. `postroom mailboxes list` shows all.")
+    if len(found) > 1:
+        raise PermanentError(
+            "Several mailboxes are called so. Give the id, as `postroom mailboxes list` has it."
+        )
+    return found[0]
+
+
+async def _connect_app(at: At, given: applications.Given, policy: ContentPolicy, *, json: bool) -> Exit:
+    from postroom.flow import connect as flow
+
+    credential, address, folder = applications.read(given)
+    done = await flow.connect_app(
+        at.desk, at.organization, credential, address=address, folder=folder, policy=policy
+    )
+    return _show(done.mailbox, json=json, words="Connected." if done.made else "Connected again.")
+
+
+async def _sign_in(
+    at: At, provider: ProviderName, policy: ContentPolicy, address: str | None, *, json: bool
+) -> Exit:
+    from urllib.parse import urlencode
+
+    from postroom.cli import opening
+    from postroom.flow.connect import LOGIN_SECONDS
+
+    if provider not in at.desk.sign_ins:
+        raise SettingsError(
+            f"Nobody can sign in at {provider} yet. Set what docs/how-to says:"
+            " POSTROOM_GOOGLE_CLIENT_ID, _SECRET and POSTROOM_PUBSUB_TOPIC, or POSTROOM_MICROSOFT_CLIENT_ID"
+            " and _SECRET."
+        )
+    login = uuid4()
+    asked = {"policy": policy.value, "login": str(login)} | ({"address": address} if address else {})
+    link = f"{at.desk.url}/oauth/{provider}/authorize?{urlencode(asked)}"
+    opening.say("Open this link in a browser and allow the access; it is good for ten minutes.")
+    typer.echo(link, err=json)
+    await _note_missing_web(at)
+    _open(link)
+    try:
+        async with asyncio.timeout(2 * LOGIN_SECONDS):
+            return await _ended(at, login, json=json)
+    except TimeoutError:
+        raise OperatorError("Nobody signed in. Run the command again for a new link.") from None
+
+
+async def _note_missing_web(at: At) -> None:
+    from postroom.cli import opening
+    from postroom.store import health
+
+    if not (await health.read(at.desk.database)).of_role("web"):
+        opening.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
+
+
+def _open(link: str) -> None:
+    """Only where there is a screen: a browser in a terminal is no help."""
+    import os
+    import webbrowser
+
+    screen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen and sys.stdout.isatty():
+        webbrowser.open(link)
+
+
+async def _ended(at: At, login: "UUID", *, json: bool) -> Exit:
+    """The ledger tells how the login ended."""
+    from postroom.store import ledger
+
+    while True:
+        async with at.desk.database.transaction(at.organization) as connection:
+            told = await ledger.of_entity(connection, "login", str(login))
+        if told and told[0].event_type == "LOGIN_COMPLETED":
+            mailbox = await _find(at, str(told[0].payload["mailbox"]))
+            return _show(mailbox, json=json, words="Connected.")
+        if told:
+            reason = str(told[0].payload["reason"]).replace("_", " ")
+            raise PermanentError(f"Nothing was connected ({reason}); the page in the browser says why.")
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _show(mailbox: "Mailbox", *, json: bool, words: str | None = None, reconnect: str | None = None) -> Exit:
+    from postroom.cli import output
+
+    plain = _plain(mailbox) | ({"reconnect": reconnect} if reconnect else {})
+    if json:
+        output.as_json(plain)
+        return Exit.OK
+    if words:
+        typer.echo(words)
+    output.table(("FIELD", "VALUE"), [(name.replace("_", " "), value) for name, value in plain.items()])
+    return Exit.OK
+
+
+def _plain(mailbox: "Mailbox") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(mailbox), "state": state(mailbox)}

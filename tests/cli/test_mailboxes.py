@@ -1,0 +1,161 @@
+"""`postroom mailboxes` as a person or a script uses it, with the web process and the simulator beside it."""
+
+import asyncio
+import json
+
+import httpx2
+import jwt
+import pytest
+
+from flow.connecting import TOPIC, settings_given
+from providers.consent import consent
+from scenarios.programs import Program
+from simulator.driver import running
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running("--clock", "manual") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        simulation.create("gmail", "ann@example.com", messages=3)
+        simulation.create("outlook", "bob@example.com", messages=3)
+        yield simulation
+
+
+@pytest.fixture
+def given(sim, database_url):
+    made = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
+    return made | {"POSTROOM_DATABASE_URL": database_url}
+
+
+@pytest.fixture
+def run(postroom, given):
+    """Run `postroom mailboxes …` to its end."""
+    return lambda *arguments, **settings: postroom("mailboxes", *arguments, **given | settings)
+
+
+@pytest.fixture
+def web(tmp_path, given):
+    with Program(tmp_path, "serve", "--port", "0", **given) as server:
+        yield server.line("Postroom: ")
+
+
+def sign_in(link, address, **how):
+    """What a person does in a browser with the link that the command printed."""
+    with httpx2.Client(trust_env=False, timeout=30) as browser:
+        begun = browser.get(link)
+        answer = asyncio.run(consent(begun.headers["location"], address, **how))
+        return browser.get(link.partition("/authorize")[0] + "/callback", params=answer)
+
+
+def connect(folder, web, given, provider, address, *options, **how):
+    """The exit code of the command and what it said."""
+    settings = given | {"POSTROOM_PUBLIC_URL": web}
+    with Program(folder, "mailboxes", "connect", provider, *options, **settings) as command:
+        sign_in("http" + command.line("http"), address, **how)
+        code = command.wait()
+    return code, "".join(command.said)
+
+
+def test_connect_prints_a_link_waits_and_shows_the_result(tmp_path, web, given, run):
+    code, said = connect(tmp_path, web, given, "gmail", "ann@example.com", "--policy", "documents")
+    assert code == 0, said
+    assert "Connected." in said
+    [mailbox] = json.loads(run("list", "--json").stdout)
+    assert (mailbox["address"], mailbox["policy"]) == ("ann@example.com", "documents")
+    shown = json.loads(run("show", "ann@example.com", "--json").stdout)
+    assert f"/oauth/gmail/authorize?mailbox={mailbox['id']}" in shown["reconnect"]
+    assert "active" in run("list").stdout
+    for command, words in [
+        (("pause",), "Paused."),
+        (("pause",), "already"),
+        (("resume",), "Resumed."),
+        (("policy", "metadata"), "Changed."),
+        (("disconnect",), "Disconnected. Its mail is kept."),
+    ]:
+        done = run(command[0], mailbox["id"][:8], *command[1:])
+        assert (done.returncode, words in done.stdout) == (0, True), done.stderr
+    assert "disconnected" in run("list").stdout
+    assert "Add --yes" in run("disconnect", mailbox["id"], "--purge").stderr
+    assert json.loads(run("disconnect", mailbox["id"], "--purge", "--yes", "--json").stdout)["purged"]
+    assert json.loads(run("list", "--json").stdout) == []
+
+
+def test_a_denied_consent_ends_the_command_with_its_reason(tmp_path, web, given):
+    code, said = connect(tmp_path, web, given, "outlook", "bob@example.com", decision="deny")
+    assert code == 1
+    assert "error: Nothing was connected (denied)" in said
+
+
+def test_a_shared_mailbox_is_refused_with_its_reason(tmp_path, web, given):
+    options = ("--address", "shared@example.com")
+    code, said = connect(tmp_path, web, given, "outlook", "bob@example.com", *options)
+    assert code == 1
+    assert "other account" in said
+
+
+def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
+    known = sim.ready["clients"]["outlook"]
+    sim.control.patch(
+        f"microsoft/applications/{known['client_id']}", json={"roles": ["Mail.Read", "User.Read.All"]}
+    )
+    told = sim.post("microsoft/tokens", address="bob@example.com")["id_token"]
+    tenant = jwt.decode(told, options={"verify_signature": False})["tid"]
+    secret = tmp_path / "secret"
+    secret.write_text(known["client_secret"] + "\n")
+    asked = ("connect", "outlook", "--app-only", "--tenant", tenant, "--client-id", known["client_id"])
+    done = run(*asked, "--mailbox", "bob@example.com", "--secret-file", str(secret), "--json")
+    assert done.returncode == 0, done.stderr
+    mailbox = json.loads(done.stdout)
+    assert (mailbox["folder"], mailbox["state"]) == ("Inbox", "active")
+    assert "--app-only" in json.loads(run("show", "bob@example.com", "--json").stdout)["reconnect"]
+    missing = run(*asked, "--mailbox", "nobody@example.com", "--secret-file", str(secret))
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("error: ")
+    secret.write_text("wrong")
+    refused = run(*asked, "--mailbox", "bob@example.com", "--secret-file", str(secret))
+    assert (refused.returncode, "AADSTS7000215" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("connect", "imap"), "--help"),
+        (("connect", "gmail", "--app-only"), "App-only is for outlook"),
+        (("connect", "outlook", "--tenant", "x"), "Add --app-only"),
+        (("connect", "outlook", "--app-only"), "--tenant, --client-id and --mailbox"),
+        (("show", "nobody@example.com"), "no such mailbox"),
+    ],
+)
+def test_mistakes_are_one_clear_line(complaint, given, arguments, words):
+    code = 1 if arguments[0] == "show" else 2
+    assert words in complaint(code, "mailboxes", *arguments, **given)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"--tenant": "common"}, "one tenant"),
+        ({"--mailbox": "x"}, "one address"),
+        ({"--folder": "a'b"}, "well-known name"),
+        ({"--secret-file": "/nowhere"}, "cannot be read"),
+        ({"--secret-file": "/dev/null"}, "is empty"),
+        ({"--certificate": "/dev/null"}, "one of --secret-file and --certificate"),
+    ],
+)
+def test_wrong_options_of_app_only_are_one_clear_line(complaint, given, tmp_path, change, words):
+    (tmp_path / "secret").write_text("x")
+    options = {
+        "--tenant": "72f988bf-0000-4000-8000-2d7cd011db47",
+        "--client-id": "0b1c0000-0000-4000-8000-000000000009",
+        "--mailbox": "bob@example.com",
+        "--secret-file": str(tmp_path / "secret"),
+    } | change
+    flat = [word for pair in options.items() for word in pair]
+    code = 1 if "--secret-file" in change else 2
+    assert words in complaint(code, "mailboxes", "connect", "outlook", "--app-only", *flat, **given)
+
+
+def test_without_an_application_nobody_can_sign_in(complaint, database_url):
+    said = complaint(2, "mailboxes", "connect", "gmail", POSTROOM_DATABASE_URL=database_url)
+    assert "POSTROOM_GOOGLE_CLIENT_ID" in said

@@ -1,0 +1,122 @@
+"""C1, C5 in a real browser: connect at both providers, deny, untick, reconnect, pause, disconnect."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.async_api import async_playwright, expect
+
+from flow.connecting import TOPIC, settings_given
+from scenarios.programs import Program
+from simulator.driver import running
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+# A person who wants to look names a directory.
+PICTURES = os.environ.get("TEST_PICTURES")
+
+
+@pytest.fixture
+async def page():
+    async with async_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        page = await browser.new_page(viewport={"width": 900, "height": 900})
+        yield page
+        await browser.close()
+
+
+@pytest.fixture
+def sim():
+    with running() as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        simulation.create("gmail", "ann@example.com", messages=3)
+        simulation.create("outlook", "bob@example.com", messages=3)
+        yield simulation
+
+
+async def look(page, name):
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if PICTURES:
+        await page.screenshot(path=Path(PICTURES, f"{name}.png"), full_page=True)
+
+
+async def agree(page, address, *, decision="allow", untick=None):
+    """What a person does on the consent page of either provider."""
+    await page.locator(f"input[type=radio][value='{address}']").check()
+    if untick:
+        await page.locator(f"input[type=checkbox][value*='{untick}']").uncheck()
+    await page.locator(
+        f"button[value={decision.lower()}], input[type=submit][value={decision.lower()}]"
+    ).click()
+
+
+@pytest.fixture
+async def url(page, sim, tmp_path, database_url):
+    """A running `postroom serve`; at the end no page has broken a policy, and the log names nobody."""
+    complaints = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
+    with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url, **given) as server:
+        yield server.line("Postroom: ")
+        server.end()
+        assert not [line for line in server.said if "@example.com" in line or "refused=" in line]
+    # A browser notes pages with a status of 400 or more, which are meant to be.
+    assert not [words for words in complaints if not words.startswith("Failed to load resource")]
+
+
+async def connect(page, which, address, **how):
+    links = page.get_by_role("link", name="Everything")
+    await (links.first if which == "gmail" else links.last).click()
+    await agree(page, address, **how)
+
+
+async def test_a_consent_denied_or_not_given_whole_connects_nothing(page, url):
+    await page.goto(f"{url}/mailboxes")
+    await expect(page.get_by_text("No mailbox is connected yet")).to_be_visible()
+    await look(page, "1-nothing")
+    for which, address in (("gmail", "ann@example.com"), ("outlook", "bob@example.com")):
+        await connect(page, which, address, decision="deny")
+        await expect(page.get_by_role("heading", name="Nothing was connected")).to_be_visible()
+        await page.get_by_role("link", name="To the mailboxes").click()
+    await look(page, "2-denied")
+    await expect(page.get_by_text("No mailbox is connected yet")).to_be_visible()
+    await connect(page, "gmail", "ann@example.com", untick="gmail.readonly")
+    await expect(page.get_by_role("heading", name="One more permission is needed")).to_be_visible()
+    await look(page, "3-unticked")
+    await page.get_by_role("link", name="Try again").click()
+    await agree(page, "ann@example.com")
+    await expect(page.get_by_role("status")).to_contain_text("ann@example.com is connected")
+    await page.go_back()
+    await page.go_back()
+    await page.reload()
+    await page.goto(f"{url}/mailboxes")
+    await expect(page.locator(".mailbox")).to_have_count(1)
+
+
+async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_left(page, url):
+    await page.goto(f"{url}/mailboxes")
+    for which, address in (("gmail", "ann@example.com"), ("outlook", "bob@example.com")):
+        await connect(page, which, address)
+        await expect(page.get_by_role("status")).to_contain_text(f"{address} is connected")
+    await expect(page.locator(".badge")).to_have_text(["Connected", "Connected"])
+    await look(page, "4-both")
+    ann = page.get_by_role("region", name="ann@example.com")
+    bob = page.get_by_role("region", name="bob@example.com")
+    for region, address in ((ann, "ann@example.com"), (bob, "bob@example.com")):
+        await region.get_by_role("link", name="Reconnect").click()
+        await agree(page, address)
+        await expect(page.get_by_role("status")).to_contain_text(f"{address} is connected")
+    await expect(page.locator(".mailbox")).to_have_count(2)
+    await ann.get_by_role("button", name="Pause").click()
+    await expect(ann.locator(".badge")).to_have_text("Paused")
+    await ann.get_by_role("button", name="Resume").click()
+    await expect(ann.locator(".badge")).to_have_text("Connected")
+    await bob.get_by_text("Disconnect", exact=True).click()
+    await look(page, "5-disconnecting")
+    await bob.get_by_role("button", name="Disconnect, keep the mail").click()
+    await expect(bob.locator(".badge")).to_have_text("Disconnected")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await look(page, "6-phone")
