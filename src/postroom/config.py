@@ -5,6 +5,7 @@ The only reader of the environment. Functions below wiring take the values they 
 
 import difflib
 import os
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -366,6 +367,11 @@ def shown(settings: Settings) -> list[Shown]:
         )
         for name, field in Settings.model_fields.items()
     ]
+
+
+def has_screen() -> bool:
+    """Whether this process can open a window for a person to see."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def environment_with(**changed: object) -> dict[str, str]:

@@ -336,11 +336,11 @@ async def _note_missing_web(at: At) -> None:
 
 def _open(link: str) -> None:
     """Only where there is a screen: a browser in a terminal is no help."""
-    import os
     import webbrowser
 
-    screen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if screen and sys.stdout.isatty():
+    from postroom import config
+
+    if config.has_screen() and sys.stdout.isatty():
         webbrowser.open(link)
 
 
