@@ -6,11 +6,11 @@ shapes and the truth are made from this tree.
 
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.errors import MessageError
 from email.header import decode_header
-from functools import cached_property
+from functools import cached_property, lru_cache
 from urllib.parse import unquote_to_bytes
 
 DEEPEST = 40  # deeper nesting than this is shown as one opaque part
@@ -26,7 +26,7 @@ class Part:
 
     headers: list[tuple[str, str]]
     content_type: str  # lower case, "text/plain" when absent or broken
-    params: dict[str, str]  # of Content-Type, names in lower case, values decoded
+    params: Mapping[str, str]  # of Content-Type, names in lower case, values decoded
     encoding: str  # Content-Transfer-Encoding, lower case
     disposition: str  # "attachment", "inline" or ""
     filename: str  # decoded; "" when there is none
@@ -96,8 +96,7 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
     headers = _headers(raw[start:head_end])
     found: dict[str, str] = {}
     for name, value in headers:
-        key = name.lower()
-        if key.startswith("content-"):
+        if name[0] in "Cc" and (key := name.lower()).startswith("content-"):
             found.setdefault(key, value)
     content_type, params = parameters(found.get("content-type", ""))
     kind, _, sub = content_type.partition("/")
@@ -123,7 +122,7 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
 
 
 def _children(
-    raw: bytes, body: tuple[int, int], content_type: str, params: dict[str, str], encoding: str, depth: int
+    raw: bytes, body: tuple[int, int], content_type: str, params: Mapping[str, str], encoding: str, depth: int
 ) -> list[Part]:
     if depth >= DEEPEST:
         return []
@@ -195,7 +194,8 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
         name, colon, value = line.partition(":")
         name = name.rstrip()
         if colon and name and " " not in name:
-            _unfold(headers, folded)
+            if folded:
+                _unfold(headers, folded)
             headers.append((name, value.strip(" \t")))
     _unfold(headers, folded)
     return headers
@@ -208,7 +208,8 @@ def _unfold(headers: list[tuple[str, str]], folded: list[str]) -> None:
     folded.clear()
 
 
-def parameters(value: str) -> tuple[str, dict[str, str]]:
+@lru_cache(maxsize=512)
+def parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """`text/plain; charset=utf-8` -> ("text/plain", {"charset": "utf-8"}), RFC 2231 continuations and
     charsets undone.
     """
