@@ -253,6 +253,16 @@ class Settings(BaseSettings):
         None,
         pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
     )
+    subscription_renew_hours: float = _setting(
+        "how long before its end a subscription at Microsoft is renewed",
+        "a number from 1 to 144",
+        24,
+        ge=1,
+        le=144,
+    )
+    watch_renew_hours: float = _setting(
+        "how often a watch at Gmail is renewed", "a number from 1 to 144", 24, ge=1, le=144
+    )
     ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_ledger_key)] | None = _setting(
         "the key that signs the ledger's seals, instead of the file ledger.key in the home",
         "32 bytes in base64 (openssl rand -base64 32)",

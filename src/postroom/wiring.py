@@ -4,21 +4,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_urlsafe
 from typing import assert_never
+from uuid import uuid4
 
 import aiohttp
 
 from postroom.config import Settings, VaultKind
-from postroom.flow import sample, seal
+from postroom.flow import sample, seal, subscribe
 from postroom.flow.connect import Desk
+from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
 from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
-from postroom.ports import Provider, Vault
+from postroom.ports import Provider, RemoteMailbox, Vault
 from postroom.providers import catalogue
+from postroom.providers.graph import handshake
 from postroom.providers.transport import open_client
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
 from postroom.store.ledger import Signer
+from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
 
@@ -35,12 +40,45 @@ class Kind:
     max_attempts: int | None
 
 
-def kinds(settings: Settings, database: Database) -> Mapping[str, Kind]:
+def kinds(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     return {
+        subscribe.KIND: subscribing(settings, database, client),
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),
     }
+
+
+def remote(
+    settings: Settings, database: Database, client: aiohttp.ClientSession, mailbox: Mailbox
+) -> RemoteMailbox:
+    """One mailbox at its provider."""
+    return _subscribing(settings, database, client).remote(mailbox)
+
+
+def subscribing(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Kind:
+    """The keeping of push channels. It never gives up: without one, new mail is found by the sweeps only."""
+    return Kind(partial(subscribe.run, _subscribing(settings, database, client)), None)
+
+
+def _subscribing(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Subscribing:
+    counter = desk(settings, database, client, settings.public_url or "")
+    return Subscribing(
+        database=database,
+        providers=counter.providers,
+        tokens=access_tokens(counter).of,
+        public_url=settings.public_url,
+        cadences={
+            ProviderName.OUTLOOK: Cadence(settings.subscription_renew_hours * 3600),
+            ProviderName.GMAIL: Cadence(86400, every_seconds=settings.watch_renew_hours * 3600),
+        },
+    )
+
+
+async def handshake_fault(client: aiohttp.ClientSession, public_url: str) -> str | None:
+    """Why a provider that asks first would not accept our notification address; None where it would."""
+    address = f"{public_url}/webhooks/{ProviderName.OUTLOOK}/{uuid4()}"
+    return await handshake.fault(client, address, f"Validation: of postroom itself {token_urlsafe(16)} +1")
 
 
 def ledger_keys(settings: Settings) -> LedgerKeys:

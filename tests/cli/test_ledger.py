@@ -61,11 +61,12 @@ def seal_with(database, organization, owner, home):
         async with database.engine() as connection:
             await work.wake(connection, [work.Wake(organization, seal.KIND, str(organization))])
         stop = asyncio.Event()
-        kinds = wiring.kinds(settings, database)
-        working = asyncio.create_task(worker.run(database, kinds, worker.limits(settings), stop))
-        await until(owner, SEALED)
-        stop.set()
-        await working
+        async with wiring.client(settings) as client:
+            kinds = wiring.kinds(settings, database, client)
+            working = asyncio.create_task(worker.run(database, kinds, worker.limits(settings), stop))
+            await until(owner, SEALED)
+            stop.set()
+            await working
 
     return seal_with
 

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import config, db, demo, doctor, exits, ledger, mailboxes, serve, up, vault, work
+from postroom.cli import (
+    config,
+    db,
+    demo,
+    doctor,
+    exits,
+    ledger,
+    mailboxes,
+    serve,
+    subscriptions,
+    up,
+    vault,
+    work,
+)
 from postroom.cli.exits import Exit
 from postroom.errors import PostroomError
 
@@ -31,6 +44,7 @@ app.add_typer(mailboxes.group)
 app.add_typer(db.group)
 app.add_typer(config.group)
 app.add_typer(vault.group)
+app.add_typer(subscriptions.group)
 app.add_typer(ledger.group)
 
 

@@ -43,7 +43,7 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
-    from postroom.flow import seal
+    from postroom.flow import seal, subscribe
     from postroom.store import database, health
 
     stop = asyncio.Event()
@@ -54,8 +54,10 @@ async def _work(settings: "Settings", url: str) -> None:
     pool_size = settings.database_pool_size
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
+        wiring.client(settings) as client,
         asyncio.TaskGroup() as group,
     ):
-        sealing = group.create_task(seal.listen(opened))
-        await worker.run(opened, wiring.kinds(settings, opened), worker.limits(settings), stop)
-        sealing.cancel()
+        beside = [group.create_task(each) for each in (seal.listen(opened), subscribe.keep_all_due(opened))]
+        await worker.run(opened, wiring.kinds(settings, opened, client), worker.limits(settings), stop)
+        for task in beside:
+            task.cancel()

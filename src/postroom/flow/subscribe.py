@@ -9,8 +9,10 @@ address: by that a channel whose answer was lost is found again, and one that be
 Every run renews, so whoever wants a channel looked after only has to wake this work.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,6 +22,7 @@ from uuid import UUID, uuid4
 
 from postroom.errors import (
     AlreadyExists,
+    DatabaseUnavailable,
     Gone,
     GrantLost,
     OperatorError,
@@ -56,6 +59,7 @@ REFUSED_SECONDS: Final = 6 * 3600.0
 # The provider's own delays, the ten minutes in which it holds back what a slow receiver gets, and some.
 SILENCE_SECONDS: Final = 1200.0
 ATTEMPTS: Final = 3
+AGAIN_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,15 @@ async def keep_due(database: Database) -> int:
             connection, [Wake(organization, KIND, str(mailbox)) for organization, mailbox in found]
         )
     return len(found)
+
+
+async def keep_all_due(database: Database) -> None:
+    """The same at once and every hour, for ever: whatever removed the work, it comes back."""
+    while True:
+        with suppress(DatabaseUnavailable, TransientError):
+            if count := await keep_due(database):
+                log.info("subscription.neglected", count=count)
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def push_is_silent(

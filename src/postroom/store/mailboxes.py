@@ -193,7 +193,11 @@ async def channels(connection: Connection, mailbox: MailboxId) -> list[Channel]:
 
 async def end_channels(connection: Connection, mailbox: MailboxId) -> None:
     await connection.execute(
-        "UPDATE subscriptions SET status = 'removed' WHERE mailbox_id = %s AND status = 'active'", [mailbox]
+        """
+        UPDATE subscriptions SET status = 'removed', replaced_at = coalesce(replaced_at, postroom_now())
+        WHERE mailbox_id = %s AND status = 'active'
+        """,
+        [mailbox],
     )
 
 

@@ -225,3 +225,30 @@ async def now(connection: Connection) -> datetime:
     cursor = await connection.execute("SELECT postroom_now()")
     [row] = await cursor.fetchall()
     return row[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the keeping of a mailbox's channel stands: settled once nobody works on it and nothing is due."""
+
+    settled: bool
+    live: bool
+    error: str | None
+
+
+async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Progress:
+    cursor = connection.cursor(row_factory=class_row(Progress))
+    await cursor.execute(
+        """
+        SELECT coalesce(lease_token IS NULL AND due_at > postroom_now(), true) AS settled,
+            EXISTS (
+                SELECT FROM subscriptions WHERE mailbox_id = mailboxes.id AND status = 'active'
+                  AND replaced_at IS NULL AND expires_at > postroom_now()
+            ) AS live,
+            coalesce(work.last_error, mailboxes.last_error) AS error
+        FROM mailboxes LEFT JOIN work ON kind = %s AND subject = mailboxes.id::text
+        WHERE mailboxes.id = %s
+        """,
+        [kind, mailbox],
+    )
+    return await cursor.fetchone() or Progress(settled=True, live=False, error="There is no such mailbox.")

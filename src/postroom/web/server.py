@@ -32,7 +32,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             database,
             webhooks=routes,
             mailboxes=mailboxes.routes(_counter(settings, database, client, listening)),
-            performed=frozenset(wiring.kinds(settings, database)),
+            performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
         )
         log.info("web.started", port=listening.getsockname()[1])

@@ -1,0 +1,365 @@
+"""`postroom subscriptions`: the push channels of mailboxes, made and looked after by hand (S4)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from postroom.cli.exits import Exit
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from postroom.cli.checks import Check
+    from postroom.config import Settings
+    from postroom.model import OrganizationId
+    from postroom.store.database import Database
+    from postroom.store.mailboxes import Mailbox
+    from postroom.store.subscriptions import Subscription
+
+Result = TypeVar("Result")
+PATIENCE_SECONDS = 90
+
+group = typer.Typer(
+    name="subscriptions",
+    help="Push channels: by which providers tell of new mail at once.",
+    no_args_is_help=True,
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Named = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MAILBOX]",
+        help="Only this one: its address, or the beginning of its id.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a command works with."""
+
+    settings: "Settings"
+    database: "Database"
+    client: "aiohttp.ClientSession"
+    organization: "OrganizationId"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    mailbox: str
+    provider: str
+    ok: bool
+    words: str
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom subscriptions create
+  postroom subscriptions create jane@example.org"""
+)
+def create(mailbox: Named = None, *, json: Json = False) -> Exit:
+    """Check settings, public address and handshake, then make what is missing.
+
+    Workers do the same by themselves; this shows at once whether it works, and needs no worker beside it.
+    Exit code 1 when something failed.
+    """
+    return _run(lambda opened: _create(opened, mailbox, json=json))
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom subscriptions renew
+  postroom subscriptions renew jane@example.org"""
+)
+def renew(mailbox: Named = None, *, json: Json = False) -> Exit:
+    """Renew channels now, and make anew those that are gone or have another address."""
+    return _run(lambda opened: _renew(opened, mailbox, json=json))
+
+
+@group.command(
+    name="list",
+    epilog="""\b
+Examples:
+  postroom subscriptions list
+  postroom subscriptions list --json | jq '.[] | select(.status != "active")'""",
+)
+def list_all(*, json: Json = False) -> None:
+    """List the channels of every mailbox, those that were replaced in the last days too."""
+    _run(lambda opened: _list(opened, json=json))
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom subscriptions check
+  postroom subscriptions check --json"""
+)
+def check(mailbox: Named = None, *, json: Json = False) -> Exit:
+    """Look at public address, handshake and every channel. Exit code 1 when one fails; nothing is changed."""
+    return _run(lambda opened: _check(opened, mailbox, json=json))
+
+
+async def _create(opened: Opened, named: str | None, *, json: bool) -> Exit:
+    found = await _ground(opened)
+    wanted = await _mailboxes(opened, named)
+    if any(_failed(each) for each in found):
+        _show(found, [], json=json)
+        return Exit.FAILED
+    missing = [each for each in wanted if await _live(opened, each) is None]
+    there = [
+        Outcome(str(each.id), each.provider, ok=True, words="is there already")
+        for each in wanted
+        if each not in missing
+    ]
+    return _end(found, there + await _keep(opened, missing, "made"), json=json)
+
+
+async def _renew(opened: Opened, named: str | None, *, json: bool) -> Exit:
+    return _end([], await _keep(opened, await _mailboxes(opened, named), "renewed"), json=json)
+
+
+async def _check(opened: Opened, named: str | None, *, json: bool) -> Exit:
+    found = await _ground(opened)
+    outcomes = [await _looked_at(opened, each) for each in await _mailboxes(opened, named)]
+    return _end(found, outcomes, json=json)
+
+
+async def _list(opened: Opened, *, json: bool) -> Exit:
+    from postroom.cli import output
+    from postroom.store import mailboxes, subscriptions
+
+    async with opened.database.transaction(opened.organization) as connection:
+        known = {each.id: each for each in await mailboxes.every(connection)}
+        rows = await subscriptions.every(connection)
+    if json:
+        output.as_json([_plain(row, known[row.mailbox]) for row in rows])
+    else:
+        output.table(
+            ("MAILBOX", "PROVIDER", "STATUS", "EXPIRES", "RENEWED", "LAST NOTIFIED"),
+            [
+                (
+                    known[row.mailbox].address,
+                    known[row.mailbox].provider,
+                    row.status if row.confirmed_at else "asked for",
+                    *(
+                        moment and moment.isoformat(sep=" ", timespec="seconds")
+                        for moment in (row.expires_at, row.last_renewed_at, row.last_notified_at)
+                    ),
+                )
+                for row in rows
+            ],
+        )
+    return Exit.OK
+
+
+def _plain(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
+    return {
+        "id": row.id,
+        "mailbox": row.mailbox,
+        "provider": mailbox.provider,
+        "status": row.status,
+        "provider_subscription_id": row.provider_subscription_id,
+        "confirmed_at": row.confirmed_at,
+        "expires_at": row.expires_at,
+        "last_renewed_at": row.last_renewed_at,
+        "last_notified_at": row.last_notified_at,
+        "replaced_at": row.replaced_at,
+    }
+
+
+# What everything stands on
+
+
+async def _ground(opened: Opened) -> "list[Check]":
+    """Settings, public address, handshake: without these no provider can tell us anything."""
+    from postroom import wiring
+    from postroom.cli.checks import Check, State
+
+    url = opened.settings.public_url
+    if url is None:
+        remedy = "Set POSTROOM_PUBLIC_URL to the https address under which providers reach the web process."
+        return [Check("public url", State.FAIL, "is not set", remedy)]
+    reached = await _reached(url)
+    fault = await wiring.handshake_fault(opened.client, url)
+    if fault is None:
+        return [reached, Check("handshake", State.OK, f"{url} answers as providers want it")]
+    remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
+    return [reached, Check("handshake", State.FAIL, f"{url}: {fault}", remedy)]
+
+
+async def _reached(url: str) -> "Check":
+    """As far as can be told from here: an address that is not of the internet is reached by no provider."""
+    import socket
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    from postroom.cli.checks import Check, State
+    from postroom.config import LOOPBACK
+
+    host = urlsplit(url).hostname or ""
+    if host in LOOPBACK:
+        return Check("public url", State.WARN, f"{url} is this machine: for development with a simulator")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+    except OSError:
+        remedy = "Register the name, or set POSTROOM_PUBLIC_URL to one that is."
+        return Check("public url", State.FAIL, f"the name {host} is not known", remedy)
+    if not any(ip_address(each[4][0]).is_global for each in found):
+        remedy = "Make sure that the name has a public address outside of this network."
+        return Check("public url", State.WARN, f"{host} has a private address here", remedy)
+    return Check("public url", State.OK, f"{host} has a public address")
+
+
+def _failed(check: "Check") -> bool:
+    from postroom.cli.checks import State
+
+    return check.state is State.FAIL
+
+
+# Mailboxes
+
+
+async def _mailboxes(opened: Opened, named: str | None) -> "list[Mailbox]":
+    from postroom.errors import OperatorError
+    from postroom.store import mailboxes
+
+    async with opened.database.transaction(opened.organization) as connection:
+        found = await (mailboxes.find(connection, named) if named else mailboxes.every(connection))
+    connected = [each for each in found if each.disconnected_at is None]
+    if named and not connected:
+        raise OperatorError("There is no such mailbox. `postroom subscriptions list` shows those there are.")
+    return connected
+
+
+async def _live(opened: Opened, mailbox: "Mailbox") -> "Subscription | None":
+    from postroom.store import subscriptions
+
+    async with opened.database.transaction(opened.organization) as connection:
+        rows = await subscriptions.of_mailbox(connection, mailbox.id)
+    return next((row for row in rows if row.live and row.seconds_left > 0), None)
+
+
+async def _looked_at(opened: Opened, mailbox: "Mailbox") -> Outcome:
+    """A channel in the database and at the provider, where that lists them."""
+    from postroom import wiring
+    from postroom.errors import PostroomError
+
+    live = await _live(opened, mailbox)
+    words = f"stands until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no channel"
+    ok = live is not None
+    if live is not None and live.provider_subscription_id is not None:
+        try:
+            listed = await wiring.remote(opened.settings, opened.database, opened.client, mailbox).channels()
+        except PostroomError as error:
+            ok, words = False, str(error)
+        else:
+            ok = live.provider_subscription_id in [each.provider_subscription_id for each in listed]
+            words = words if ok else "is gone at the provider; `postroom subscriptions renew` makes it anew"
+    return Outcome(str(mailbox.id), mailbox.provider, ok, words)
+
+
+async def _keep(opened: Opened, wanted: "Sequence[Mailbox]", done: str) -> list[Outcome]:
+    """Make the work due, do it here as any worker would, and say how it ended."""
+    from postroom.flow import subscribe
+    from postroom.store import subscriptions, work
+    from postroom.store.work import Wake
+
+    async with opened.database.transaction(opened.organization) as connection:
+        await work.restart(
+            connection, [Wake(opened.organization, subscribe.KIND, str(each.id)) for each in wanted]
+        )
+    outcomes: list[Outcome] = []
+    async with _working(opened):
+        for each in wanted:
+            async with opened.database.transaction(opened.organization) as connection:
+                found = await subscriptions.progress(connection, each.id, subscribe.KIND)
+            waited = 0.0
+            while not found.settled and waited < PATIENCE_SECONDS:
+                await asyncio.sleep(0.1)
+                waited += 0.1
+                async with opened.database.transaction(opened.organization) as connection:
+                    found = await subscriptions.progress(connection, each.id, subscribe.KIND)
+            ok = found.live and found.settled
+            words = done if ok else found.error or "did not end in time; workers go on with it"
+            outcomes.append(Outcome(str(each.id), each.provider, ok, words))
+    return outcomes
+
+
+@asynccontextmanager
+async def _working(opened: Opened) -> AsyncGenerator[None]:
+    """A worker for this kind alone, while the block runs. Others may be quicker; leases keep them apart."""
+    from postroom import wiring, worker
+    from postroom.flow import subscribe
+
+    stop = asyncio.Event()
+    kinds = {subscribe.KIND: wiring.subscribing(opened.settings, opened.database, opened.client)}
+    limits = worker.limits(opened.settings)
+    running = asyncio.create_task(worker.run(opened.database, kinds, limits, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+# Output
+
+
+def _end(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) -> Exit:
+    _show(found, outcomes, json=json)
+    bad = any(_failed(each) for each in found) or any(not each.ok for each in outcomes)
+    if not json:
+        good = sum(each.ok for each in outcomes)
+        state = "FAILED" if bad else "Success"
+        typer.echo(f"{state}: {good} of {len(outcomes)} mailboxes have their push channel.")
+    return Exit.FAILED if bad else Exit.OK
+
+
+def _show(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) -> None:
+    from postroom.cli import output
+
+    if json:
+        output.as_json(
+            {"checks": [asdict(each) for each in found], "mailboxes": [asdict(each) for each in outcomes]}
+        )
+        return
+    for each in found:
+        typer.echo(f"{each.state:<4}  {each.name:<10}  {each.found}")
+        if each.remedy:
+            typer.echo(f"      {'':<10}  {each.remedy}")
+    for outcome in outcomes:
+        typer.echo(
+            f"{'ok' if outcome.ok else 'fail':<4}  {outcome.provider:<10}  {outcome.mailbox}: {outcome.words}"
+        )
+
+
+def _run(act: Callable[[Opened], Coroutine[Any, Any, Exit]]) -> Exit:
+    from postroom import config, logs
+    from postroom.cli import opening
+
+    settings = config.load()
+    logs.setup("subscriptions", level="error", style=settings.log_format)
+    with opening.database_url(settings) as url:
+        return asyncio.run(_act(settings, url, act))
+
+
+async def _act(settings: "Settings", url: str, act: Callable[[Opened], Coroutine[Any, Any, Exit]]) -> Exit:
+    from postroom import wiring
+    from postroom.cli import opening
+    from postroom.model import OrganizationId
+    from postroom.store import database, health
+
+    await opening.require_ready(url)
+    name = health.process_name("subscriptions")
+    async with (
+        database.open_database(url, pool_size=5, name=name) as opened,
+        wiring.client(settings) as client,
+    ):
+        return await act(Opened(settings, opened, client, OrganizationId(settings.organization)))

@@ -1,0 +1,123 @@
+"""S4: the first push channels made by hand, with a clear word on what is missing or wrong."""
+
+import asyncio
+import json
+
+import pytest
+
+from flow.subscribe.subscribing import insert_mailbox
+from postroom.model import CredentialKind, ProviderName
+from postroom.ports import Place
+from postroom.store import credentials
+from postroom.store.database import open_database
+from postroom.vault import KeyFile, LocalVault, Sealer
+from providers.conftest import TOPIC, contract, shared, sim
+from scenarios.programs import Program
+
+__all__ = ["contract", "shared", "sim"]  # fixtures
+
+
+@pytest.fixture
+def settings(sim, database_url, organization, tmp_path):
+    clients = sim.ready["clients"]
+    names = (
+        "GOOGLE_ACCOUNTS_URL", "GOOGLE_TOKEN_URL", "GOOGLE_CERTS_URL", "GMAIL_URL", "MICROSOFT_LOGIN_URL",
+        "GRAPH_URL",
+    )  # fmt: skip
+    return {
+        "POSTROOM_DATABASE_URL": database_url,
+        "POSTROOM_HOME": str(tmp_path / "home"),
+        "POSTROOM_ORGANIZATION": str(organization),
+        "POSTROOM_GOOGLE_CLIENT_ID": clients["gmail"]["client_id"],
+        "POSTROOM_GOOGLE_CLIENT_SECRET": clients["gmail"]["client_secret"],
+        "POSTROOM_PUBSUB_TOPIC": TOPIC,
+        "POSTROOM_PUBSUB_TOKEN": "only-we-know-this",
+        "POSTROOM_MICROSOFT_CLIENT_ID": clients["outlook"]["client_id"],
+        "POSTROOM_MICROSOFT_CLIENT_SECRET": clients["outlook"]["client_secret"],
+        **{f"POSTROOM_{name}": sim.http for name in names},
+    }
+
+
+@pytest.fixture
+async def mailbox(contract, database_url, organization, owner, tmp_path):
+    """A connected mailbox, as a login leaves it."""
+    grant, _, _ = await contract.connect()
+    mailbox = await insert_mailbox(owner, organization, contract.provider.name, grant.account)
+    vault = LocalVault(Sealer(KeyFile(tmp_path / "home")))
+    kept = await vault.keep(Place(organization, mailbox, "grant"), grant.tokens.refresh)
+    async with (
+        open_database(database_url, pool_size=3, name="postroom tests") as database,
+        database.transaction(organization) as connection,
+    ):
+        scopes = contract.provider.login.scopes("full")
+        kind = CredentialKind.DELEGATED
+        await credentials.save(connection, mailbox, kind=kind, grant=kept, scopes=scopes)
+    return mailbox
+
+
+@pytest.fixture
+def web(settings, tmp_path):
+    """A web process of ours: its address."""
+    program = Program(tmp_path, "serve", "--port", "0", **settings)
+    try:
+        yield program.line("Postroom: ")
+    finally:
+        program.end()
+
+
+@pytest.fixture
+def subscriptions(postroom, settings):
+    async def run(*arguments, **more):
+        done = await asyncio.to_thread(postroom, "subscriptions", *arguments, **settings | more)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox, web, subscriptions):
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert (code, "Success: 1 of 1" in said) == (0, True), said
+    assert "ok    handshake" in said
+    [standing] = contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert (code, "is there already" in said) == (0, True), said
+    code, said = await subscriptions("list", "--json")
+    [row] = json.loads(said)
+    assert (code, row["mailbox"], row["status"]) == (0, str(mailbox), "active")
+    assert row["provider_subscription_id"] == standing.get("id")
+    code, said = await subscriptions("renew", contract.address, POSTROOM_PUBLIC_URL=web)
+    assert (code, "renewed" in said) == (0, True), said
+    code, said = await subscriptions("check", "--json", POSTROOM_PUBLIC_URL=web)
+    assert (code, json.loads(said)["mailboxes"][0]["ok"]) == (0, True), said
+    if contract.provider.name is ProviderName.OUTLOOK:
+        contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event="subscriptionRemoved")
+        code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=web)
+        assert (code, "gone at the provider" in said) == (1, True), said
+        code, said = await subscriptions("renew", POSTROOM_PUBLIC_URL=web)
+        assert (code, "Success" in said) == (0, True), said
+        assert len(contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]) == 1
+
+
+async def test_an_address_that_nobody_answers_at_is_said_before_any_provider_is_asked(subscriptions, sim):
+    code, said = await subscriptions("create")
+    assert (code, "POSTROOM_PUBLIC_URL" in said) == (1, True), said
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL="http://127.0.0.1:9")
+    assert (code, "cannot be reached" in said) == (1, True), said
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=sim.http)
+    assert (code, "instead of 200" in said) == (1, True), said
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL="http://post.example.org")
+    assert (code, "https" in said) == (2, True), said
+
+
+async def test_a_lost_grant_and_an_unknown_mailbox_are_failures_in_words(
+    contract,
+    mailbox,
+    web,
+    subscriptions,
+):
+    contract.sim.post(f"mailboxes/{contract.address}/revoke")
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert (code, "Connect the mailbox again" in said, "FAILED" in said) == (1, True, True), said
+    code, said = await subscriptions("create", "nobody@example.org", POSTROOM_PUBLIC_URL=web)
+    assert (code, "no such mailbox" in said) == (1, True), said
