@@ -11,8 +11,9 @@ from postroom.ports import Place
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
-from providers.conftest import TOPIC, contract, shared, sim
+from providers.conftest import TOPIC, contract, graph, shared, sim
 from scenarios.programs import Program
+from scenarios.workers import until
 
 __all__ = ["contract", "shared", "sim"]  # fixtures
 
@@ -97,6 +98,41 @@ async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox
         code, said = await subscriptions("renew", POSTROOM_PUBLIC_URL=web)
         assert (code, "Success" in said) == (0, True), said
         assert len(contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]) == 1
+
+
+@pytest.mark.parametrize("contract", [graph], indirect=True, ids=["graph"])
+async def test_a_worker_finds_the_mailbox_and_acts_on_what_the_provider_says_of_its_channel(
+    contract, mailbox, web, settings, owner, tmp_path
+):
+    """S3, from the provider's event over our web process and a worker back to the provider."""
+    program = Program(tmp_path, "work", **settings | {"POSTROOM_PUBLIC_URL": web})
+    one_live = """
+        SELECT count(*) = %s AND count(*) FILTER (WHERE confirmed_at IS NOT NULL AND replaced_at IS NULL) = 1
+        FROM subscriptions
+    """
+    try:
+        await until(owner, one_live, 1)
+        tell(contract, "subscriptionRemoved")
+        await until(owner, one_live, 2)
+        renewed = "SELECT count(*) > %s FROM ledger WHERE event_type = 'SUBSCRIPTION_RENEWED'"
+        await owner.execute("UPDATE subscriptions SET last_renewed_at = last_renewed_at - interval '1 hour'")
+        tell(contract, "reauthorizationRequired")
+        await until(owner, renewed, 0)
+    finally:
+        assert program.end() == 0, "".join(program.said)
+    cursor = await owner.execute("SELECT status FROM subscriptions ORDER BY created_at")
+    assert [row[0] for row in await cursor.fetchall()] == ["removed", "active"]
+    assert len(contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]) == 1
+
+
+def tell(contract, event):
+    contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event=event)
+    contract.sim.move_clock(2)
+
+
+async def test_without_a_mailbox_there_is_nothing_to_do(subscriptions, web):
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert (code, "no mailbox is connected" in said) == (0, True), said
 
 
 async def test_an_address_that_nobody_answers_at_is_said_before_any_provider_is_asked(subscriptions, sim):

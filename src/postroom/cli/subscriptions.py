@@ -317,8 +317,10 @@ def _end(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) -
     bad = any(_failed(each) for each in found) or any(not each.ok for each in outcomes)
     if not json:
         good = sum(each.ok for each in outcomes)
-        state = "FAILED" if bad else "Success"
-        typer.echo(f"{state}: {good} of {len(outcomes)} mailboxes have their push channel.")
+        told = f"{good} of {len(outcomes)} mailboxes have their push channel."
+        typer.echo(
+            f"{'FAILED' if bad else 'Success'}: {told if outcomes else 'no mailbox is connected yet.'}"
+        )
     return Exit.FAILED if bad else Exit.OK
 
 

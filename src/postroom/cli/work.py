@@ -55,9 +55,11 @@ async def _work(settings: "Settings", url: str) -> None:
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
         wiring.client(settings) as client,
-        asyncio.TaskGroup() as group,
     ):
-        beside = [group.create_task(each) for each in (seal.listen(opened), subscribe.keep_all_due(opened))]
-        await worker.run(opened, wiring.kinds(settings, opened, client), worker.limits(settings), stop)
-        for task in beside:
-            task.cancel()
+        kinds = wiring.kinds(settings, opened, client)
+        async with asyncio.TaskGroup() as group:
+            always = seal.listen(opened), subscribe.keep_all_due(opened)
+            beside = [group.create_task(each) for each in always]
+            await worker.run(opened, kinds, worker.limits(settings), stop)
+            for task in beside:
+                task.cancel()
