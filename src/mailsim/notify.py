@@ -339,29 +339,30 @@ def lifecycle(graph: Graph, one: Subscription, event: str, shape: str = "") -> b
 
 
 def watch(graph: Graph, one: Subscription) -> None:
-    graph.sim.background.start(_look_after(graph, one), "subscription")
+    """Look after it from now on; what was planned by older times is off."""
+    if one.keeper is not None:
+        one.keeper.cancel()
+    one.keeper = graph.sim.background.start(_look_after(graph, one), "subscription")
 
 
 async def _look_after(graph: Graph, one: Subscription) -> None:
-    """Remind before the token or the subscription ends, and every quarter of an hour from then on."""
+    """Remind half an hour before token or subscription end, and every quarter of an hour from then on."""
     clock = graph.sim.clock
-    reminded = 0.0
-    while one.active(clock.time()):
-        end = min(one.expires, one.token_expires) if graph.options.reauthorization else one.expires
-        moments = [end + step * REMIND_SECONDS for step in range(-2, 17)]
-        due = next((at for at in moments if at > reminded and at >= clock.time() - 1), one.expires)
-        await clock.sleep_until(min(due, one.expires))
-        now = clock.time()
-        current = min(one.expires, one.token_expires) if graph.options.reauthorization else one.expires
-        if one.active(now) and now >= current - 2 * REMIND_SECONDS and now >= due:
-            reminded = due
-            lifecycle(graph, one, "reauthorizationRequired")
+    of_token = [(one.token_expires + step * REMIND_SECONDS, True) for step in range(-2, 17)]
+    of_end = [(one.expires - step * REMIND_SECONDS, False) for step in (2, 1)]
+    for due, token in sorted([*of_token, *of_end]):
+        if clock.time() <= due < one.expires:
+            await clock.sleep_until(due)
+            if graph.options.reauthorization or not token:
+                lifecycle(graph, one, "reauthorizationRequired")
+    await clock.sleep_until(one.expires)
     graph.subscriptions.remove(one)
 
 
 def reauthorized(graph: Graph, one: Subscription, token_expires: float) -> None:
     """A fresh token vouches for the subscription: what waited for it goes out, unless it waited too long."""
     one.token_expires = token_expires
+    watch(graph, one)
     waiting, one.paused = one.paused, []
     now = graph.sim.clock.time()
     lost = [item for item in waiting if item.since < now - GIVE_UP_SECONDS]

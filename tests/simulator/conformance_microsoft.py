@@ -12,7 +12,7 @@ from typing import Any
 
 from simulator.graph_types import document, is_a, properties
 
-LONGEST = 256 * 1024  # longer answers are kept in part only
+LONGEST = 256 * 1024  # longer answers are kept in part only, perhaps ending inside a letter
 # Kept short, and each with its reason.
 EXCEPTIONS = {
     "fileAttachment@odata.mediaContentType": "seen on the wire, in no document",
@@ -135,7 +135,7 @@ def problems(exchange: dict[str, Any]) -> list[str]:
         return []
     text = exchange.get("response_body", "")
     headers = dict(exchange.get("response_headers", []))
-    if not headers or len(text) >= LONGEST:
+    if not headers or len(text.encode(errors="replace")) >= LONGEST - 4:
         return []
     if not exchange["path"].startswith("/v1.0"):
         return list(_of_entra(exchange, text))

@@ -224,6 +224,21 @@ def test_selecting_gives_just_that_and_the_id(user):
     assert error["message"] == "Could not find a property named 'subjekt' on type 'microsoft.graph.message'."
 
 
+def test_a_huge_mailbox_is_listed_filtered_and_paged_without_being_read(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=1_000_000)
+    names = {"$select": "id", "$top": 5}
+    deep = user.get("messages", IMMUTABLE, **names, **{"$skip": 900_000})["value"]
+    truth = sim.get(f"mailboxes/{address}/truth", start=99_995, limit=5, digests=False)["messages"]
+    assert [one["id"] for one in deep] == [entry["id"] for entry in reversed(truth)]
+    one = user.get(f"messages/{deep[0]['id']}")
+    known = f"internetMessageId eq '{one['internetMessageId']}'"
+    assert [found["id"] for found in user.get("messages", **{"$filter": known})["value"]] == [one["id"]]
+    recent = f"receivedDateTime ge {one['receivedDateTime']}"
+    assert len(user.get("messages", **names, **{"$filter": recent, "$skip": 60_000})["value"]) == 5
+    unread = user.get("messages", **names, **{"$filter": "isRead eq false", "$count": "true"})
+    assert unread["@odata.count"] > 100_000
+
+
 def test_generated_mail_is_served_as_it_was_written(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=60)
     for entry in sim.truth(address):

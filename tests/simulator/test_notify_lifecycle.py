@@ -96,6 +96,27 @@ def test_pushes_pause_while_the_token_is_stale_and_resume_when_it_is_renewed(
     assert len(hook.next().value) == 1
 
 
+def test_reminders_begin_anew_with_a_fresh_token(sim, microsoft, user, hook, watched):
+    sim.move_clock(8 * 3600)
+    events(sim, hook)
+    fresh = microsoft.sign_in(sim, user.address, seconds=3600)
+    fresh.ask("POST", f"/subscriptions/{watched['id']}/reauthorize")
+    sim.move_clock(29 * 60)
+    assert events(sim, hook) == []
+    sim.move_clock(60)
+    assert events(sim, hook) == ["reauthorizationRequired"]
+
+
+def test_reminders_come_before_the_subscription_ends_too(sim, microsoft, user, hook):
+    lasting = microsoft.sign_in(sim, user.address, seconds=864000)
+    wanted = order(user, hook, lifecycleNotificationUrl=hook.url, expirationDateTime=later(user, hours=5))
+    lasting.post("/subscriptions", wanted)
+    sim.move_clock(4 * 3600)
+    assert events(sim, hook) == []
+    sim.move_clock(2 * 3600)
+    assert events(sim, hook) == ["reauthorizationRequired"] * 2
+
+
 def test_what_waited_more_than_four_hours_is_missed(sim, microsoft, user, hook, watched):
     sim.move_clock(3601)
     sim.deliver(user.address, kind="plain")

@@ -15,6 +15,7 @@ from mailsim.world import Application, guid
 CODE_SECONDS = 600
 REFRESH_SECONDS = 90 * 86400
 SPA_REFRESH_SECONDS = 86400
+KEPT_TOKENS = 5000  # each time so many have been issued, old ones are forgotten
 
 
 @dataclass(slots=True)
@@ -116,7 +117,14 @@ class Grants:
         access = Access(application, tid, user, frozenset(allowed), frozenset(roles), now, now + life)
         token = self.signer.sign(_access_claims(access, base_url, self.directory))
         self.accesses[token] = access
+        if len(self.accesses) % KEPT_TOKENS == 0:
+            self._forget_old()
         return token, int(life)
+
+    def _forget_old(self) -> None:
+        """A token that ended a day ago is refused as an unknown one is."""
+        limit = self.clock.time() - 86400
+        self.accesses = {token: one for token, one in self.accesses.items() if one.expires > limit}
 
     def id_token(
         self, application: Application, user: User, scopes: list[str], base_url: str, nonce: str

@@ -17,6 +17,7 @@ from mailsim.entra.aadsts import KINDS, EntraError
 from mailsim.entra.directory import Directory, User
 from mailsim.entra.grants import Grants, Refresh
 from mailsim.entra.signing import b64url
+from mailsim.gate import exchange_of
 from mailsim.graph.options import MicrosoftOptions
 from mailsim.simulator import Simulator
 from mailsim.world import Application
@@ -134,6 +135,7 @@ def _by_code(
 ) -> dict[str, Any]:
     name, redirect = _need(form, "code"), _need(form, "redirect_uri")
     known = entra.grants.codes.get(name)
+    _name(request, known.user if known else None)
     entra.directory.refuse("token", application, known.user if known else None)
     if not (known and known.spa):  # a single-page app has no secret to show
         _prove(entra, request, tenant, application, form)
@@ -170,6 +172,7 @@ def _by_refresh(
     name = _need(form, "refresh_token")
     known = entra.grants.refreshes.get(name)
     user = known.user if known else None
+    _name(request, user)
     _consult_faults(entra, user)
     entra.directory.refuse("token", application, user)
     if not (known and known.spa):
@@ -183,6 +186,12 @@ def _by_refresh(
     wanted = _subset(form.get("scope"), refresh.scopes, application)
     answer = entra.grants.answer(refresh, wanted, base_url(request), keep=True)
     return _with_client_info(answer, form, refresh.user)
+
+
+def _name(request: Request, user: User | None) -> None:
+    """Meters and log count a token request for the mailbox it is about."""
+    if user is not None:
+        exchange_of(request).mailbox = user.upn
 
 
 def _consult_faults(entra: Entra, user: User | None) -> None:

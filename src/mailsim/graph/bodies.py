@@ -85,10 +85,11 @@ def preview(html: str | None, text: str | None) -> str:
     if html is None:
         return " ".join((text or "")[:1000].split())[:PREVIEW]
     start = max(html.find("<body"), 0)
-    source = to_text(html[start : start + 3000])
-    if len(source) < PREVIEW and len(html) > start + 3000:
-        source = to_text(html)
-    return " ".join(source.split())[:PREVIEW]
+    for length in (1500, 6000, len(html)):
+        source = " ".join(to_text(html[start : start + length]).split())
+        if len(source) >= PREVIEW + 20 or start + length >= len(html):  # the end may hold half a tag
+            break
+    return source[:PREVIEW]
 
 
 def unique_html(html: str) -> str:

@@ -381,6 +381,14 @@ def read_date(text: str) -> datetime:
 _seven_digits = re.compile(r"(\.\d{6})\d+")
 
 
+def equal_to(node: Node | None, path: str) -> Any:
+    """The value that every passing item has at this path, if the filter says so."""
+    for part in node.parts if isinstance(node, Both) else (node,):
+        if isinstance(part, Compare) and part.path == path and part.op == "eq":
+            return part.value
+    return None
+
+
 def not_before(node: Node | None, path: str) -> datetime | None:
     """A lower bound that every passing item keeps, so that lists need not look at older mail."""
     bound: datetime | None = None

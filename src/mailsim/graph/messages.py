@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from mailsim.graph import attachments, filters, folders, kinds, odata, wire
 from mailsim.graph.context import Answer, Call
-from mailsim.graph.errors import access_denied, bad_request, malformed_id, not_found
+from mailsim.graph.errors import GraphError, access_denied, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.wire import View
 from mailsim.state import Folder, State
@@ -15,6 +15,7 @@ from mailsim.state import Folder, State
 DEFAULT_PAGE = 10
 MOST_SORTED = 50_000  # ordering more than this is what Exchange calls inefficient
 MOST_SEARCHED = 5_000
+MOST_LOOKED_AT = 50_000  # of the messages that a filter must read one by one
 SEARCH_PAGE = 25
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})
 _TERM = re.compile(r'(?:(\w+):)?("[^"]*"|\S+)')
@@ -109,7 +110,7 @@ async def page(call: Call) -> Answer:
     ):
         raise access_denied()
     size = query.top or DEFAULT_PAGE
-    views = list(islice(_ordered(call, query), query.skip, query.skip + size + 1))
+    views = list(islice(_ordered(call, query), size + 1))
     tail = f"users('{call.user.oid}')/messages{_selection(query)}"
     answer: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
@@ -158,25 +159,45 @@ def _of_state(state: State, name: str) -> Any:
     return known[name]
 
 
-def _matching(call: Call, query: odata.Query, *, oldest: bool = False) -> Iterator[View]:
+def _matching(call: Call, query: odata.Query, *, oldest: bool = False, skip: int = 0) -> Iterator[View]:
     """Messages that pass the filter, newest first unless asked otherwise, each made when it is needed."""
     fits, rest = _where(call, query)
+    numbers = _numbers(call, fits, rest, oldest=oldest)
+    if rest is None:  # then passing over some costs nothing
+        numbers, skip = islice(numbers, skip, None), 0
+    costly = rest is not None and not wire.CHEAP.issuperset(filters.paths(rest))
+    for looked, number in enumerate(numbers):
+        if costly and looked > MOST_LOOKED_AT:
+            raise GraphError(504, "UnknownError", "The request timed out: the filter is too costly.")
+        view = call.graph.view(call.mailbox, number, call.prefer)
+        if view is not None and (rest is None or filters.holds(rest, view)):
+            if skip:
+                skip -= 1
+            else:
+                yield view
+
+
+def _numbers(
+    call: Call, fits: Callable[[State], bool], rest: filters.Node | None, *, oldest: bool
+) -> Iterator[int]:
+    """Candidates, by the bounds that a filter sets; a Message-ID in a large mailbox is found by its index."""
     mailbox = call.mailbox
+    wanted = filters.equal_to(rest, "internetMessageId")
+    if wanted is not None and len(mailbox) > MOST_LOOKED_AT:
+        number = mailbox.by_message_id(str(wanted))
+        state = mailbox.state(number) if number is not None else None
+        return iter([number] if number is not None and state is not None and fits(state) else [])
     since = filters.not_before(rest, "receivedDateTime")
     first = mailbox.number_at(int(since.timestamp() * 1000)) if since is not None else 0
-    numbers = mailbox.states.oldest(fits, first) if oldest else mailbox.states.newest(fits)
-    for number in numbers:
-        if number < first:
-            return
-        view = call.graph.view(mailbox, number, call.prefer)
-        if view is not None and (rest is None or filters.holds(rest, view)):
-            yield view
+    if oldest:
+        return mailbox.states.oldest(fits, first)
+    return takewhile(lambda number: number >= first, mailbox.states.newest(fits))
 
 
 def _ordered(call: Call, query: odata.Query) -> Iterator[View]:
     order = query.orderby
     if not order or order[0][0] in {"receivedDateTime", "createdDateTime"}:
-        return _matching(call, query, oldest=bool(order) and not order[0][1])
+        return _matching(call, query, oldest=bool(order) and not order[0][1], skip=query.skip)
     views = list(islice(_matching(call, query), MOST_SORTED + 1))
     if len(views) > MOST_SORTED:
         raise bad_request(
@@ -184,7 +205,7 @@ def _ordered(call: Call, query: odata.Query) -> Iterator[View]:
         )
     for path, descending in reversed(order):
         views.sort(key=lambda view: _sortable(filters.reach(view, path)), reverse=descending)
-    return iter(views)
+    return iter(views[query.skip :])
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:

@@ -1,5 +1,6 @@
 """A subscription: what it watches, whom it tells, until when; its shape, and what a change means to it."""
 
+import asyncio
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -66,6 +67,7 @@ class Subscription:
     url_app_id: str | None = None
     created: float = 0.0
     removed: bool = False
+    keeper: asyncio.Task[Any] | None = None  # reminds, and ends it
     paused: list[Any] = field(default_factory=list[Any])  # notifications that wait for a fresh token
 
     @property
@@ -141,6 +143,8 @@ class Register:
 
     def remove(self, one: Subscription) -> None:
         one.removed = True
+        if one.keeper is not None and one.keeper is not asyncio.current_task():
+            one.keeper.cancel()
         self._all.pop(one.id, None)
         self._of.get(one.user.oid, {}).pop(one.id, None)
 
