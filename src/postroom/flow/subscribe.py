@@ -294,6 +294,8 @@ class _Keeping:
             except AlreadyExists as standing:
                 if await self._shared(id_, standing.provider_id):
                     return
+            except Gone as error:
+                raise PermanentError("The provider does not find this mailbox or its folder.") from error
             else:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
                 await self._confirm(id_, channel, event, sync=again)

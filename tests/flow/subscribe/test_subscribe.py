@@ -296,6 +296,16 @@ async def test_a_provider_that_refuses_is_said_in_words_and_asked_again_later(ke
     assert await kept.health() == ("active", None)
 
 
+@only_graph
+async def test_a_mailbox_or_folder_that_is_not_there_is_said_so(kept):
+    kept.sim.fault("error", status=404, mailbox=kept.contract.address, endpoint="subscriptions.create")
+    assert await kept.run() == []
+    assert await kept.health() == (
+        "provider_error",
+        "The provider does not find this mailbox or its folder.",
+    )
+
+
 async def test_without_a_public_address_or_a_provider_the_operator_is_told_what_to_set(kept):
     [error] = await kept.run(public_url=None)
     assert isinstance(error, OperatorError)
