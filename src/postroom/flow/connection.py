@@ -76,8 +76,11 @@ async def disconnect(
     if credential is not None and not others:
         await _unsubscribe(desk, tokens, found)
         revoked = await _revoke(desk, found, credential)
+    if credential is not None:
+        # Before the row that names it: what is left of a failure can be found, and asked for again.
+        await desk.vault.forget(Place(organization, mailbox, "grant"), credential.grant)
     async with desk.database.transaction(organization) as connection:
-        erased = await credentials.delete(connection, mailbox)
+        await credentials.delete(connection, mailbox)
         await mailboxes.end_channels(connection, mailbox)
         await mailboxes.disconnect(connection, mailbox)
         await work.drop(connection, str(mailbox))
@@ -86,8 +89,6 @@ async def disconnect(
             await ledger.purge(connection, "mailbox", str(mailbox))
         await _told(connection, organization, "MAILBOX_DISCONNECTED", mailbox, revoked=revoked, purged=purge)
     tokens.held.pop(mailbox, None)
-    if erased is not None:
-        await desk.vault.forget(Place(organization, mailbox, "grant"), erased.grant)
     await _pass_on(desk, others)
     return True
 

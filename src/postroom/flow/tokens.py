@@ -174,31 +174,25 @@ class _MailboxTokens:
                 return await login.refresh(grant, credential.scopes)
             return await login.app_tokens(app_credential(credential, grant))
         except OperatorError as error:
-            await self._alarm(standing, str(error))
+            await self._alarm(standing, error)
             raise
 
     async def _kept(self, standing: Standing, lease: UUID, grant: Secret, tokens: Tokens) -> Secret | None:
-        place, access = (
-            self._place("grant"),
-            self.desk.sealer.seal(self._place("access").context, tokens.access),
-        )
-        rotated = tokens.refresh is not None and tokens.refresh != grant
         async with self.desk.database.transaction(self.organization) as connection:
             if not await refreshes.holds(connection, self.mailbox, lease):
                 return None
-        kept = await self.desk.vault.keep(place, tokens.refresh) if rotated and tokens.refresh else None
+        kept = None
+        if tokens.refresh is not None and tokens.refresh != grant:
+            kept = await self.desk.vault.keep(self._place("grant"), tokens.refresh)
+        access = self.desk.sealer.seal(self._place("access").context, tokens.access)
+        seconds = tokens.expires_in_seconds
         async with self.desk.database.transaction(self.organization) as connection:
             stored = await refreshes.store(
-                connection,
-                self.mailbox,
-                lease,
-                access=access,
-                seconds=tokens.expires_in_seconds,
-                grant=kept,
+                connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
             )
-        await self._alarm(standing, None)
+            await alarms.set_to(connection, self.organization, _application_of(standing), None)
         log.info("token.refreshed", mailbox=self.mailbox)
-        return self._hold(tokens.access, tokens.expires_in_seconds) if stored else None
+        return self._hold(tokens.access, seconds) if stored else None
 
     async def _lost(self, standing: Standing, lease: UUID, error: PermanentError) -> None:
         """The mailbox waits for its owner, unless it was connected again meanwhile."""
@@ -213,11 +207,10 @@ class _MailboxTokens:
             await ledger.append(connection, self.organization, [entry])
         log.warning("token.lost", mailbox=self.mailbox, kind=standing.provider)
 
-    async def _alarm(self, standing: Standing, words: str | None) -> None:
+    async def _alarm(self, standing: Standing, error: OperatorError) -> None:
         """One for all mailboxes of an application, and no mailbox is blamed."""
-        about = application(standing.provider, standing.credential.client_id)
         async with self.desk.database.transaction(self.organization) as connection:
-            if await alarms.set_to(connection, self.organization, about, words) and words is not None:
+            if await alarms.set_to(connection, self.organization, _application_of(standing), str(error)):
                 log.error("application.refused", kind=standing.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
@@ -234,6 +227,10 @@ def app_credential(credential: Credential, grant: Secret) -> AppCredential:
         client_secret=grant if by_secret else None,
         certificate=None if by_secret else grant,
     )
+
+
+def _application_of(standing: Standing) -> str:
+    return application(standing.provider, standing.credential.client_id)
 
 
 def _open(standing: Standing | None) -> Standing:

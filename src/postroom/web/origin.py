@@ -15,6 +15,7 @@ from postroom.model import Secret
 
 COOKIE: Final = "postroom_browser"
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -47,8 +48,9 @@ def is_ours(request: Request, *, url: str) -> bool:
 
 
 def _origins(url: str) -> frozenset[str]:
-    """The public one; on this machine also by its other names."""
-    scheme, place = urlsplit(url)[:2]
-    host, _, port = place.rpartition(":") if not place.endswith("]") and ":" in place else (place, "", "")
+    """The public one, as browsers write it; on this machine also by its other names."""
+    parts = urlsplit(url.lower())
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    port = "" if parts.port in {None, _DEFAULT_PORTS.get(parts.scheme)} else f":{parts.port}"
     names = _LOOPBACK if host in _LOOPBACK else (host,)
-    return frozenset(f"{scheme}://{name}:{port}" if port else f"{scheme}://{name}" for name in names)
+    return frozenset(f"{parts.scheme}://{name}{port}" for name in names)

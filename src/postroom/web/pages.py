@@ -17,7 +17,10 @@ from postroom.web.health import Watch
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
 _PROBLEMS: Final = {
-    403: ("This cannot be done from here", "Open the page again and press the button there."),
+    403: (
+        "This cannot be done from here",
+        "Open the page under the address that POSTROOM_PUBLIC_URL names, and try there.",
+    ),
     404: ("There is no such page", "The address may be mistyped, or what it showed is gone."),
     500: ("Something went wrong", "It is in the log. Trying again does no harm."),
     503: ("Postroom cannot answer right now", "It goes on by itself once the cause is gone. Try again soon."),
