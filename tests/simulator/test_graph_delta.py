@@ -247,6 +247,16 @@ def test_polling_along_the_newest_link_never_ends(user):
         _, link = user.delta(link)
 
 
+def test_the_rounds_of_one_application_do_not_end_the_links_of_another(sim, microsoft, user):
+    _, mine = user.delta(INBOX)
+    other = sim.post("applications", provider="outlook")["client_id"]
+    busy = microsoft.sign_in(sim, user.address, client_id=other)
+    _, theirs = busy.delta(INBOX)
+    for _ in range(5):
+        _, theirs = busy.delta(theirs)
+    assert user.delta(mine)[0] == []
+
+
 def test_links_live_on_when_generations_are_switched_off(user, options):
     options(generations=0)
     _, first = user.delta(INBOX)

@@ -143,7 +143,8 @@ class Directory:
     # Applications
 
     def application(self, client_id: str, tenant: str) -> Application:
-        found = self.world.application(client_id.lower(), "outlook")
+        known = self.world.application
+        found = known(client_id, "outlook") or known(client_id.lower(), "outlook")
         if found is None:
             raise EntraError(700016, app=client_id, tenant=tenant)
         if self.settings(found).disabled:

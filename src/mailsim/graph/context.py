@@ -44,7 +44,7 @@ class Graph:
     sim: Simulator
     entra: Entra
     throttle: Throttle = field(default_factory=Throttle)
-    generations: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    generations: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     hidden: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     without_mailbox: set[str] = field(default_factory=set[str])  # addresses whose mailbox lies elsewhere
     random: Random = field(default_factory=Random)

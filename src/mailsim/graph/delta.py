@@ -174,9 +174,14 @@ def _restriction(query: odata.Query) -> tuple[int, bool]:
     return since, bool(query.orderby)
 
 
+def _counter(call: Call, feed: str) -> tuple[str, str, str]:
+    """Whose rounds push out whose links: those of one application in one folder."""
+    return call.mailbox.address, feed, call.access.application.client_id
+
+
 def _next_generation(call: Call, feed: str) -> int:
     known = call.graph.generations
-    key = (call.mailbox.address, feed)
+    key = _counter(call, feed)
     if key not in known:
         known[key] = 100 + stable(*key) % 400
     known[key] += 1
@@ -184,7 +189,7 @@ def _next_generation(call: Call, feed: str) -> int:
 
 
 def _check_alive(call: Call, link: Link) -> None:
-    highest = call.graph.generations[call.mailbox.address, link.feed]
+    highest = call.graph.generations[_counter(call, link.feed)]
     most = call.graph.options.generations
     dead = most > 0 and link.generation <= highest - most
     lost = link.phase != "list" and link.at < call.mailbox.oldest_sequence

@@ -98,25 +98,33 @@ def _listed(call: Call, parent: str, tail: str) -> Answer:
     if query.search:
         raise bad_request("The query parameter '$search' is not supported.", "ErrorInvalidUrlQuery")
     found = _children(call.mailbox, parent, hidden=odata.flag(call.raw, "includeHiddenFolders"))
-    shapes = [shape(call, folder) for folder in found]
-    where = query.where
-    if where is not None:
-        shapes = [one for one in shapes if filters.holds(where, one.get)]
-    for path, descending in reversed(query.orderby):
-        shapes.sort(key=lambda one: str(one[path]).casefold(), reverse=descending)
+    if query.where is not None or query.orderby:
+        found = _chosen(call, found, query)
     size = query.top or DEFAULT_PAGE
-    part = shapes[query.skip : query.skip + size]
-    if query.select is not None:
-        kept = {"@odata.type", "id", *query.select}
-        part = [{name: value for name, value in one.items() if name in kept} for one in part]
+    part = [shape(call, folder, query.select) for folder in found[query.skip : query.skip + size]]
     answer: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
     if query.count:
-        answer["@odata.count"] = len(shapes)
+        answer["@odata.count"] = len(found)
     answer["value"] = part
-    if query.skip + size < len(shapes):
+    if query.skip + size < len(found):
         options = {**call.raw, "$skip": str(query.skip + size)}
         answer["@odata.nextLink"] = odata.link(call.url, options)
     return Answer(200, answer)
+
+
+def _chosen(call: Call, found: list[Folder], query: odata.Query) -> list[Folder]:
+    """Filtered and ordered by what the folders would show."""
+    shown = [(shape(call, folder), folder) for folder in found]
+    where = query.where
+    if where is not None:
+        shown = [pair for pair in shown if filters.holds(where, pair[0].get)]
+    for path, descending in reversed(query.orderby):
+        shown.sort(key=lambda pair: _sortable(pair[0][path]), reverse=descending)
+    return [folder for _, folder in shown]
+
+
+def _sortable(value: Any) -> Any:
+    return value.casefold() if isinstance(value, str) else value
 
 
 async def get(call: Call) -> Answer:

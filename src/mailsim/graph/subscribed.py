@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
+from urllib.parse import unquote
 
 from cryptography import x509
 
@@ -35,8 +36,8 @@ def read_resource(text: str) -> Resource | None:
     match = _RESOURCE.fullmatch(text)
     if match is None:
         return None
-    user = match["user"] or match["quoted"] or ""
-    return Resource(user, match["folder"] or match["folder_quoted"] or "", match["query"] or "")
+    user, folder = match["user"] or match["quoted"], match["folder"] or match["folder_quoted"]
+    return Resource(unquote(user or ""), unquote(folder or ""), match["query"] or "")
 
 
 @dataclass(slots=True)
