@@ -14,6 +14,7 @@ import databases
 from postroom.errors import DatabaseUnavailable, OperatorError, SettingsError
 from postroom.store import migrate, tools
 from postroom.store.embedded import binaries
+from postroom.store.roles import APPLICATION, ENGINE
 from store.homes import ask, environment, until
 
 TABLES = """
@@ -190,6 +191,106 @@ async def test_an_unreachable_database_and_a_malformed_url_are_named(tmp_path):
     with pytest.raises(SettingsError, match="not a PostgreSQL URL"):
         tools.psql("postgresql://%zz", [])
     assert list(tmp_path.iterdir()) == []
+
+
+SHARED = "SELECT array_agg(s::text ORDER BY id) FROM bo_airflow.email_ingestion_state s"
+SHARED_RULES = """
+    SELECT (SELECT array_agg(format('%s %s %s %s', policyname, permissive, roles, qual) ORDER BY policyname)
+            FROM pg_policies WHERE schemaname = 'bo_airflow'),
+           (SELECT array_agg(format('%s %s %s', relname, relrowsecurity, relacl) ORDER BY relname)
+            FROM pg_class WHERE relnamespace = 'bo_airflow'::regnamespace),
+           (SELECT nspacl::text FROM pg_namespace WHERE nspname = 'bo_airflow')
+"""
+SHARE = """
+    INSERT INTO bo_airflow.email_ingestion_state (app_name, message_id, mailbox_email)
+    VALUES ('notes', %s, 'jane@example.org')
+"""
+
+
+# Stands in for a role of somebody else's: the role of the tests may create none.
+SCHEDULER = ENGINE
+
+
+async def give_away(owner):
+    await owner.execute(f"GRANT USAGE, CREATE ON SCHEMA bo_airflow TO {SCHEDULER}")
+    await owner.execute(f"ALTER TABLE bo_airflow.email_ingestion_state OWNER TO {SCHEDULER}")
+
+
+async def test_the_table_shared_with_a_scheduler_comes_back_too(
+    database_url, empty_url, mailbox, owner, organization, tmp_path
+):
+    await owner.execute(SHARE, ["m1"])
+    await owner.execute(f"GRANT USAGE ON SCHEMA bo_airflow TO {SCHEDULER}")
+    await owner.execute(f"GRANT SELECT, DELETE ON bo_airflow.email_ingestion_state TO {SCHEDULER}")
+    await tools.backup(database_url, tmp_path / "backup")
+    await tools.restore(empty_url, tmp_path / "backup")
+    assert ask(empty_url, SHARED) == ask(database_url, SHARED) != (None,)
+    assert ask(empty_url, SHARED_RULES) == ask(database_url, SHARED_RULES)
+    async with databases.session(empty_url, APPLICATION, organization) as us:
+        await us.execute(SHARE, ["m2"])
+    assert len(ask(empty_url, SHARED)[0]) == 2
+
+
+async def test_the_shared_table_is_replaced_with_the_rest(database_url, mailbox, owner, tmp_path):
+    await owner.execute(SHARE, ["kept"])
+    rows, rules = ask(database_url, SHARED), ask(database_url, SHARED_RULES)
+    await tools.backup(database_url, tmp_path / "backup")
+    await owner.execute(SHARE, ["lost"])
+    await tools.restore(database_url, tmp_path / "backup", replace=True)
+    assert (ask(database_url, SHARED), ask(database_url, SHARED_RULES)) == (rows, rules)
+
+
+async def test_rows_in_the_shared_table_are_data(database_url, owner, tmp_path):
+    await tools.backup(database_url, tmp_path / "backup")
+    await owner.execute(SHARE, ["m1"])
+    with pytest.raises(OperatorError, match="holds data already"):
+        await tools.restore(database_url, tmp_path / "backup")
+
+
+async def test_a_shared_table_of_somebody_elses_is_left_alone(database_url, mailbox, owner, tmp_path):
+    await tools.backup(database_url, tmp_path / "while-ours")
+    await owner.execute(SHARE, ["theirs"])
+    await give_away(owner)
+    await tools.backup(database_url, tmp_path / "while-theirs")
+    rows = ask(database_url, SHARED)
+    for name in ("while-ours", "while-theirs"):
+        await tools.restore(database_url, tmp_path / name, replace=True)
+        assert ask(database_url, SHARED) == rows
+
+
+async def test_a_backup_without_the_shared_table_brings_an_empty_one(
+    database_url, empty_url, mailbox, owner, tmp_path
+):
+    rules = ask(database_url, SHARED_RULES)
+    await owner.execute(SHARE, ["theirs"])
+    await give_away(owner)
+    await tools.backup(database_url, tmp_path / "backup")
+    await tools.restore(empty_url, tmp_path / "backup")
+    assert ask(empty_url, SHARED) == (None,)
+    assert ask(empty_url, SHARED_RULES) == rules
+
+
+async def test_what_else_a_scheduler_keeps_in_its_schema_is_left_alone(
+    database_url, empty_url, mailbox, owner, tmp_path
+):
+    await owner.execute(f"GRANT USAGE, CREATE ON SCHEMA bo_airflow TO {SCHEDULER}")
+    await owner.execute(f"SET ROLE {SCHEDULER}")
+    await owner.execute('CREATE TABLE bo_airflow."Dag *Run" (id bigserial, said text)')
+    await owner.execute("INSERT INTO bo_airflow.\"Dag *Run\" (said) VALUES ('theirs')")
+    await owner.execute("CREATE TYPE bo_airflow.mood AS ENUM ('well')")
+    await owner.execute("CREATE FUNCTION bo_airflow.one() RETURNS integer LANGUAGE sql RETURN 1")
+    await owner.execute("REVOKE ALL ON FUNCTION bo_airflow.one() FROM PUBLIC")
+    await owner.execute("RESET ROLE")
+    await owner.execute(SHARE, ["m1"])
+    await tools.backup(database_url, tmp_path / "backup")
+    await tools.restore(database_url, tmp_path / "backup", replace=True)
+    await tools.restore(empty_url, tmp_path / "backup")
+    await owner.execute(f"SET ROLE {SCHEDULER}")
+    cursor = await owner.execute('SELECT id, said, bo_airflow.one() FROM bo_airflow."Dag *Run"')
+    assert await cursor.fetchall() == [(1, "theirs", 1)]
+    assert ask(empty_url, SHARED) == ask(database_url, SHARED)
+    others = "SELECT to_regclass('bo_airflow.\"Dag *Run\"'), to_regproc('bo_airflow.one')"
+    assert ask(empty_url, others) == (None, None)
 
 
 PSQL = "import sys; from postroom.store import tools; sys.exit(tools.psql(sys.argv[1], sys.argv[2:]))"

@@ -21,7 +21,7 @@ from typing import IO
 from psycopg import pq
 
 from postroom.errors import OperatorError
-from postroom.store import roles
+from postroom.store import roles, shared_table
 from postroom.store.connect import Connection, check_url, connect
 from postroom.store.embedded import binaries
 from postroom.store.translate import translated
@@ -70,11 +70,13 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
             raise OperatorError(
                 "The database holds nothing of Postroom's yet. Run `postroom db migrate` first."
             )
+        with translated():
+            shared = await shared_table.dump_options(connection)
     part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
     with _file_errors(f"Cannot write {file}"):
         try:
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            await _dump(url, part)
+            await _dump(url, part, shared)
             part.replace(file)
             _sync(file.parent)
         finally:
@@ -95,7 +97,7 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
     others who use them, it waits no longer than told.
     """
     environment = _environment(url)
-    await _require_backup(file, environment)
+    listing = await _require_backup(file, environment)
     async with await connect(url) as connection:
         await roles.ensure(connection)
         holdings = await _holdings(connection)
@@ -110,24 +112,32 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
                 f"DROP SCHEMA postroom CASCADE; CREATE SCHEMA postroom AUTHORIZATION {connection.info.user};"
             )
         begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
+        if holdings.shared:
+            begin += shared_table.DROP
         if holdings.may_create:
             begin += _DROP_SCHEMA
         else:
             unfit.add(_CREATE_SCHEMA)
         if connection.info.server_version < 17_0000:
             unfit.add(_TIMEOUT_OF_17)
-        await _pour(file, environment, begin, unfit)
+        chosen = shared_table.to_restore(listing, wanted=not holdings.foreign)
+        await _pour(file, chosen, environment, begin, unfit)
         with translated():
             await connection.execute("ANALYZE")
 
 
 @dataclass(frozen=True)
 class _Holdings:
-    """What the database holds of Postroom's. A schema without an organization is not in use."""
+    """What the database holds of Postroom's. A schema without an organization is not in use.
+
+    The shared table is ours, somebody else's (foreign), or missing.
+    """
 
     tables: int
     in_use: bool
     may_create: bool
+    shared: bool
+    foreign: bool
 
 
 async def _holdings(connection: Connection) -> _Holdings:
@@ -141,14 +151,16 @@ async def _holdings(connection: Connection) -> _Holdings:
             """
         )
         tables, known, may_create = await cursor.fetchone() or (0, False, False)
-        if not known:
-            return _Holdings(tables, tables > 0, may_create)
-        cursor = await connection.execute("SELECT EXISTS (SELECT FROM postroom.organizations)")
-        return _Holdings(tables, await cursor.fetchone() == (True,), may_create)
+        ours, foreign = await shared_table.state(connection)
+        in_use = ours and await shared_table.has_rows(connection)
+        if known:
+            cursor = await connection.execute("SELECT EXISTS (SELECT FROM postroom.organizations)")
+            in_use = in_use or await cursor.fetchone() == (True,)
+        return _Holdings(tables, in_use or (tables > 0 and not known), may_create, ours, foreign)
 
 
-async def _require_backup(file: Path, environment: dict[str, str]) -> None:
-    """Refuse what `backup` did not write, before the database is touched."""
+async def _require_backup(file: Path, environment: dict[str, str]) -> str:
+    """The file's list of contents. What `backup` did not write is refused before the database is touched."""
     with _file_errors(f"Cannot read {file}"), file.open("rb") as content:
         if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
             raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote. Name one that is.")
@@ -157,12 +169,19 @@ async def _require_backup(file: Path, environment: dict[str, str]) -> None:
     )
     if b" TABLE postroom schema_migrations " not in listing:
         raise OperatorError(f"{file} is a backup of something else, not of Postroom. Name one that is.")
+    return listing.decode()
 
 
-async def _pour(file: Path, environment: dict[str, str], begin: str, unfit: set[bytes]) -> None:
-    """Have the file's statements executed in one transaction. Without the last one, nothing has happened."""
-    script = ["--no-owner", "--file=-", _path(file)]
-    with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as refusals:
+async def _pour(file: Path, chosen: str, environment: dict[str, str], begin: str, unfit: set[bytes]) -> None:
+    """Have the chosen statements executed in one transaction. Without the last one, nothing has happened."""
+    with (
+        tempfile.NamedTemporaryFile() as entries,
+        tempfile.TemporaryFile() as complaints,
+        tempfile.TemporaryFile() as refusals,
+    ):
+        entries.write(chosen.encode())
+        entries.flush()
+        script = ["--no-owner", "--file=-", f"--use-list={entries.name}", _path(file)]
         async with (
             _started("pg_restore", script, environment, complaints) as source,
             _started("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
@@ -173,7 +192,7 @@ async def _pour(file: Path, environment: dict[str, str], begin: str, unfit: set[
                 target.stdin.write(begin.encode())
                 await _pump(source.stdout, target.stdin, unfit)
                 if await source.wait() == 0:
-                    target.stdin.write(b"COMMIT;\n")
+                    target.stdin.write(f"{shared_table.make_where_missing()}COMMIT;\n".encode())
                     await target.stdin.drain()
                 target.stdin.close()
             refused = await target.wait() != 0
@@ -198,11 +217,11 @@ async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -
         await target.drain()
 
 
-async def _dump(url: str, part: Path) -> None:
+async def _dump(url: str, part: Path, shared: list[str]) -> None:
     options = ["--format=custom", "--no-owner", "--no-password", "--lock-wait-timeout=60s"]
     await _run(
         "pg_dump",
-        [*options, f"--schema={roles.SCHEMA}", f"--file={_path(part)}"],
+        [*options, f"--schema={roles.SCHEMA}", *shared, f"--file={_path(part)}"],
         _environment(url),
         "The backup failed",
     )

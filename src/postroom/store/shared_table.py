@@ -1,0 +1,94 @@
+"""The table that a foreign scheduler shares with us (K6), as backup and restore see it.
+
+Where the role of the URL owns it, it is ours to bring back. One that somebody else owns is theirs to keep,
+and so is everything else in its schema.
+"""
+
+import re
+
+from postroom.store.connect import Connection
+from postroom.store.migrate import shipped
+
+_VERSION = 8
+_IF_APPLIED = """
+SELECT EXISTS (SELECT FROM postroom.schema_migrations WHERE version = 8) AS applied \\gset
+\\if :applied
+SET LOCAL search_path = postroom, pg_temp;
+"""
+_ENTRY = re.compile(r"\d+; \d+ \d+ (?P<kind>[A-Z ]+) (?P<schema>-|[a-z_]+) (?P<name>.+)")
+_PARTS = {
+    "TABLE",
+    "TABLE DATA",
+    "SEQUENCE",
+    "SEQUENCE OWNED BY",
+    "SEQUENCE SET",
+    "DEFAULT",
+    "CONSTRAINT",
+    "INDEX",
+    "POLICY",
+    "ROW SECURITY",
+}
+DROP = "DROP TABLE bo_airflow.email_ingestion_state;\n"
+
+
+async def state(connection: Connection) -> tuple[bool, bool]:
+    """Whether the table is ours, and whether it is somebody else's. Asked of the catalogue, open to all."""
+    cursor = await connection.execute(
+        """
+        SELECT relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = 'bo_airflow' AND relname = 'email_ingestion_state'
+        """
+    )
+    found = await cursor.fetchone()
+    return found == (True,), found == (False,)
+
+
+async def has_rows(connection: Connection) -> bool:
+    cursor = await connection.execute("SELECT EXISTS (SELECT FROM bo_airflow.email_ingestion_state)")
+    return await cursor.fetchone() == (True,)
+
+
+async def dump_options(connection: Connection) -> list[str]:
+    """What pg_dump, from 15 on, must be told to take the table too, and none of its neighbours' rows."""
+    ours, _ = await state(connection)
+    if not ours:
+        return []
+    cursor = await connection.execute(
+        """
+        SELECT format('--exclude-table=%I.%I', nspname, relname)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+        WHERE nspname = 'bo_airflow' AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+        AND relname <> 'email_ingestion_state'
+        AND NOT EXISTS (
+            SELECT FROM pg_depend
+            WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('a', 'i')
+            AND refobjid = (SELECT oid FROM pg_class WHERE relnamespace = n.oid
+                            AND relname = 'email_ingestion_state'))
+        """
+    )
+    return ["--schema=bo_airflow", *[option for [option] in await cursor.fetchall()]]
+
+
+def to_restore(listing: str, *, wanted: bool) -> str:
+    """The entries of a backup's list without the neighbours of the table, and where unwanted without it."""
+    return "".join(f"{line}\n" for line in listing.splitlines() if _is_kept(line, wanted=wanted))
+
+
+def _is_kept(line: str, *, wanted: bool) -> bool:
+    entry = _ENTRY.match(line)
+    if entry is None:
+        return True
+    kind, schema, name = entry["kind"], entry["schema"], entry["name"]
+    if schema == "bo_airflow":
+        rights = kind in {"ACL", "COMMENT"} and name.startswith(("TABLE ", "SEQUENCE ", "COLUMN "))
+        return wanted and (kind in _PARTS or rights)
+    if schema == "-" and name.startswith("SCHEMA bo_airflow "):
+        return wanted and kind == "ACL"
+    return not (kind == "SCHEMA" and name.startswith("bo_airflow "))
+
+
+def make_where_missing() -> str:
+    """For psql: a backup may come without the table. Then its migration makes it anew, if it was applied."""
+    [migration] = [each for each in shipped() if each.version == _VERSION]
+    return f"{_IF_APPLIED}{migration.statements.decode()}\n\\endif\n"
