@@ -323,19 +323,8 @@ def test_a_revoked_grant_is_refused_with_its_reason(sim, login, reason, code):
 
 CODES = {
     "invalid_grant": (
-        65001,
-        50173,
-        700082,
-        70008,
-        700084,
-        70043,
-        70000,
-        50089,
-        54005,
-        501481,
-        700005,
-        50057,
-        50034,
+        65001, 50173, 700082, 70008, 700084, 70043, 70000, 50089, 54005, 501481, 700005, 50057, 50034, 50074,
+        50076, 50078, 53003, 50196,
     ),
     "interaction_required": (50072, 50079, 50158, 53000, 53001, 53002, 53004),
     "invalid_client": (7000215, 7000222, 700027),
@@ -344,7 +333,7 @@ CODES = {
     "invalid_scope": (70011,),
     "temporarily_unavailable": (90033, 90024, 90006),
     "server_error": (50033,),
-}
+}  # fmt: skip
 STATUSES = {"invalid_client": 401, "temporarily_unavailable": 503, "server_error": 500}
 
 
@@ -382,6 +371,17 @@ def test_a_refusal_at_the_authorize_endpoint_goes_back_to_the_application(sim, l
     sim.post("microsoft/refusals", code=90094, where="authorize", mailbox=login.address, times=1)
     assert sent(login.decide())["error"] == "access_denied"
     assert "code" in sent(login.decide())
+
+
+def test_faults_reach_the_token_endpoint(sim, login):
+    token = login.redeem(login.code()).json()["refresh_token"]
+    sim.fault("token_error", mailbox=login.address, code="AADSTS90033", times=1)
+    refused(login.refresh(token), 90033, "temporarily_unavailable", 503)
+    assert login.refresh(token).status_code == 200
+    sim.fault("consent_revoked", mailbox=login.address, times=1)
+    refused(login.refresh(token), 65001, "invalid_grant")
+    refused(login.refresh(token), 65001, "invalid_grant")
+    assert sim.meter(login.address)["calls"]["token"] == 5
 
 
 def test_an_application_signs_in_by_itself_only_in_a_concrete_tenant(login):
