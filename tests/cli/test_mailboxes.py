@@ -65,10 +65,8 @@ def test_connect_prints_a_link_waits_and_shows_the_result(tmp_path, web, given, 
     assert (mailbox["address"], mailbox["policy"]) == ("ann@example.com", "documents")
     shown = json.loads(run("show", "ann@example.com", "--json").stdout)
     assert f"/oauth/gmail/authorize?mailbox={mailbox['id']}" in shown["reconnect"]
-    assert "active" in run("list").stdout
     for command, words in [
         (("pause",), "Paused."),
-        (("pause",), "already"),
         (("resume",), "Resumed."),
         (("policy", "metadata"), "Changed."),
         (("disconnect",), "Disconnected. Its mail is kept."),
@@ -120,40 +118,17 @@ def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("connect", "imap"), "--help"),
         (("connect", "gmail", "--app-only"), "App-only is for outlook"),
         (("connect", "outlook", "--tenant", "x"), "Add --app-only"),
         (("connect", "outlook", "--app-only"), "--tenant, --client-id and --mailbox"),
-        (("show", "nobody@example.com"), "no such mailbox"),
     ],
 )
-def test_mistakes_are_one_clear_line(complaint, given, arguments, words):
-    code = 1 if arguments[0] == "show" else 2
-    assert words in complaint(code, "mailboxes", *arguments, **given)
+def test_mistakes_are_one_clear_line(complaint, arguments, words):
+    assert words in complaint(2, "mailboxes", *arguments)
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"--tenant": "common"}, "one tenant"),
-        ({"--mailbox": "x"}, "one address"),
-        ({"--folder": "a'b"}, "well-known name"),
-        ({"--secret-file": "/nowhere"}, "cannot be read"),
-        ({"--secret-file": "/dev/null"}, "is empty"),
-        ({"--certificate": "/dev/null"}, "one of --secret-file and --certificate"),
-    ],
-)
-def test_wrong_options_of_app_only_are_one_clear_line(complaint, given, tmp_path, change, words):
-    (tmp_path / "secret").write_text("x")
-    options = {
-        "--tenant": "72f988bf-0000-4000-8000-2d7cd011db47",
-        "--client-id": "0b1c0000-0000-4000-8000-000000000009",
-        "--mailbox": "bob@example.com",
-        "--secret-file": str(tmp_path / "secret"),
-    } | change
-    flat = [word for pair in options.items() for word in pair]
-    code = 1 if "--secret-file" in change else 2
-    assert words in complaint(code, "mailboxes", "connect", "outlook", "--app-only", *flat, **given)
+def test_a_mailbox_that_is_not_there_is_one_clear_line(complaint, given):
+    assert "no such mailbox" in complaint(1, "mailboxes", "show", "nobody@example.com", **given)
 
 
 def test_without_an_application_nobody_can_sign_in(complaint, database_url):

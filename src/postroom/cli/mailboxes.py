@@ -89,7 +89,7 @@ def connect(
         raise SettingsError(
             "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
         )
-    return _run(lambda at: _connect_app(at, given, policy, json=json))
+    return _connect_app(given, policy, json=json)
 
 
 @group.command(
@@ -288,14 +288,18 @@ async def _find(at: At, named: str) -> "Mailbox":
     return found[0]
 
 
-async def _connect_app(at: At, given: applications.Given, policy: ContentPolicy, *, json: bool) -> Exit:
-    from postroom.flow import connect as flow
-
+def _connect_app(given: applications.Given, policy: ContentPolicy, *, json: bool) -> Exit:
     credential, address, folder = applications.read(given)
-    done = await flow.connect_app(
-        at.desk, at.organization, credential, address=address, folder=folder, policy=policy
-    )
-    return _show(done.mailbox, json=json, words="Connected." if done.made else "Connected again.")
+
+    async def act(at: At) -> Exit:
+        from postroom.flow import connect as flow
+
+        done = await flow.connect_app(
+            at.desk, at.organization, credential, address=address, folder=folder, policy=policy
+        )
+        return _show(done.mailbox, json=json, words="Connected." if done.made else "Connected again.")
+
+    return _run(act)
 
 
 async def _sign_in(
