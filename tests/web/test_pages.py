@@ -1,14 +1,9 @@
-import logging
 import re
-import sys
 from html.parser import HTMLParser
-from io import StringIO
 
 import httpx2
 import pytest
-import structlog
 
-from postroom import logs
 from postroom.store import work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
@@ -23,20 +18,6 @@ async def browser(database):
     transport = httpx2.ASGITransport(app.create(database), raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as client:
         yield client
-
-
-@pytest.fixture
-def log():
-    """Every log line of this process, at the finest level."""
-    hook, root = sys.excepthook, logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    written = StringIO()
-    logs.setup("web", level="debug", style="json", stream=written)
-    yield written
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
-    root.handlers[:], sys.excepthook = handlers, hook
-    root.setLevel(level)
 
 
 class Page(HTMLParser):

@@ -17,19 +17,18 @@ from postroom.errors import PostroomError, TransientError
 from postroom.flow.refusals import Refusals
 from postroom.logs import Log
 from postroom.model import LifecycleEvent, Notice, ProviderName, Secret, SubscriptionId
-from postroom.store import notifications, work
+from postroom.store import notifications
 from postroom.store.database import Connection, Database
-from postroom.store.group_commit import GroupCommit
+from postroom.store.group_commit import GroupCommit, Patience
 from postroom.store.notifications import Known, Reached, Told
 from postroom.store.work import Wake
 
 SYNC: Final = "sync"
 SUBSCRIBE: Final = "subscribe"
-# A provider waits three seconds for its answer.
-ANSWER_SECONDS: Final = 2.5
-FLUSH_SECONDS: Final = 2.0
-LARGEST_GROUP: Final = 500
-MOST_WAITING: Final = 5000
+# A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
+PATIENCE: Final = Patience(most=5000, seconds=1.5)
+FLUSH_SECONDS: Final = 1.25
+LARGEST_GROUP: Final = 1000
 # What an unknown subscription's secret is compared with: nothing has this digest.
 _NOBODY: Final = token_bytes(32)
 
@@ -55,7 +54,7 @@ class Verdict:
 
 
 @dataclass
-class _Group:
+class Group:
     """What the pushes of one group add up to."""
 
     verdicts: list[Verdict] = field(default_factory=list[Verdict])
@@ -94,15 +93,11 @@ class Ingress:
     def __init__(self, database: Database, refusals: Refusals) -> None:
         self._database = database
         self._refusals = refusals
-        self._group = GroupCommit(self._flush, largest=LARGEST_GROUP, most_waiting=MOST_WAITING)
+        self._group = GroupCommit(self._flush, largest=LARGEST_GROUP, patience=PATIENCE)
 
     async def accept(self, arrival: Arrival) -> Verdict:
         """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._group.write(arrival)
-        except TimeoutError as error:
-            raise TransientError("the database did not take a push in time") from error
+        return await self._group.write(arrival)
 
     def refused(self, source: str) -> None:
         """A whole push was not from whom it claims to be; that concerns no subscription."""
@@ -126,8 +121,8 @@ class Ingress:
         return group.verdicts
 
 
-async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> _Group:
-    group = _Group()
+async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> Group:
+    group = Group()
     named = await _subscriptions(connection, arrivals)
     addressed = await _addresses(connection, arrivals)
     for arrival in arrivals:
@@ -140,14 +135,14 @@ async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> _Group:
                     if subscription is not None:
                         group.subscriptions.add(subscription)
             else:
-                _judge(arrival, notice, named, verdict, group)
+                judge(arrival, notice, named, verdict, group)
         group.verdicts.append(verdict)
     if group.told:
         await _write(connection, group)
     return group
 
 
-def _judge(arrival: Arrival, notice: Notice, named: "_Named", verdict: Verdict, group: _Group) -> None:
+def judge(arrival: Arrival, notice: Notice, named: "Named", verdict: Verdict, group: Group) -> None:
     candidates = named.candidates(arrival.subscription, notice.provider_subscription_id)
     right = proven(notice.client_state, candidates)
     if right is None:
@@ -174,7 +169,7 @@ def proven(secret: Secret | None, candidates: Sequence[Known]) -> Known | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class Named:
     """Subscriptions by our id and by the provider's."""
 
     by_id: dict[SubscriptionId, Known]
@@ -187,7 +182,7 @@ class _Named:
         return [own, *(each for each in found if each is not own)] if own else found
 
 
-async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) -> _Named:
+async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) -> Named:
     ids = {arrival.subscription for arrival in arrivals if arrival.subscription}
     provider_ids = {
         notice.provider_subscription_id
@@ -197,12 +192,12 @@ async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) ->
     }
     by_provider_id: dict[str, list[Known]] = {}
     if not ids and not provider_ids:
-        return _Named({}, by_provider_id)
+        return Named({}, by_provider_id)
     found = await notifications.subscriptions(connection, ids, provider_ids)
     for known in found:
         if known.provider_subscription_id:
             by_provider_id.setdefault(known.provider_subscription_id, []).append(known)
-    return _Named({known.id: known for known in found}, by_provider_id)
+    return Named({known.id: known for known in found}, by_provider_id)
 
 
 async def _addresses(
@@ -222,11 +217,12 @@ async def _addresses(
     return found
 
 
-async def _write(connection: Connection, group: _Group) -> None:
-    """One transaction. Every part goes in the order of its keys, and the parts always in this order."""
+async def _write(connection: Connection, group: Group) -> None:
+    """One transaction, and one statement where nothing was said of a subscription itself."""
     told = [Told(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.told.items()]
+    if not group.lifecycle:
+        await notifications.record(connection, told, group.subscriptions, group.wakes())
+        return
     async with connection.transaction():
-        await work.wake(connection, group.wakes())
-        if group.lifecycle:
-            await notifications.tell_of_life(connection, group.lifecycle)
-        await notifications.record(connection, told, group.subscriptions)
+        await notifications.tell_of_life(connection, group.lifecycle)
+        await notifications.record(connection, told, group.subscriptions, group.wakes())

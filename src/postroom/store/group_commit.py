@@ -4,7 +4,9 @@ No timer: the first item is written at once, so nothing waits when little happen
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from postroom.errors import TransientError
@@ -13,43 +15,70 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class Patience:
+    """Where somebody waits for the answer: how many may wait, and how long before their group begins."""
+
+    most: int
+    seconds: float
+
+
+ENDLESS = Patience(most=2**63, seconds=math.inf)
+
+
 class GroupCommit(Generic[Item, Result]):
-    """`flush` writes a group and answers with one result per item, in order; its error is every item's."""
+    """`flush` writes a group and answers with one result per item, in order; its error is every item's.
+
+    Who would wait too long gets a TransientError instead. When a flush fails, so does everything that came
+    meanwhile, unless patience is endless: it would wait for the same.
+    """
 
     def __init__(
         self,
         flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
         largest: int = 1000,
-        most_waiting: int | None = None,
+        patience: Patience = ENDLESS,
     ) -> None:
         self._flush = flush
         self._largest = largest
-        self._most_waiting = most_waiting
-        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._patience = patience
+        self._waiting: list[tuple[Item, asyncio.Future[Result], float]] = []
         self._flushing: asyncio.Task[None] | None = None
 
     async def write(self, item: Item) -> Result:
-        """Return once the item's group has been written. Too many waiting is an error at once."""
-        if self._most_waiting is not None and len(self._waiting) >= self._most_waiting:
+        """Return once the item's group has been written."""
+        if len(self._waiting) >= self._patience.most:
             raise TransientError("more is to be written than can be")
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append((item, future, loop.time()))
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush_all())
         return await future
 
     async def _flush_all(self) -> None:
-        while waiting := [each for each in self._waiting if not each[1].done()]:
-            group, self._waiting = waiting[: self._largest], waiting[self._largest :]
+        while self._waiting:
+            self._send_away_who_waited_too_long()
+            group, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
             try:
-                results = await self._flush([item for item, _ in group])
+                results = await self._flush([item for item, _, _ in group])
             except Exception as error:  # noqa: BLE001  # whoever waits for the item gets the error
-                for _, future in group:
+                if self._patience is not ENDLESS:
+                    group, self._waiting = group + self._waiting, []
+                for _, future, _ in group:
                     if not future.done():
                         future.set_exception(error)
             else:
-                for (_, future), result in zip(group, results, strict=True):
+                for (_, future, _), result in zip(group, results, strict=True):
                     if not future.done():
                         future.set_result(result)
-        self._waiting = []
+
+    def _send_away_who_waited_too_long(self) -> None:
+        earliest = asyncio.get_running_loop().time() - self._patience.seconds
+        if self._waiting[0][2] >= earliest:
+            return
+        for _, future, since in self._waiting:
+            if since < earliest and not future.done():
+                future.set_exception(TransientError("there was no turn to write in time"))
+        self._waiting = [each for each in self._waiting if each[2] >= earliest]

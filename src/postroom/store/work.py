@@ -7,6 +7,7 @@ sleeps or retries; `worker` does.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import LiteralString
 from uuid import UUID, uuid4
 
 from postroom.errors import LeaseLost
@@ -59,39 +60,43 @@ async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
     A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so
     that a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
     """
+    if wakes:
+        await connection.execute("WITH " + WOKEN + NOTIFIED, woken_parameters(wakes))
+
+
+# For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
+WOKEN: LiteralString = """
+    woken AS (
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
+        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
+            AS asked (organization_id, kind, subject, delay)
+        ON CONFLICT (kind, subject) DO UPDATE SET
+            generation = work.generation + 1,
+            due_at = CASE
+                WHEN work.attempts > 0 THEN work.due_at
+                ELSE least(work.due_at, excluded.due_at)
+            END
+        RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
+    )
+"""
+NOTIFIED: LiteralString = "SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1"
+
+
+def woken_parameters(wakes: Sequence[Wake]) -> list[Sequence[object]]:
+    """What `WOKEN` takes: each row once, in key order, or two of these at the same time deadlock."""
     earliest: dict[tuple[str, str], Wake] = {}
     for each in wakes:
         key = (each.kind, each.subject)
         if key not in earliest or each.delay < earliest[key].delay:
             earliest[key] = each
-    if not earliest:
-        return
-    # In key order, or two of these at the same time deadlock.
     rows = [earliest[key] for key in sorted(earliest)]
-    await connection.execute(
-        """
-        WITH woken AS (
-            INSERT INTO work (organization_id, kind, subject, due_at)
-            SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
-            FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
-                AS asked (organization_id, kind, subject, delay)
-            ON CONFLICT (kind, subject) DO UPDATE SET
-                generation = work.generation + 1,
-                due_at = CASE
-                    WHEN work.attempts > 0 THEN work.due_at
-                    ELSE least(work.due_at, excluded.due_at)
-                END
-            RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
-        )
-        SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1
-        """,
-        [
-            [row.organization for row in rows],
-            [row.kind for row in rows],
-            [row.subject for row in rows],
-            [float(row.delay) for row in rows],
-        ],
-    )
+    return [
+        [row.organization for row in rows],
+        [row.kind for row in rows],
+        [row.subject for row in rows],
+        [float(row.delay) for row in rows],
+    ]
 
 
 _CLAIM = """

@@ -52,18 +52,20 @@ class GraphPush:
 
     def read(self, push: Push) -> Sequence[Notice]:
         try:
-            return [_notice(item) for item in _items.decode(push.body).value]
-        except msgspec.ValidationError:
-            return self._one_by_one(push.body)
+            notices = [_notice(item) for item in _all(push.body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PushRefused("a notification of Graph cannot be read") from error
+        if not notices:
+            raise PushRefused("a notification of Graph says nothing")
+        return notices
 
-    def _one_by_one(self, body: bytes) -> Sequence[Notice]:
-        """An item that cannot be read is nobody's, and does not spoil those beside it."""
-        try:
-            return [_notice(_read(raw)) for raw in _raw_items.decode(body).value]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PushRefused("a notification of Graph cannot be read") from error
+
+def _all(body: bytes) -> Sequence[_Item]:
+    """An item that cannot be read is nobody's, and does not spoil those beside it."""
+    try:
+        return _items.decode(body).value
+    except msgspec.ValidationError:
+        return [_read(raw) for raw in _raw_items.decode(body).value]
 
 
 def _read(raw: msgspec.Raw) -> _Item:
