@@ -64,9 +64,12 @@ class Hooks:
     url: str
     client: httpx2.AsyncClient
 
-    async def push(self, path: str, *items: dict, **options) -> int:
-        """The status for a batch of Graph's items."""
-        answer = await self.client.post(path, json={"value": list(items)}, **options)
+    async def push(self, path: str, *items: dict, again: bool = True, **options) -> int:
+        """The status for a batch of Graph's items, sent again when asked to, as the provider does."""
+        for _ in range(30):
+            answer = await self.client.post(path, json={"value": list(items)}, **options)
+            if answer.status_code != 503 or not again:
+                break
         return answer.status_code
 
 

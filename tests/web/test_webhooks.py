@@ -3,12 +3,12 @@
 import asyncio
 import secrets
 
-import httpx2
 import pytest
 
-from postroom.store import notifications, work
+from postroom.store import health, notifications, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish
+from postroom.web.health import judge
 from web.hooks import hinted, hooks, queued, subscribe
 
 PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle")
@@ -296,7 +296,7 @@ async def test_a_database_that_is_stuck_is_answered_with_503_and_takes_the_push_
     async with owner.transaction():
         await owner.execute("LOCK TABLE work IN EXCLUSIVE MODE")
         statuses = await asyncio.gather(
-            *(hook.push(subscription.path, subscription.item(f"m{n}")) for n in range(20))
+            *(hook.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
         )
         assert set(statuses) == {503}
     assert await hook.push(subscription.path, subscription.item("m")) == 202
@@ -355,13 +355,17 @@ async def test_many_at_once_are_all_stored(hook, owner, make_mailbox, organizati
         await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
         for _ in range(30)
     ]
-    limits = httpx2.Limits(max_connections=50)
-    async with httpx2.AsyncClient(base_url=hook.url, trust_env=False, limits=limits, timeout=60) as client:
-        answers = await asyncio.gather(
-            *(
-                client.post(each.path, json={"value": [each.item(secrets.token_hex(4))]})
-                for each in subscriptions * 5
-            )
-        )
-    assert {answer.status_code for answer in answers} == {202}
+    statuses = await asyncio.gather(
+        *(hook.push(each.path, each.item(secrets.token_hex(4))) for each in subscriptions * 5)
+    )
+    assert set(statuses) == {202}
     assert await queued(owner) == {each.mailbox for each in subscriptions}
+
+
+async def test_work_that_nothing_performs_yet_is_shown_and_is_not_late(hook, web, owner, subscription):
+    await hook.push(subscription.path, subscription.item("m"))
+    await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
+    found = await health.read(web)
+    assert [each.kind for each in found.work] == ["sync"]
+    assert not any("late" in problem for problem in judge(found, performed={"subscribe"}))
+    assert any("late" in problem for problem in judge(found, performed={"sync"}))

@@ -38,8 +38,12 @@ def change(address, history_id="17"):
     return envelope({"emailAddress": address, "historyId": history_id})
 
 
-async def push(hook, body, *, token=TOKEN, **options):
-    answer = await hook.client.post("/webhooks/gmail", params={"token": token}, json=body, **options)
+async def push(hook, body, *, token=TOKEN, again=True):
+    """The status, sent again when asked to, as the provider does."""
+    for _ in range(30):
+        answer = await hook.client.post("/webhooks/gmail", params={"token": token}, json=body)
+        if answer.status_code != 503 or not again:
+            break
     return answer.status_code
 
 
@@ -105,7 +109,7 @@ async def test_the_handshake_of_the_other_provider_is_none_here(hook):
 
 async def test_a_database_that_is_away_is_answered_with_503(hook, web):
     await web.engine_pool.close()
-    assert await push(hook, change("one@example.org")) == 503
+    assert await push(hook, change("one@example.org"), again=False) == 503
 
 
 @pytest.fixture(scope="module")

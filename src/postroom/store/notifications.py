@@ -121,7 +121,7 @@ async def record(
 ) -> None:
     """Keep the hints, note when each was last told, and make due what shall follow: one statement.
 
-    The note is ten seconds coarse and passes over rows that somebody holds: it shall not cost or wait.
+    The note is a second coarse and passes over rows that somebody holds: it shall not cost or wait.
     """
     rows = sorted(told, key=itemgetter(0))
     try:
@@ -153,7 +153,7 @@ _RECORD = (
             SELECT mailboxes.organization_id, mailboxes.id FROM mailboxes
             JOIN told ON mailboxes.organization_id = told.organization_id AND mailboxes.id = mailbox_id
             WHERE last_notified_at IS NULL
-                OR last_notified_at < (SELECT postroom_now()) - interval '10 seconds'
+                OR last_notified_at < (SELECT postroom_now()) - interval '1 second'
             FOR NO KEY UPDATE OF mailboxes SKIP LOCKED
         ) AS stale
         WHERE mailboxes.organization_id = stale.organization_id AND mailboxes.id = stale.id
@@ -161,7 +161,7 @@ _RECORD = (
         UPDATE subscriptions SET last_notified_at = (SELECT postroom_now()) FROM (
             SELECT subscriptions.id FROM subscriptions
             WHERE id = ANY(%b::uuid[]) AND (last_notified_at IS NULL
-                OR last_notified_at < (SELECT postroom_now()) - interval '10 seconds')
+                OR last_notified_at < (SELECT postroom_now()) - interval '1 second')
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS stale
         WHERE subscriptions.id = stale.id
