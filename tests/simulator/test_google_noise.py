@@ -30,10 +30,12 @@ METHOD = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTI
 WORD = st.one_of(
     st.text(max_size=12),
     st.sampled_from(
-        ["me", "INBOX", "-1", "0", "abc", "18c9a1b2c3d4e5f6", "9" * 30, "../..", "%00", "raw", "full", "true"]
+        ["me", "INBOX", "-1", "0", "abc", "18c9a1b2c3d4e5f6", "9" * 30, "../..", "%00", "raw", "full", "true",
+         "http://[x", "https://[::1", "http://a:b/", "http://\u2100.example/", "http://localhost:99999/x",
+         "//", "code", "openid"]
     ),
     st.integers(-(2**70), 2**70).map(str),
-)
+)  # fmt: skip
 NAMES = [
     *sorted({name for method in METHODS for name in method.parameters}),
     "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
@@ -134,6 +136,18 @@ def test_reading_methods_refuse_or_answer(sim, user, query, path):
     names = "/".join("18c9a1b2c3d4e5f6" if part[0] == "{" else part for part in path.path)
     answer = user.ask(path.http, names, params=query, content=b"{}")
     assert answer.status_code in {200, 204, 400, 401, 403, 404, 409}, answer.text
+
+
+@NOISE
+@given(query=QUERY, uri=WORD, path=st.sampled_from(SIGN_IN), post=st.booleans())
+def test_no_sign_in_of_a_known_client_breaks_anything(sim, user, query, uri, path, post):
+    client = sim.ready["clients"]["gmail"]
+    asked = {**dict(query), "client_id": client["client_id"], "redirect_uri": uri}
+    if post:
+        asked["client_secret"] = client["client_secret"]
+    sent = {"data": asked} if post else {"params": asked}
+    answer = user.ask("POST" if post else "GET", path, **sent, follow_redirects=False)
+    assert answer.status_code < 500, answer.text
 
 
 def test_bodies_that_are_too_large_are_refused(user):

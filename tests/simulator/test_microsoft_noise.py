@@ -40,6 +40,8 @@ WORD = st.one_of(
             "*", "attachments",
             "contains(subject,'a')", "categories/any(c:c eq 'x')", "id,body", "latest",
             "attachments($select=id)",
+            "http://[x", "https://[::1", "http://a:b/", "http://\u2100.example/", "http://localhost:99999/x",
+            "//", "code", "openid",
         ]
     ),
     st.integers(-(2**70), 2**70).map(str),
@@ -164,9 +166,21 @@ def test_no_sign_in_makes_it_fail(sim, known, stranger, path, tenant, method, qu
         shown |= {"client_id": client["client_id"], "client_secret": client["client_secret"]}
     encoded = "&".join(f"{quote(name)}={quote(text)}" for name, text in query)
     url = f"{path.format(quote(tenant, safe=''))}?{encoded}"
+    if path.endswith(("authorize", "adminconsent")) and len(query) % 2:
+        url += f"&client_id={client['client_id']}"
     body = {"content": raw} if raw is not None else {"data": shown}
     answer = stranger.request(method, url, **body)
     assert answer.status_code < 500, answer.text
+
+
+@pytest.mark.parametrize("path", ["/common/oauth2/v2.0/authorize", "/common/adminconsent"])
+@pytest.mark.parametrize("uri", ["http://[x", "http://\u2100.example/", "//[", "http://[::1:x]/"])
+def test_a_redirect_address_that_nobody_can_read_is_refused_on_a_page(sim, stranger, path, uri):
+    client = sim.ready["clients"]["outlook"]["client_id"]
+    asked = {"client_id": client, "redirect_uri": uri, "response_type": "code", "scope": "openid"}
+    answer = stranger.get(path, params=asked)
+    assert answer.status_code == 400
+    assert "AADSTS50011" in answer.text
 
 
 @NOISE

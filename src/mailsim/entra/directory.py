@@ -7,7 +7,7 @@ import math
 import secrets
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mailsim.entra.aadsts import KINDS, EntraError
 from mailsim.entra.scopes import APPLICATION
@@ -174,10 +174,14 @@ class Directory:
 
     def redirect_kind(self, application: Application, uri: str) -> Literal["web", "spa"] | None:
         """How a redirect URI is registered; a loopback one matches whatever its port, as Entra has it."""
-        if _registered(uri, self.settings(application).spa_redirect_uris):
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            return None
+        if _registered(uri, parts, self.settings(application).spa_redirect_uris):
             return "spa"
-        if not urlsplit(uri).scheme or (
-            application.redirect_uris and not _registered(uri, application.redirect_uris)
+        if not parts.scheme or (
+            application.redirect_uris and not _registered(uri, parts, application.redirect_uris)
         ):
             return None
         return "web"
@@ -235,11 +239,19 @@ def facts(application: Application, user: User | None) -> dict[str, str]:
     return known
 
 
-def _registered(uri: str, known: tuple[str, ...]) -> bool:
+def _registered(uri: str, parts: SplitResult, known: tuple[str, ...]) -> bool:
     if uri in known:
         return True
-    parts = urlsplit(uri)
     if parts.scheme != "http" or parts.hostname not in {"localhost", "127.0.0.1"}:
         return False
-    portless = [urlsplit(one) for one in known if one.startswith("http://")]
-    return any((one.hostname, one.path) == (parts.hostname, parts.path) for one in portless)
+    portless = {one for one in map(_portless, known) if one is not None}
+    return _portless(uri) in portless
+
+
+def _portless(uri: str) -> tuple[str | None, str] | None:
+    """Host and path of an http address; None of anything else, also of what cannot be read."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    return (parts.hostname, parts.path) if parts.scheme == "http" else None
