@@ -56,7 +56,7 @@ async def bare(url: str) -> int:
         while True:
             claimed = await connection.execute(
                 work._CLAIM,  # noqa: SLF001  # the very statement
-                {"batch": BATCH, "kinds": ["bench"], "token": uuid4(), "lease": 60.0},
+                work.claim_parameters(["bench"], batch=BATCH, lease_seconds=60),
             )
             rows = await claimed.fetchall()
             if not rows or rows[0][0] is None:

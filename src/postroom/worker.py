@@ -196,7 +196,7 @@ class _Worker:
                 case Outcome.RETRY:
                     await self._retry(lease, error)
                 case Outcome.WAIT:
-                    await self._again(lease, self.limits.backoff_max_seconds, words(error))
+                    await self._again(lease, self.limits.backoff_max_seconds, words(error), counts=False)
                 case Outcome.PARK:
                     await self._park(lease, words(error))
                 case Outcome.DROP:
@@ -215,9 +215,9 @@ class _Worker:
         asked = error.retry_after if isinstance(error, TransientError) else None
         await self._again(lease, max(asked or 0, backoff(lease.attempts, self.limits)), words(error))
 
-    async def _again(self, lease: Lease, delay: float, error: str) -> None:
+    async def _again(self, lease: Lease, delay: float, error: str, *, counts: bool = True) -> None:
         async with self.database.engine() as connection:
-            await work.retry(connection, lease, delay=delay, error=error)
+            await work.retry(connection, lease, delay=delay, error=error, counts=counts)
 
     async def _park(self, lease: Lease, error: str) -> None:
         log.error("work.parked", kind=lease.kind, work=lease.id, attempts=lease.attempts)
@@ -225,22 +225,29 @@ class _Worker:
             await work.park(connection, lease, error=error)
 
     async def keep_leases(self) -> None:
-        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing."""
+        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing.
+
+        Missing once, a row may have been finished by its step a moment ago; missing twice, it is lost.
+        """
+        missing: set[Lease] = set()
         while True:
             await asyncio.sleep(self.limits.lease_seconds / 3)
             held = list(self.running)
-            if not held:
-                continue
             try:
-                async with self.database.engine() as connection:
-                    kept = await work.extend(connection, held, lease_seconds=self.limits.lease_seconds)
+                kept = await self._extend(held) if held else set[int]()
             except (DatabaseUnavailable, TransientError) as error:
                 log.warning("worker.heartbeat_failed", error=error)
                 continue
-            for lease in held:
-                if lease.id not in kept and (task := self.running.get(lease)):
+            gone = {lease for lease in held if lease.id not in kept}
+            for lease in gone & missing:
+                if task := self.running.get(lease):
                     log.warning("work.lease_lost", kind=lease.kind, work=lease.id)
                     task.cancel()
+            missing = gone
+
+    async def _extend(self, leases: Sequence[Lease]) -> set[int]:
+        async with self.database.engine() as connection:
+            return await work.extend(connection, leases, lease_seconds=self.limits.lease_seconds)
 
     async def listen(self) -> None:
         """Be woken by the database. While it is away, the poll is the net."""

@@ -4,6 +4,8 @@ import asyncio
 import random
 import signal
 
+import pytest
+
 from postroom.store import work
 from scenarios.workers import add_work, make_effects, until, workers
 
@@ -50,6 +52,17 @@ async def test_a_worker_that_slept_past_its_lease_commits_nothing(database_url, 
     assert lost_token not in tokens
 
 
+async def test_a_step_that_blocked_its_worker_past_the_lease_commits_nothing(
+    database_url, owner, organization
+):
+    """The heartbeat cannot warn such a step: it goes straight on to its commit; only the fence is left."""
+    await make_effects(owner)
+    await add_work(owner, organization, "block", 1)
+    async with workers(1, database_url, lease_seconds=1, step_seconds=1.5):
+        await until(owner, "SELECT due_at IS NULL FROM work")
+    assert await effects(owner) == (0, 0)
+
+
 async def test_another_worker_takes_over_while_the_first_sleeps(database_url, owner, organization):
     await make_effects(owner)
     await add_work(owner, organization, "count", 1)
@@ -76,7 +89,7 @@ async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owne
                 await owner.execute("INSERT INTO letters VALUES (%s)", [number])
                 await work.wake(owner, [work.Wake(organization, "drain", "mailbox")])
             await asyncio.sleep(dice.uniform(0, 0.03))
-            if number % 50 == 49:
+            if number % 5 == 4:
                 await until(owner, "SELECT NOT EXISTS (SELECT FROM letters WHERE NOT handled)")
         await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
 
@@ -103,13 +116,15 @@ async def test_a_stopping_worker_gives_back_what_would_take_too_long(database_ur
 
 
 async def test_each_failure_ends_as_the_table_says(database_url, owner, organization):
-    for kind in ("transient", "permanent", "bug"):
+    for kind in ("transient", "permanent", "bug", "operator"):
         await add_work(owner, organization, kind, 1)
-    async with workers(1, database_url):
+    async with workers(1, database_url) as [worker]:
         await until(owner, "SELECT count(*) = 3 FROM work WHERE due_at IS NULL")
+        await worker.tried(6)  # far more often than a row that is parked some day
     cursor = await owner.execute("SELECT kind, attempts, last_error FROM work ORDER BY kind")
     assert await cursor.fetchall() == [
         ("bug", 3, "ZeroDivisionError"),  # retried, then parked; a stranger's words are not kept
+        ("operator", 0, "the secret has expired"),  # waits for ever: somebody must act, then it goes on
         ("permanent", 1, "the provider has no such message"),
         ("transient", 3, "the provider is busy"),
     ]
@@ -148,3 +163,21 @@ async def test_with_wake_poll_due_work_is_found_by_the_poll_alone(database_url, 
         await add_work(owner, organization, "count", 3)
         await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
     assert await effects(owner) == (3, 3)
+
+
+@pytest.mark.soak
+async def test_workers_killed_stopped_and_continued_at_random_do_everything_once(
+    database_url, owner, organization
+):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 50_000)
+    dice = random.Random(11)
+    for _ in range(30):
+        async with workers(4, database_url, concurrency=20, lease_seconds=5, step_seconds=0.005) as started:
+            await asyncio.sleep(dice.uniform(0.5, 4))
+            for worker in started:
+                worker.signal(dice.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP]))
+            await asyncio.sleep(dice.uniform(0, 6))
+    async with workers(4, database_url, concurrency=20, lease_seconds=30):
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+    assert await effects(owner) == (50_000, 50_000)

@@ -10,9 +10,10 @@ import logging
 import os
 import signal
 import sys
+import time
 
 from postroom import logs, worker
-from postroom.errors import PermanentError, TransientError
+from postroom.errors import OperatorError, PermanentError, TransientError
 from postroom.model import Done
 from postroom.store import work
 from postroom.store.database import Database, open_database
@@ -25,6 +26,16 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
         """Takes a while, then counts once and finishes, in one transaction."""
         print(f"began {lease.subject} {lease.token}", flush=True)
         await asyncio.sleep(step_seconds)
+        async with work.fenced(database, lease) as connection:
+            await connection.execute(
+                "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
+            )
+            await work.finish(connection, [Finish(lease)])
+
+    async def block(lease: Lease) -> None:
+        """Holds up its whole process past the lease, heartbeat included; only the fence is left."""
+        print(f"began {lease.subject} {lease.token}", flush=True)
+        time.sleep(step_seconds)  # noqa: ASYNC251  # that is the point
         async with work.fenced(database, lease) as connection:
             await connection.execute(
                 "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
@@ -45,6 +56,10 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
     async def transient(_lease: Lease) -> Done:
         raise TransientError("the provider is busy", retry_after=0)
 
+    async def operator(_lease: Lease) -> Done:
+        print("tried operator", flush=True)
+        raise OperatorError("the secret has expired")
+
     async def permanent(_lease: Lease) -> Done:
         raise PermanentError("the provider has no such message")
 
@@ -58,9 +73,11 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
         name: Kind(step, max_attempts=3)
         for name, step in {
             "count": count,
+            "block": block,
             "drain": drain,
             "tick": tick,
             "transient": transient,
+            "operator": operator,
             "permanent": permanent,
             "bug": bug,
             "deadly": deadly,

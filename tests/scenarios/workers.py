@@ -25,6 +25,7 @@ PATIENCE = 120  # seconds until a scenario is given up; nothing is asserted abou
 class WorkerProcess:
     process: asyncio.subprocess.Process
     began: list[tuple[str, UUID]] = field(default_factory=list)
+    tries: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     began_one: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> None:
@@ -34,8 +35,14 @@ class WorkerProcess:
                 case [b"began", subject, token]:
                     self.began.append((subject.decode(), UUID(token.decode())))
                     self.began_one.set()
+                case [b"tried", kind]:
+                    self.tries.put_nowait(kind.decode())
                 case _:
                     pass
+
+    async def tried(self, times: int) -> None:
+        for _ in range(times):
+            await asyncio.wait_for(self.tries.get(), PATIENCE)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)

@@ -1,7 +1,6 @@
 """Due, lease, fence: what each statement of the table `work` promises."""
 
 import asyncio
-from uuid import uuid4
 
 import pytest
 
@@ -97,6 +96,43 @@ async def test_a_long_backlog_of_one_kind_does_not_hide_another_kind(engine, org
     assert "single" in [lease.subject for lease in leases]
 
 
+@pytest.mark.parametrize("kinds, batch", [(1, 50), (4, 8), (8, 8), (8, 2)])
+async def test_an_organization_with_a_backlog_of_many_kinds_leaves_room_for_another(
+    engine, organization, other_organization, owner, kinds, batch
+):
+    names = [f"kind{number}" for number in range(kinds)]
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT %s, kind, number::text, postroom_now() - interval '1 hour'
+        FROM unnest(%s::text[]) AS kind, generate_series(1, 2000) AS number
+        """,
+        [organization, names],
+    )
+    for trial in range(10):
+        await work.wake(engine, [Wake(other_organization, "kind0", f"single {trial}")])
+        assert f"single {trial}" in [lease.subject for lease in await claim(engine, batch=batch, kinds=names)]
+
+
+async def test_who_has_less_under_way_is_served_first_when_little_is_free(
+    engine, organization, other_organization
+):
+    await work.wake(engine, [Wake(organization, "sync", str(number)) for number in range(100)])
+    await claim(engine, batch=7)
+    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    assert [lease.subject for lease in await claim(engine, batch=1)] == ["single"]
+
+
+async def test_a_claim_passes_over_what_another_is_claiming_at_this_moment(database, organization):
+    async with database.engine() as first, database.engine() as second:
+        await work.wake(first, [Wake(organization, "sync", str(number)) for number in range(20)])
+        async with first.transaction():
+            taken = await claim(first, batch=10)
+            async with asyncio.timeout(30):  # it would wait for ever otherwise
+                others = await claim(second, batch=10)
+    assert len({lease.id for lease in [*taken, *others]}) == 20
+
+
 async def test_two_claims_at_once_never_take_the_same_row(database, organization):
     async with database.engine() as connection:
         await work.wake(connection, [Wake(organization, "sync", str(number)) for number in range(400)])
@@ -153,6 +189,19 @@ async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
     await work.retry(engine, lease, delay=600, error="busy")
     await work.wake(engine, [Wake(organization, "sync", "a")])
     assert await claim(engine) == []
+
+
+async def test_an_attempt_that_does_not_count_keeps_its_wait_and_starts_the_count_anew(
+    engine, organization, move_clock
+):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    for _ in range(5):
+        [lease] = await claim(engine)
+        assert lease.attempts == 1
+        await work.retry(engine, lease, delay=600, error="the secret has expired", counts=False)
+        await work.wake(engine, [Wake(organization, "sync", "a")])
+        assert await claim(engine) == [], "a wake-up does not cut the wait short"
+        await move_clock(601)
 
 
 async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, owner, move_clock):
@@ -252,7 +301,7 @@ async def test_the_claim_reads_its_indexes_however_much_is_waiting(engine, organ
     async with engine.transaction(force_rollback=True):
         cursor = await engine.execute(
             "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + work._CLAIM,
-            {"batch": 50, "kinds": ["sync"], "token": uuid4(), "lease": 30.0},
+            work.claim_parameters(["sync"], batch=50, lease_seconds=30),
         )
         [plan] = (await cursor.fetchone())[0]
     assert "Seq Scan" not in str(plan)

@@ -14,6 +14,9 @@ from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.database import Connection, Database
 
+# With fewer due rows than this, they are read to learn which lanes have some; with more, lanes are walked.
+HEAD_ROWS = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -74,7 +77,7 @@ WOKEN: LiteralString = """
         ON CONFLICT (kind, subject) DO UPDATE SET
             generation = work.generation + 1,
             due_at = CASE
-                WHEN work.attempts > 0 THEN work.due_at
+                WHEN work.last_error IS NOT NULL THEN work.due_at
                 ELSE least(work.due_at, excluded.due_at)
             END
         RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
@@ -103,10 +106,10 @@ _CLAIM = """
     WITH RECURSIVE head AS MATERIALIZED (
         SELECT organization_id, kind FROM work
         WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
-        ORDER BY coalesce(leased_until, due_at) LIMIT 4 * %(batch)s::int
+        ORDER BY coalesce(leased_until, due_at) LIMIT %(head)s::int
     ), walk AS (
         (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at FROM work
-         WHERE (SELECT count(*) FROM head) = 4 * %(batch)s::int
+         WHERE (SELECT count(*) FROM head) = %(head)s::int
          ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
         UNION ALL
         SELECT lane.* FROM walk CROSS JOIN LATERAL (
@@ -114,22 +117,33 @@ _CLAIM = """
             WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
             ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
         ) AS lane
+    ), running AS MATERIALIZED (
+        SELECT organization_id, count(*) AS pieces FROM work
+        WHERE lease_token IS NOT NULL AND leased_until > (SELECT postroom_now()) GROUP BY organization_id
     ), lanes AS MATERIALIZED (
-        SELECT organization_id, kind FROM (
+        SELECT organization_id, kind, coalesce(pieces, 0) AS pieces FROM (
             SELECT organization_id, kind FROM head
             UNION
             SELECT organization_id, kind FROM walk WHERE claimable_at <= (SELECT postroom_now())
-        ) AS due
-        WHERE kind = ANY(%(kinds)s) ORDER BY random() LIMIT %(batch)s::int
-    ), picked AS MATERIALIZED (
-        SELECT due.id FROM lanes CROSS JOIN LATERAL (
-            SELECT id FROM work
+        ) AS due LEFT JOIN running USING (organization_id)
+        WHERE kind = ANY(%(kinds)s)
+        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY random()) + coalesce(pieces, 0),
+            random()
+        LIMIT %(batch)s::int
+    ), due AS MATERIALIZED (
+        SELECT row.id, lanes.organization_id, pieces,
+            row_number() OVER (PARTITION BY lanes.organization_id, lanes.kind ORDER BY claimable_at) AS place
+        FROM lanes CROSS JOIN LATERAL (
+            SELECT id, coalesce(leased_until, due_at) AS claimable_at FROM work
             WHERE organization_id = lanes.organization_id AND kind = lanes.kind
               AND coalesce(leased_until, due_at) <= (SELECT postroom_now())
             ORDER BY coalesce(leased_until, due_at)
             LIMIT (SELECT ceil(%(batch)s::float8 / count(*))::int FROM lanes)
             FOR UPDATE SKIP LOCKED
-        ) AS due
+        ) AS row
+    ), picked AS MATERIALIZED (
+        SELECT id FROM due
+        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY place, random()) + pieces, random()
         LIMIT %(batch)s::int
     ), claimed AS (
         UPDATE work SET
@@ -151,19 +165,29 @@ _CLAIM = """
 
 
 async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float) -> Claim:
-    """Lease up to `batch` due rows, oldest first within a lane, the lanes sharing the batch.
+    """Lease up to `batch` due rows: organizations take turns, their kinds take turns, then the oldest first.
 
-    A lane is one kind of one organization. Where little is due, the oldest rows name all lanes there are;
-    where much is due, the lanes are walked by the index, one probe each, so that a long backlog cannot hide
-    another lane's single row.
+    What an organization already has under way counts as turns it took. A lane is one kind of one
+    organization. Where little is due, the oldest rows name all lanes there are; where much is due, the lanes
+    are walked by the index, one probe each, so that a long backlog cannot hide another's single row.
     """
     cursor = await connection.execute(
-        _CLAIM, {"batch": batch, "kinds": list(kinds), "token": uuid4(), "lease": lease_seconds}
+        _CLAIM, claim_parameters(kinds, batch=batch, lease_seconds=lease_seconds)
     )
     rows = await cursor.fetchall()
     if rows and rows[0][0] is None:
         return Claim([], rows[0][7])
     return Claim([Lease(*row[:7]) for row in rows])
+
+
+def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) -> dict[str, object]:
+    return {
+        "batch": batch,
+        "head": max(HEAD_ROWS, 4 * batch),
+        "kinds": list(kinds),
+        "token": uuid4(),
+        "lease": lease_seconds,
+    }
 
 
 async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[int]:
@@ -236,15 +260,17 @@ async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]
     return {row[0] for row in await cursor.fetchall()}
 
 
-async def retry(connection: Connection, lease: Lease, *, delay: float, error: str) -> None:
-    """The attempt failed; it is due again after a delay."""
+async def retry(
+    connection: Connection, lease: Lease, *, delay: float, error: str, counts: bool = True
+) -> None:
+    """The attempt failed; it is due again after a delay. One that does not count starts the count anew."""
     await connection.execute(
         """
         UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
-            lease_token = NULL, leased_until = NULL
+            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lease_token = NULL, leased_until = NULL
         WHERE id = %s AND lease_token = %s
         """,
-        [delay, error, lease.id, lease.token],
+        [delay, error, counts, lease.id, lease.token],
     )
 
 
@@ -276,7 +302,7 @@ async def unpark(connection: Connection, kind: str, subject: str) -> bool:
     """A person asks for another round of attempts."""
     cursor = await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, generation = generation + 1
+        UPDATE work SET due_at = postroom_now(), attempts = 0, last_error = NULL, generation = generation + 1
         WHERE kind = %s AND subject = %s AND due_at IS NULL
         RETURNING pg_notify('postroom_work', '')
         """,

@@ -20,10 +20,12 @@ CREATE TABLE work (
     CHECK ((lease_token IS NULL) = (leased_until IS NULL))
 );
 
--- The claim reads these two and nothing else: who is claimable at all, and who is claimable in one lane.
+-- The claim reads these and nothing else: who is claimable at all, who is claimable in one lane, who is under way.
 -- A lane is one kind of work of one organization; lanes take turns, so that no backlog hides another's single row.
 CREATE INDEX work_claimable ON work (coalesce(leased_until, due_at));
 CREATE INDEX work_claimable_by_lane ON work (organization_id, kind, coalesce(leased_until, due_at));
+
+CREATE INDEX work_leased ON work (organization_id, leased_until) WHERE lease_token IS NOT NULL;
 
 CALL belongs_to_organization('work');
 -- Work is found across organizations; what is done about it then happens within one.
