@@ -1,9 +1,7 @@
 """`postroom ledger`: what happened, and the proof that nobody changed it."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     from postroom.store.database import Database
     from postroom.store.ledger import Stored
     from postroom.vault import LedgerKeys
-
-Result = TypeVar("Result")
 
 group = typer.Typer(
     name="ledger", help="The audit trail: its newest entries, and its proof.", no_args_is_help=True
@@ -50,10 +46,10 @@ def verify(
     Keep the head that this prints somewhere else: with it, the next run also shows what was cut off the end.
     """
     from postroom import config, wiring
-    from postroom.cli import output
+    from postroom.cli import opening, output
 
     keys = wiring.ledger_keys(config.load())
-    proofs = _run(lambda database: _verify(database, keys, organization, head))
+    proofs = opening.in_database(lambda database: _verify(database, keys, organization, head))
     if json:
         output.as_json([{"organization": each, **asdict(proof)} for each, proof in proofs])
     else:
@@ -77,9 +73,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Show the newest entries, the newest first. Personal values are not shown."""
-    from postroom.cli import output
+    from postroom.cli import opening, output
 
-    found = _run(lambda database: _newest(database, organization, limit))
+    found = opening.in_database(lambda database: _newest(database, organization, limit))
     if json:
         output.as_json([_plain(each, entry) for each, entry in found])
         return
@@ -159,20 +155,3 @@ async def _organizations(database: "Database", only: UUID | None) -> "list[Organ
     if only not in found:
         raise SettingsError(f"There is no organization {only}.")
     return [each for each in found if each == only]
-
-
-def _run(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
-    from postroom import config
-    from postroom.cli import opening
-
-    with opening.database_url(config.load()) as url:
-        return asyncio.run(_act(url, act))
-
-
-async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
-    from postroom.cli import opening
-    from postroom.store import database, health
-
-    await opening.require_ready(url)
-    async with database.open_database(url, pool_size=3, name=health.process_name("ledger")) as opened:
-        return await act(opened)

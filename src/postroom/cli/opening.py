@@ -1,14 +1,20 @@
 """What commands open before they work: settings, logs, and the database, embedded or yours."""
 
+import asyncio
 import sys
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import typer
 
 from postroom.config import Settings
+
+if TYPE_CHECKING:
+    from postroom.store.database import Database
+
+Result = TypeVar("Result")
 
 
 def settings_for(process: LiteralString, *, ignoring: Collection[str] = (), **options: object) -> Settings:
@@ -64,3 +70,19 @@ def busy(words: str) -> Generator[None]:
 
     with Console(stderr=True).status(f"{words} …"):
         yield
+
+
+def in_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    """Do one thing with the database, embedded or yours, and return what came of it."""
+    from postroom import config
+
+    with database_url(config.load()) as url:
+        return asyncio.run(_act(url, act))
+
+
+async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom.store import database, health
+
+    await require_ready(url)
+    async with database.open_database(url, pool_size=3, name=health.process_name("command")) as opened:
+        return await act(opened)

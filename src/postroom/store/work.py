@@ -50,6 +50,17 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Parked:
+    """A row that failed too often, and why."""
+
+    organization: OrganizationId
+    kind: str
+    subject: str
+    attempts: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The work is done; it is due again after a delay, or never (then the row goes)."""
 
@@ -298,24 +309,36 @@ async def give_back(connection: Connection, leases: Sequence[Lease]) -> None:
     )
 
 
-async def unpark(connection: Connection, kind: str, subject: str) -> bool:
-    """A person asks for another round of attempts."""
+async def parked(connection: Connection) -> list[Parked]:
+    """What waits for a person, over all organizations that the connection sees."""
+    cursor = await connection.execute(
+        """
+        SELECT organization_id, kind, subject, attempts, last_error FROM work
+        WHERE due_at IS NULL AND lease_token IS NULL ORDER BY kind, subject
+        """
+    )
+    return [Parked(*row) for row in await cursor.fetchall()]
+
+
+async def unpark(connection: Connection, kind: str, subject: str | None = None) -> int:
+    """A person asks for another round of attempts, of one piece of work or of the whole kind."""
     cursor = await connection.execute(
         """
         UPDATE work SET due_at = postroom_now(), attempts = 0, last_error = NULL, generation = generation + 1
-        WHERE kind = %s AND subject = %s AND due_at IS NULL
+        WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+            AND due_at IS NULL AND lease_token IS NULL
         RETURNING pg_notify('postroom_work', '')
         """,
-        [kind, subject],
+        {"kind": kind, "subject": subject},
     )
-    return await cursor.fetchone() is not None
+    return len(await cursor.fetchall())
 
 
 async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
     """Like `wake`, when what failed is put right: parked rows and backoffs begin anew, at once."""
     await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0
+        UPDATE work SET due_at = postroom_now(), attempts = 0, last_error = NULL
         FROM unnest(%b::text[], %b::text[]) AS asked (kind, subject)
         WHERE work.kind = asked.kind AND work.subject = asked.subject AND lease_token IS NULL
         """,

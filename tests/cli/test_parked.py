@@ -1,0 +1,37 @@
+"""Work that failed too often is shown to a person, who may have it tried again."""
+
+import json
+
+from postroom.store import work
+from postroom.store.database import open_database
+
+
+async def park(url, organization, *subjects):
+    async with open_database(url, pool_size=4, name="tests") as database, database.engine() as connection:
+        await work.wake(connection, [work.Wake(organization, "sync", subject) for subject in subjects])
+        claimed = await work.claim(connection, ["sync"], batch=10, lease_seconds=60)
+        for lease in claimed.leases:
+            await work.park(connection, lease, error="the provider has no such mailbox")
+
+
+async def test_parked_work_is_listed_with_its_error_and_can_be_tried_again(
+    postroom, database_url, organization, owner
+):
+    await park(database_url, organization, "one", "two", "three")
+    listed = postroom("parked", "list", "--json", POSTROOM_DATABASE_URL=database_url)
+    found = json.loads(listed.stdout)
+    assert [(each["subject"], each["attempts"]) for each in found] == [("one", 1), ("three", 1), ("two", 1)]
+    assert found[0]["error"] == "the provider has no such mailbox"
+    one = postroom("parked", "retry", "sync", "one", POSTROOM_DATABASE_URL=database_url)
+    assert (one.returncode, one.stdout) == (0, "1 due again.\n")
+    rest = postroom("parked", "retry", "sync", POSTROOM_DATABASE_URL=database_url)
+    assert (rest.returncode, rest.stdout) == (0, "2 due again.\n")
+    cursor = await owner.execute("SELECT count(*) FROM work WHERE due_at <= postroom_now() AND attempts = 0")
+    assert await cursor.fetchone() == (3,)
+
+
+async def test_nothing_parked_is_said_in_words(postroom, database_url):
+    assert postroom("parked", "list", POSTROOM_DATABASE_URL=database_url).stdout == "Nothing is parked.\n"
+    done = postroom("parked", "retry", "sync", "x", POSTROOM_DATABASE_URL=database_url)
+    assert done.returncode == 1
+    assert "No such work is parked" in done.stderr
