@@ -147,6 +147,10 @@ class Mailbox:
         """The newest message with that Message-ID, deleted ones included."""
         return self._threads.by_message_id(message_id)
 
+    def all_by_message_id(self, message_id: str) -> list[int]:
+        """Every message with that Message-ID, oldest first, deleted ones included."""
+        return self._threads.all_by_message_id(message_id)
+
     def inside(self, key: str) -> Callable[[State], bool]:
         """A condition for `states`: the message lies in this folder, or bears this label."""
         if self.provider == "gmail":

@@ -13,7 +13,7 @@ class Threads:
         self._stock = stock
         self._roots = array("q")  # of the messages after the stock
         self._joined: dict[int, list[int]] = {}  # thread -> its messages after the stock
-        self._by_message_id: dict[str, int] = {}
+        self._by_message_id: dict[str, list[int]] = {}  # of the messages after the stock
         self._stocked: int | None = None
         self._later = 0
 
@@ -38,8 +38,12 @@ class Threads:
         return [*self._stock.thread_members(root), *self._joined.get(root, ())]
 
     def by_message_id(self, message_id: str) -> int | None:
-        found = self._by_message_id.get(message_id)
-        return self._stock.by_message_id(message_id) if found is None else found
+        return next(reversed(self.all_by_message_id(message_id)), None)
+
+    def all_by_message_id(self, message_id: str) -> list[int]:
+        """Copies bear the same one."""
+        stocked = self._stock.by_message_id(message_id)
+        return [*([] if stocked is None else [stocked]), *self._by_message_id.get(message_id, ())]
 
     def join(self, number: int, headers: Iterable[tuple[str, str]], root: int | None = None) -> int:
         """Put a new message into the given thread, the one that its headers answer to, or a new one."""
@@ -50,7 +54,7 @@ class Threads:
         self._roots.append(root)
         self._joined.setdefault(root, []).append(number)
         if message_id := named.get("message-id", "").strip():
-            self._by_message_id[message_id] = number
+            self._by_message_id.setdefault(message_id, []).append(number)
         return root
 
     def _answered(self, headers: dict[str, str]) -> int | None:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
 
 import pytest
@@ -237,6 +238,27 @@ def test_a_huge_mailbox_is_listed_filtered_and_paged_without_being_read(sim, mic
     assert len(user.get("messages", **names, **{"$filter": recent, "$skip": 60_000})["value"]) == 5
     unread = user.get("messages", **names, **{"$filter": "isRead eq false", "$count": "true"})
     assert unread["@odata.count"] > 100_000
+
+
+def test_other_requests_are_answered_while_a_filter_reads_a_large_mailbox(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=6_000)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(user.get, "messages", **{"$filter": "subject eq 'zzz'"})
+        while not (entries := sim.get("requests", mailbox=address, endpoint="messages.list")):
+            pass
+        assert entries[0]["status"] == 0, "the control was answered only after the filter"
+        assert asked.result()["value"] == []
+
+
+def test_copies_are_found_by_their_message_id_in_a_large_mailbox(sim, microsoft, address):
+    user = microsoft.connect(sim, address, "Mail.ReadWrite", messages=1_200)
+    first = user.get("mailFolders/inbox/messages", **{"$skip": 500, "$top": 1})["value"][0]
+    copies = [user.post(f"messages/{first['id']}/copy", {"destinationId": "archive"}) for _ in range(2)]
+    known = {"$filter": f"internetMessageId eq '{first['internetMessageId']}'"}
+    ids = [one["id"] for one in (*reversed(copies), first)]
+    assert [one["id"] for one in user.get("messages", **known)["value"]] == ids
+    in_archive = user.get("mailFolders/archive/messages", **known)["value"]
+    assert [one["id"] for one in in_archive] == ids[:2]
 
 
 def test_generated_mail_is_served_as_it_was_written(sim, microsoft, address):

@@ -1,7 +1,9 @@
 """Messages read one by one and page by page: $select, $expand, $filter, $orderby, $search, $count."""
 
+import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from itertools import islice, takewhile
 from typing import Any
 
@@ -16,6 +18,8 @@ DEFAULT_PAGE = 10
 MOST_SORTED = 50_000  # ordering more than this is what Exchange calls inefficient
 MOST_SEARCHED = 5_000
 MOST_LOOKED_AT = 50_000  # of the messages that a filter must read one by one
+INDEXED = 1_000  # a mailbox with more messages than this is not read through for a Message-ID
+_BREATH = 50  # messages looked at between two looks at other requests
 SEARCH_PAGE = 25
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})
 _TERM = re.compile(r'(?:(\w+):)?("[^"]*"|\S+)')
@@ -93,7 +97,7 @@ async def value(call: Call) -> Answer:
 
 async def count(call: Call) -> Answer:
     query = call.query(kinds.MESSAGE)
-    return Answer(200, str(_count(call, query)).encode(), "text/plain")
+    return Answer(200, str(await _count(call, query)).encode(), "text/plain")
 
 
 async def page(call: Call) -> Answer:
@@ -101,7 +105,7 @@ async def page(call: Call) -> Answer:
     query = call.query(kinds.MESSAGE)
     names = names_for(call, query)
     if query.search is not None:
-        return _searched(call, query, names)
+        return await _searched(call, query, names)
     odata.check_efficiency(query)
     if (
         call.basic
@@ -110,11 +114,11 @@ async def page(call: Call) -> Answer:
     ):
         raise access_denied()
     size = query.top or DEFAULT_PAGE
-    views = list(islice(_ordered(call, query), size + 1))
+    views = await _ordered(call, query, size + 1)
     tail = f"users('{call.user.oid}')/messages{_selection(query)}"
     answer: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
-        answer["@odata.count"] = _count(call, query)
+        answer["@odata.count"] = await _count(call, query)
     answer["value"] = [shape(call, view, query, names) for view in views[:size]]
     if len(views) > size:
         options = {**call.raw, "$skip": str(query.skip + size)}
@@ -159,8 +163,13 @@ def _of_state(state: State, name: str) -> Any:
     return known[name]
 
 
-def _matching(call: Call, query: odata.Query, *, oldest: bool = False, skip: int = 0) -> Iterator[View]:
-    """Messages that pass the filter, newest first unless asked otherwise, each made when it is needed."""
+async def _matching(
+    call: Call, query: odata.Query, *, oldest: bool = False, skip: int = 0
+) -> AsyncGenerator[View]:
+    """Messages that pass the filter, newest first unless asked otherwise, each made when it is needed.
+
+    However many must be looked at, other requests are answered meanwhile.
+    """
     fits, rest = _where(call, query)
     numbers = _numbers(call, fits, rest, oldest=oldest)
     if rest is None:  # then passing over some costs nothing
@@ -169,6 +178,8 @@ def _matching(call: Call, query: odata.Query, *, oldest: bool = False, skip: int
     for looked, number in enumerate(numbers):
         if costly and looked > MOST_LOOKED_AT:
             raise GraphError(504, "UnknownError", "The request timed out: the filter is too costly.")
+        if looked % _BREATH == _BREATH - 1:
+            await asyncio.sleep(0)
         view = call.graph.view(call.mailbox, number, call.prefer)
         if view is not None and (rest is None or filters.holds(rest, view)):
             if skip:
@@ -183,10 +194,10 @@ def _numbers(
     """Candidates, by the bounds that a filter sets; a Message-ID in a large mailbox is found by its index."""
     mailbox = call.mailbox
     wanted = filters.equal_to(rest, "internetMessageId")
-    if wanted is not None and len(mailbox) > MOST_LOOKED_AT:
-        number = mailbox.by_message_id(str(wanted))
-        state = mailbox.state(number) if number is not None else None
-        return iter([number] if number is not None and state is not None and fits(state) else [])
+    if wanted is not None and len(mailbox) > INDEXED:
+        known = mailbox.all_by_message_id(str(wanted))
+        states = ((number, mailbox.state(number)) for number in (known if oldest else reversed(known)))
+        return (number for number, state in states if state is not None and fits(state))
     since = filters.not_before(rest, "receivedDateTime")
     first = mailbox.number_at(int(since.timestamp() * 1000)) if since is not None else 0
     if oldest:
@@ -194,32 +205,46 @@ def _numbers(
     return takewhile(lambda number: number >= first, mailbox.states.newest(fits))
 
 
-def _ordered(call: Call, query: odata.Query) -> Iterator[View]:
+async def _first(views: AsyncGenerator[View], count: int) -> list[View]:
+    found: list[View] = []
+    async with aclosing(views):
+        async for view in views:
+            found.append(view)
+            if len(found) == count:
+                break
+    return found
+
+
+async def _ordered(call: Call, query: odata.Query, count: int) -> list[View]:
+    """The first so many messages after the skipped ones."""
     order = query.orderby
     if not order or order[0][0] in {"receivedDateTime", "createdDateTime"}:
-        return _matching(call, query, oldest=bool(order) and not order[0][1], skip=query.skip)
-    views = list(islice(_matching(call, query), MOST_SORTED + 1))
-    if len(views) > MOST_SORTED:
-        raise bad_request(
-            "The restriction or sort order is too complex for this operation.", "InefficientFilter"
-        )
-    for path, descending in reversed(order):
-        views.sort(key=lambda view: _sortable(filters.reach(view, path)), reverse=descending)
-    return iter(views[query.skip :])
+        oldest = bool(order) and not order[0][1]
+        return await _first(_matching(call, query, oldest=oldest, skip=query.skip), count)
+    found: list[tuple[View, list[tuple[bool, Any]]]] = []
+    async for view in _matching(call, query):
+        found.append((view, [_sortable(filters.reach(view, path)) for path, _ in order]))
+        if len(found) > MOST_SORTED:
+            raise bad_request(
+                "The restriction or sort order is too complex for this operation.", "InefficientFilter"
+            )
+    for place, (_, descending) in reversed([*enumerate(order)]):
+        found.sort(key=lambda one, place=place: one[1][place], reverse=descending)
+    return [view for view, _ in found[query.skip : query.skip + count]]
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
     return value is not None, value.casefold() if isinstance(value, str) else value
 
 
-def _count(call: Call, query: odata.Query) -> int:
+async def _count(call: Call, query: odata.Query) -> int:
     fits, rest = _where(call, query)
     if rest is None:
         return call.mailbox.states.count(fits)
-    return sum(1 for _ in _matching(call, query))
+    return len([1 async for _ in _matching(call, query)])
 
 
-def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> Answer:
+async def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> Answer:
     """$search looks at the newest mail for words, and goes with neither $filter nor $orderby."""
     assert call.user is not None
     assert query.search is not None
@@ -233,13 +258,10 @@ def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> Answer:
         raise bad_request(
             "The query parameter '$filter' is not supported with '$search'.", "SearchWithFilter"
         )
-    terms = _terms(query.search)
     size = query.top or SEARCH_PAGE
     start = _skipped(call)
-    newest = islice(_matching(call, query), MOST_SEARCHED)
-    hits = list(
-        islice((view for view in newest if all(_hit(view, *term) for term in terms)), start, start + size + 1)
-    )
+    hits = await _hits(call, query, _terms(query.search), start + size + 1)
+    hits = hits[start:]
     answer: dict[str, Any] = {
         "@odata.context": call.context(f"users('{call.user.oid}')/messages{_selection(query)}"),
         "value": [shape(call, view, query, names) for view in hits[:size]],
@@ -248,6 +270,20 @@ def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> Answer:
         options = {**call.raw, "$skiptoken": str(start + size)}
         answer["@odata.nextLink"] = odata.link(call.url, options)
     return Answer(200, answer, headers=call.applied())
+
+
+async def _hits(call: Call, query: odata.Query, terms: list[tuple[str, str]], most: int) -> list[View]:
+    """Of the newest mail, what holds all the words."""
+    hits: list[View] = []
+    looked = 0
+    async with aclosing(_matching(call, query)) as newest:
+        async for view in newest:
+            looked += 1
+            if all(_hit(view, *term) for term in terms):
+                hits.append(view)
+            if len(hits) == most or looked == MOST_SEARCHED:
+                break
+    return hits
 
 
 def _skipped(call: Call) -> int:
