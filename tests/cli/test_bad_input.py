@@ -123,6 +123,13 @@ async def test_a_schema_that_is_not_current(complaint, command, database_url, ow
     assert "Run `postroom db migrate`" in complaint(4, *command, POSTROOM_DATABASE_URL=database_url)
 
 
+async def test_a_schema_that_breaks_under_a_worker(postroom, database_url, owner):
+    await owner.execute("ALTER TABLE mailboxes RENAME TO elsewhere")
+    done = postroom("work", POSTROOM_DATABASE_URL=database_url)
+    assert done.returncode == 4, done.stderr
+    assert "Run `postroom db migrate`" in done.stderr.splitlines()[-1]
+
+
 async def test_a_full_disk_under_the_database(postroom, database_url, owner):
     # A database without our schema, whose server says what a server says when its disk is full.
     for statement in (

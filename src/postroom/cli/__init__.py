@@ -88,6 +88,9 @@ def _failed(error: BaseException) -> Exit:
     match error:
         case PostroomError():
             return _complain(str(error), exits.exit_for(error))
+        case ExceptionGroup() if error.split(PostroomError)[1] is None:
+            # Tasks side by side failed, each of them foreseeably; the first one tells why.
+            return _failed(error.exceptions[0])
         case typer.TyperException():
             return _misused(error)
         case KeyboardInterrupt() | typer.Abort():

@@ -61,11 +61,22 @@ class Database:
                         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                         yield None
                         while True:
+                            _end_if_cancelled()
                             async for notification in connection.notifies(timeout=every_seconds):
                                 yield notification.payload
                             yield None
             except (DatabaseUnavailable, TransientError):
                 await asyncio.sleep(RECONNECT_SECONDS)
+
+
+def _end_if_cancelled() -> None:
+    """Python 3.11's `wait_for`, on which the driver waits, loses a cancellation that comes with its result.
+
+    Whoever then waits for ever would never end.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 @asynccontextmanager
