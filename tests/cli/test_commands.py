@@ -48,7 +48,7 @@ def test_help_loads_nothing_heavy():
 def test_every_wrong_setting_is_a_line_of_its_own(postroom):
     done = postroom("config", "show", POSTROOM_PORT="x", POSTROOM_HOST_="y", POSTROOM_DATABASE_URL=MARK)
     assert done.returncode == 2
-    assert [line.split(":")[1].strip() for line in done.stderr.splitlines()] == [
+    assert [line.partition(": ")[0] for line in done.stderr.removeprefix("error: ").splitlines()] == [
         "POSTROOM_DATABASE_URL",
         "POSTROOM_PORT",
         "POSTROOM_HOST_",

@@ -118,6 +118,6 @@ def _misused(error: typer.TyperException) -> Exit:
 
 
 def _complain(message: str, code: Exit) -> Exit:
-    for line in message.splitlines():
-        typer.echo(f"error: {line}", err=True)
+    # Only the first line is marked: those that follow may be statements to paste.
+    typer.echo(f"error: {message}", err=True)
     return code
