@@ -25,7 +25,18 @@ def commands(command, path=("postroom",)):
 
 
 ALL = commands(typer.main.get_command(app))
+KNOWN = {" ".join(path) for path, _ in ALL}
 LEAVES = [(" ".join(path), command) for path, command in ALL if not hasattr(command, "commands")]
+
+
+def examples(command):
+    """The commands that the end of a help shows, each without its arguments."""
+    shown = re.findall(r"^ +(?:\w+=\S+ )*(postroom(?: [a-z-]+)+)", command.epilog, re.MULTILINE)
+    found = set()
+    for line in shown:
+        words = line.split()
+        found.add(next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in KNOWN), line))
+    return found
 
 
 def test_the_document_names_every_setting_once_and_no_other():
@@ -45,21 +56,25 @@ def test_every_command_has_help_and_an_example_of_itself(path, command):
     assert command.help
     assert command.epilog
     assert f"  {path}" in command.epilog
+    assert examples(command) <= KNOWN
     assert all(option.help for option in command.params if not getattr(option, "hidden", False))
 
 
 @pytest.mark.parametrize(
-    "path, command", [each for each in ALL if each not in LEAVES], ids=lambda each: str(each)[:40]
+    "path, command", [each for each in ALL if hasattr(each[1], "commands")], ids=lambda each: str(each)[:40]
 )
-def test_every_group_has_help(path, command):
+def test_every_group_has_help_and_examples_of_its_commands(path, command):
     assert command.help
+    assert command.epilog
+    if len(path) > 1:
+        assert len(examples(command)) >= 1
+        assert examples(command) <= {name for name in KNOWN if name.startswith(f"{' '.join(path)} ")}
 
 
 def test_the_commands_of_the_readme_exist():
-    known = {" ".join(path) for path, _ in ALL}
     for line in re.findall(r"^(?:\$ )?(postroom [^\n`#]+)", README, re.MULTILINE):
         words = line.split()
-        assert " ".join(words[:2]) in known or words[1].startswith("-"), line
+        assert " ".join(words[:2]) in KNOWN or words[1].startswith("-"), line
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
 

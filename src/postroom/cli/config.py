@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-group = typer.Typer(name="config", help="Show the settings.", no_args_is_help=True)
+group = typer.Typer(
+    name="config",
+    help="Show the settings.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom config show""",
+)
 
 
 @group.command(

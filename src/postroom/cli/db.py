@@ -8,7 +8,15 @@ import typer
 
 from postroom.cli.exits import Exit
 
-group = typer.Typer(name="db", help="The database: schema, prompt, backup, restore.", no_args_is_help=True)
+group = typer.Typer(
+    name="db",
+    help="The database: schema, prompt, backup, restore.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom db migrate
+  postroom db backup postroom.dump""",
+)
 
 
 @group.command(

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from postroom.vault import LedgerKeys
 
 group = typer.Typer(
-    name="ledger", help="The audit trail: its newest entries, and its proof.", no_args_is_help=True
+    name="ledger",
+    help="The audit trail: its newest entries, and its proof.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom ledger show --limit 20
+  postroom ledger verify""",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Organization = Annotated[

@@ -28,6 +28,10 @@ group = typer.Typer(
     name="mailboxes",
     help="Mailboxes: connect, list, show, pause, resume, disconnect, policy.",
     no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom mailboxes connect gmail
+  postroom mailboxes list""",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[

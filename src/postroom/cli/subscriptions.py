@@ -27,6 +27,10 @@ group = typer.Typer(
     name="subscriptions",
     help="Push channels: by which providers tell of new mail at once.",
     no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom subscriptions list
+  postroom subscriptions check""",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[

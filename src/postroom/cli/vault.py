@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 group = typer.Typer(
-    name="vault", help="The vault: keys in use, rotation, removal of old keys.", no_args_is_help=True
+    name="vault",
+    help="The vault: keys in use, rotation, removal of old keys.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom vault status
+  postroom vault rotate""",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
