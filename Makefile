@@ -31,7 +31,7 @@ soak: $(VENV)/.dev ## the tests that take longer than a landing may
 	@$(BIN)/python -m pytest -m soak -n 2 -o timeout=3600 tests
 
 clean: ## remove the environment and everything made by these commands
-	rm -rf $(VENV) .demo .pytest_cache .ruff_cache .import_linter_cache .coverage .coverage.* build dist
+	rm -rf $(VENV) .demo .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 lock: $(VENV)/.dev ## compile the hash-locked requirements anew

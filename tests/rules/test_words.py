@@ -79,6 +79,13 @@ def test_the_commands_of_the_readme_exist():
     assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
 
 
+def test_cleaning_removes_whatever_git_ignores():
+    clean = re.search(r"^clean:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    removed = set(clean.replace("$(VENV)", ".venv").split())
+    ignored = {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    assert ignored - {"*.egg-info"} <= removed
+
+
 def test_the_licence_is_apache_2_in_every_place_that_says_so():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
