@@ -1,6 +1,8 @@
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Thread
@@ -92,6 +94,27 @@ def test_a_home_that_others_can_read_is_told(tmp_path):
     assert checks.home(tmp_path).remedy == f"Run `chmod 700 {tmp_path}`."
     tmp_path.chmod(0o700)
     assert checks.home(tmp_path).state is State.OK
+
+
+HOME_OF_NOBODY = """
+import os, sys
+from pathlib import Path
+from postroom.cli import checks
+if os.geteuid() == 0:
+    os.setuid(65534)
+path = Path(sys.argv[1])
+print(checks.home(path).state, checks.disk(path).name, checks.home(path).remedy)
+"""
+
+
+def test_a_home_that_cannot_be_made_fails_with_its_remedy(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file/home"):
+        assert checks.home(path).state is State.FAIL
+    (tmp_path / "closed").mkdir(mode=0o500)
+    command = [sys.executable, "-c", HOME_OF_NOBODY, str(tmp_path / "closed/home")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "fail disk Let this user write there, or set POSTROOM_HOME.\n"
 
 
 @contextmanager

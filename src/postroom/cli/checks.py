@@ -71,7 +71,11 @@ def python() -> Check:
 
 
 def home(path: Path) -> Check:
-    if not path.exists():
+    there = _nearest(path)
+    if not there.is_dir() or (there != path and not os.access(there, os.W_OK | os.X_OK)):
+        found = f"{path} cannot be made: {there} is no directory that this user may write to"
+        return Check("home", State.FAIL, found, "Let this user write there, or set POSTROOM_HOME.")
+    if there != path:
         return Check("home", State.OK, f"{path} is made at the first start")
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.stat().st_uid != os.geteuid() or not os.access(path, os.W_OK | os.X_OK):
@@ -83,9 +87,13 @@ def home(path: Path) -> Check:
     return Check("home", State.OK, str(path))
 
 
+def _nearest(path: Path) -> Path:
+    """The path, or the first above it that is there. What this user may not look at is not there."""
+    return next(each for each in (path, *path.parents) if os.access(each, os.F_OK))
+
+
 def disk(path: Path) -> Check:
-    there = next(each for each in (path, *path.parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(_nearest(path)).free
     found = f"{free / 1e9:.1f} GB free for {path}"
     remedy = "Free some space, or set POSTROOM_HOME to a larger disk."
     if free < FULL_BYTES:
@@ -100,7 +108,7 @@ def disk(path: Path) -> Check:
 def database(settings: Settings) -> Iterator[Check]:
     """The server, the schema and the clock. A home that was never started is left alone."""
     try:
-        if settings.database_url is None and not (opening.home_of(settings) / "postgres").exists():
+        if settings.database_url is None and not os.access(opening.home_of(settings) / "postgres", os.F_OK):
             found = binaries.find()
             yield Check("database", State.OK, f"embedded PostgreSQL {found.major}, made at the first start")
             return
