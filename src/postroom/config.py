@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from postroom.errors import SettingsError
-from postroom.model import Secret, key_bytes, sealing_keys
+from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
 
 PREFIX: Final = "POSTROOM_"
 Network = IPv4Network | IPv6Network
@@ -55,6 +55,8 @@ def _secret(value: object) -> object:
 
 
 def _postgresql_url(value: Secret) -> Secret:
+    if splits_its_password(value.reveal()):
+        raise ValueError("has an @ or a / in its user or password, to be percent-encoded as %40 or %2F")
     try:
         parts = urlsplit(value.reveal())
         usable = (

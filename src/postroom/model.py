@@ -181,6 +181,12 @@ class Login:
     ask_again: bool = False  # show the consent page even where consent was given before
 
 
+def splits_its_password(url: str) -> bool:
+    """Whether an unencoded @ or / in the credentials of a URL lets a part of them be taken for the host."""
+    authority, _, path = url.partition("?")[0].partition("://")[2].partition("/")
+    return authority.count("@") > 1 or "@" in path
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A push channel as the provider knows it. Gmail's has no id: there is one for each account."""

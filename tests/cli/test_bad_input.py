@@ -9,6 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
+from postroom.errors import SettingsError
+from postroom.store.connect import connect
+
 MARK = "m4rked-pa55word"
 DATABASE_COMMANDS = [
     ("db", "migrate"),
@@ -81,6 +84,20 @@ def test_an_unreachable_database(complaint, command, closed_port):
     assert "cannot be reached" in line
     assert "correct POSTROOM_DATABASE_URL" in line
     assert MARK not in line
+
+
+@pytest.mark.parametrize("password", [f"p@{MARK}/w0rd", f"p@{MARK}", f"5/{MARK}"])
+def test_a_password_that_is_not_encoded(complaint, password):
+    line = complaint(2, "db", "status", POSTROOM_DATABASE_URL=f"postgresql://u:{password}@127.0.0.1:1/x")
+    assert "%40" in line
+    assert MARK not in line
+
+
+@pytest.mark.parametrize("password", [f"p@{MARK}/w0rd", f"p@{MARK}", f"5/{MARK}"])
+async def test_a_password_that_is_not_encoded_goes_to_no_server(password):
+    with pytest.raises(SettingsError, match="%40") as refused:
+        await connect(f"postgresql://u:{password}@127.0.0.1:1/x")
+    assert MARK not in str(refused.value)
 
 
 def test_a_database_that_is_too_old(complaint):

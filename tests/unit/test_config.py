@@ -80,6 +80,9 @@ def test_a_number_that_is_none_or_out_of_range_is_refused(value):
         f"mysql://u:{MARK}@db.example/x",
         f"postgresql://u:{MARK}@db.example",
         f"postgresql://u:{MARK}@[x/y",
+        f"postgresql://u:p@{MARK}/w0rd@127.0.0.1:5432/x",
+        f"postgresql://u:p@{MARK}@127.0.0.1:5432/x",
+        f"postgresql://u:5/{MARK}@127.0.0.1:5432/x",
     ],
 )
 def test_a_wrong_database_url_is_refused_without_being_shown(value):

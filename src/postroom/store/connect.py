@@ -5,6 +5,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from postroom.errors import DatabaseTooOld, SettingsError
+from postroom.model import splits_its_password
 from postroom.store.translate import translated
 
 Connection = AsyncConnection[TupleRow]
@@ -30,6 +31,12 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
 
 
 def check_url(url: str) -> None:
+    if splits_its_password(url):
+        # The driver would name a part of the password as the host that it cannot find.
+        raise SettingsError(
+            "POSTROOM_DATABASE_URL has an @ or a / in its user or password."
+            " Write them percent-encoded: @ as %40, / as %2F."
+        )
     try:
         conninfo_to_dict(url)
     except ProgrammingError:
