@@ -5,7 +5,6 @@ Waiting happens on the simulator's clock; how long an endpoint may take is real 
 
 import asyncio
 import time
-import uuid
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -32,9 +31,8 @@ _FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
 
 async def validate(graph: Graph, url: str) -> None:
     """The endpoint must echo a token, decoded, as plain text, in time."""
-    token = (
-        f"Validation: Testing client application reachability for subscription Request-Id: {uuid.uuid4()} +1"
-    )
+    named = graph.sim.world.new_guid("handshake")
+    token = f"Validation: Testing client application reachability for subscription Request-Id: {named} +1"
     graph.handshakes += 1
     encoded = quote_plus(token) if graph.handshakes % 2 else quote(token, safe="")
     target = f"{url}{'&' if urlsplit(url).query else '?'}validationToken={encoded}"

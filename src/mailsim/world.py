@@ -1,13 +1,16 @@
 """Everything that exists in the simulation: mailboxes and registered applications. Tokens live with the
 providers.
 
-The same seed and the same calls give the same ids and the same bytes.
+The same seed and the same calls give the same ids and the same bytes. Only what is signed or encrypted with
+the keys made at each start differs: tokens that are JWTs, and resource data in notifications.
 """
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from mailsim import letters
 from mailsim.cache import Cache
@@ -51,6 +54,7 @@ class World:
         self.applications: dict[str, Application] = {}  # by client id
         self.listeners: list[Listener] = []  # called with every change in every mailbox
         self.arrivals: list[Callable[[Mailbox], None]] = []  # called with every new mailbox
+        self._made: Counter[str] = Counter()  # by purpose
         for provider in ("gmail", "outlook"):
             self.register(default_application(seed, provider))
 
@@ -107,6 +111,16 @@ class World:
     def tenant(self, domain: str) -> str:
         """The Entra tenant id of a domain."""
         return guid(self.seed, "tenant", domain.lower())
+
+    def new_guid(self, purpose: str) -> str:
+        """The next GUID for this purpose; how many others were made meanwhile does not matter."""
+        self._made[purpose] += 1
+        return guid(self.seed, purpose, self._made[purpose])
+
+    def new_bytes(self, purpose: str, size: int) -> bytes:
+        """The next bytes for this purpose. Nothing secret: who knows the seed knows them."""
+        self._made[purpose] += 1
+        return Random(stable(self.seed, purpose, self._made[purpose])).randbytes(size)
 
     def _heard(self, mailbox: Mailbox, change: Change) -> None:
         for listener in self.listeners:

@@ -4,7 +4,6 @@ Back means to the application, with a code or an error; only what cannot be trus
 """
 
 import re
-import uuid
 from dataclasses import dataclass
 from typing import Literal, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -53,7 +52,7 @@ async def authorize(entra: Entra, request: Request) -> Response:
     try:
         return _answer(entra, request, asked, decision)
     except EntraError as error:
-        return _back(asked, _refusal(entra, request, error))
+        return _back(entra, asked, _refusal(entra, request, error))
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -158,7 +157,7 @@ def _granted(entra: Entra, request: Request, asked: Asked, wanted: list[str], us
         expires=entra.sim.clock.time() + CODE_SECONDS,
         spa=asked.spa,
     )
-    response = _back(asked, {"code": entra.grants.new_code(code)})
+    response = _back(entra, asked, {"code": entra.grants.new_code(code)})
     if request.cookies.get(COOKIE) not in entra.directory.sessions:
         response.set_cookie(COOKIE, entra.directory.sign_in(user), httponly=True, samesite="lax")
     else:
@@ -166,12 +165,12 @@ def _granted(entra: Entra, request: Request, asked: Asked, wanted: list[str], us
     return response
 
 
-def _back(asked: Asked, values: dict[str, str]) -> Response:
+def _back(entra: Entra, asked: Asked, values: dict[str, str]) -> Response:
     """Send the browser to the application in the way it asked for."""
     if asked.state:
         values["state"] = asked.state
     if "code" in values:
-        values["session_state"] = str(uuid.uuid4())
+        values["session_state"] = entra.sim.world.new_guid("session")
     if asked.mode == "form_post":
         return HTMLResponse(
             pages.form_post(asked.redirect_uri, values), headers={"cache-control": "no-store"}
@@ -192,9 +191,9 @@ def _refusal(entra: Entra, request: Request, error: EntraError) -> dict[str, str
 
 
 def _described(entra: Entra, request: Request, error: EntraError) -> str:
-    correlation = guid_or_new(request.headers.get("client-request-id"))
+    correlation = guid_or_new(entra, request.headers.get("client-request-id"))
     return aadsts.describe(
-        error, now=entra.sim.clock.time(), trace=str(uuid.uuid4()), correlation=correlation
+        error, now=entra.sim.clock.time(), trace=guid_or_new(entra), correlation=correlation
     )
 
 
@@ -216,7 +215,7 @@ async def admin_consent(entra: Entra, request: Request) -> Response:
     if decision.get("decision") == "deny":
         error = EntraError(65004)
         values = {"error": "access_denied", "error_description": _described(entra, request, error)}
-        return _back(asked, values)
+        return _back(entra, asked, values)
     users = entra.directory.users(asked.tenant)
     if decision.get("decision") == "allow":
         admin = entra.directory.find(decision.get("account", ""))
@@ -224,7 +223,7 @@ async def admin_consent(entra: Entra, request: Request) -> Response:
         if settings.consented is not None:
             settings.consented.add(tid)
         scope = {"scope": form["scope"]} if form.get("scope") else {}
-        return _back(asked, {"admin_consent": "True", "tenant": tid, **scope})
+        return _back(entra, asked, {"admin_consent": "True", "tenant": tid, **scope})
     page = pages.consent(
         application=asked.application.name,
         users=users,

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from mailsim.entra.aadsts import KINDS, EntraError
 from mailsim.entra.scopes import APPLICATION
-from mailsim.entra.signing import Certificate, read_certificate
+from mailsim.entra.signing import Certificate, b64url, read_certificate
 from mailsim.errors import Invalid, Unknown
 from mailsim.mailbox import Mailbox
 from mailsim.world import Application, World, guid
@@ -199,7 +199,7 @@ class Directory:
 
     def sign_in(self, user: User) -> str:
         """A new browser session; returns the cookie's value."""
-        cookie = secrets.token_urlsafe(24)
+        cookie = b64url(self.world.new_bytes("cookie", 24))
         self.sessions[cookie] = user.oid
         return cookie
 

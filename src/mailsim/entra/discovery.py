@@ -21,8 +21,8 @@ def _refused(entra: Entra, request: Request, error: EntraError) -> Response:
     answer = body(
         error,
         now=entra.sim.clock.time(),
-        trace=guid_or_new(None),
-        correlation=guid_or_new(request.headers.get("client-request-id")),
+        trace=guid_or_new(entra),
+        correlation=guid_or_new(entra, request.headers.get("client-request-id")),
         base_url=base_url(request),
     )
     return _json(answer, 400)

@@ -1,7 +1,6 @@
 """Codes, refresh tokens and access tokens: issued, looked up, ended, all by the simulator's clock."""
 
 import random
-import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,8 +76,11 @@ class Grants:
 
     # Issuing
 
+    def draw(self, purpose: str, size: int) -> str:
+        return b64url(self.directory.world.new_bytes(purpose, size))
+
     def new_code(self, code: Code) -> str:
-        name = f"1.{secrets.token_urlsafe(96)}"
+        name = f"1.{self.draw('code', 96)}"
         self.codes[name] = code
         return name
 
@@ -92,7 +94,7 @@ class Grants:
         until: float | None = None,
     ) -> str:
         """`until`: a single-page app's tokens end when its first one would have."""
-        name = f"1.{secrets.token_urlsafe(150)}"
+        name = f"1.{self.draw('refresh token', 150)}"
         now = self.clock.time()
         expires = until or now + (SPA_REFRESH_SECONDS if spa else REFRESH_SECONDS)
         self.refreshes[name] = Refresh(application, user, scopes, now, expires, spa)
@@ -136,11 +138,11 @@ class Grants:
             "iat": now,
             "nbf": now,
             "exp": now + 3600,
-            "aio": b64url(secrets.token_bytes(36)),
-            "rh": f"1.{b64url(secrets.token_bytes(36))}.",
+            "aio": self.draw("aio", 36),
+            "rh": f"1.{self.draw('rh', 36)}.",
             "sub": pairwise(self.directory, application, user),
             "tid": user.tid,
-            "uti": b64url(secrets.token_bytes(16)),
+            "uti": self.draw("uti", 16),
             "ver": "2.0",
         }
         if "profile" in scopes:
@@ -254,7 +256,7 @@ def _access_claims(access: Access, base_url: str, directory: Directory) -> dict[
         "appidacr": "1",
         "idtyp": "user" if user else "app",
         "tid": access.tid,
-        "uti": b64url(secrets.token_bytes(16)),
+        "uti": b64url(directory.world.new_bytes("uti", 16)),
         "ver": "1.0",
     }
     if user is None:

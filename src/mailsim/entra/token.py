@@ -40,21 +40,23 @@ def base_url(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers.get('host') or request.url.netloc}"
 
 
-def guid_or_new(text: str | None) -> str:
+def guid_or_new(entra: Entra, text: str | None = None) -> str:
     try:
         return str(uuid.UUID(text or ""))
     except ValueError:
-        return str(uuid.uuid4())
+        return entra.sim.world.new_guid("trace")
 
 
 async def token(entra: Entra, request: Request) -> Response:
-    trace = str(uuid.uuid4())
+    trace = guid_or_new(entra)
     form: dict[str, str] = {}
     try:
         form = clients.with_basic(_form(await _body(request)), request.headers.get("authorization", ""))
         answer, status = _granted(entra, request, form), 200
     except EntraError as error:
-        correlation = guid_or_new(request.headers.get("client-request-id") or form.get("client-request-id"))
+        correlation = guid_or_new(
+            entra, request.headers.get("client-request-id") or form.get("client-request-id")
+        )
         answer = aadsts.body(
             error,
             now=entra.sim.clock.time(),

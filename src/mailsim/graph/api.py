@@ -3,7 +3,6 @@
 The same way serves whole requests and the parts of a batch.
 """
 
-import uuid
 from dataclasses import replace
 
 import msgspec
@@ -95,7 +94,7 @@ def budget(client_id: str, address: str) -> str:
 
 async def answer(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
     """The answer to a request, refusals included. Raises nothing that a client can cause."""
-    request_id = str(uuid.uuid4())
+    request_id = graph.guid()
     client_id = wanted.headers.get("client-request-id") or request_id
     try:
         given = await _given(graph, wanted, exchange)

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import uuid
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -90,7 +89,7 @@ def _read(call: Call, wanted: dict[str, Any]) -> Subscription:
         access.application.client_id, access.tid
     )  # fmt: skip
     return Subscription(
-        id=str(uuid.uuid4()),
+        id=call.graph.sim.world.new_guid("subscription"),
         access=access,
         creator=creator,
         user=user,

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import uuid
 from collections.abc import Mapping
 from email.utils import format_datetime, getaddresses
 from typing import Any, cast
@@ -34,7 +33,8 @@ def _entity(call: Call, number: int, status: int) -> Answer:
 
 def _new_raw(call: Call, wanted: Mapping[str, Any]) -> bytes:
     sender = (call.mailbox.account.name, call.mailbox.address)
-    message_id = f"<{uuid.uuid4().hex}@{call.mailbox.account.domain}>"
+    unique = call.graph.sim.world.new_guid(f"message of {call.mailbox.address}").replace("-", "")
+    message_id = f"<{unique}@{call.mailbox.account.domain}>"
     return compose.new(wanted, sender, message_id, format_datetime(call.graph.sim.clock.now()))
 
 
