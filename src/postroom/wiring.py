@@ -27,6 +27,8 @@ from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
 
+# What reaches the providers. Others hand it on, and need not know whose it is.
+Client = aiohttp.ClientSession
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
 # own last transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
 Step = Callable[[Lease], Awaitable[Done | None]]
@@ -40,7 +42,7 @@ class Kind:
     max_attempts: int | None
 
 
-def kinds(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Mapping[str, Kind]:
+def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     return {
         subscribe.KIND: subscribing(settings, database, client),
@@ -49,19 +51,17 @@ def kinds(settings: Settings, database: Database, client: aiohttp.ClientSession)
     }
 
 
-def remote(
-    settings: Settings, database: Database, client: aiohttp.ClientSession, mailbox: Mailbox
-) -> RemoteMailbox:
+def remote(settings: Settings, database: Database, client: Client, mailbox: Mailbox) -> RemoteMailbox:
     """One mailbox at its provider."""
     return _subscribing(settings, database, client).remote(mailbox)
 
 
-def subscribing(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Kind:
+def subscribing(settings: Settings, database: Database, client: Client) -> Kind:
     """The keeping of push channels. It never gives up: without one, new mail is found by the sweeps only."""
     return Kind(partial(subscribe.run, _subscribing(settings, database, client)), None)
 
 
-def _subscribing(settings: Settings, database: Database, client: aiohttp.ClientSession) -> Subscribing:
+def _subscribing(settings: Settings, database: Database, client: Client) -> Subscribing:
     counter = desk(settings, database, client, settings.public_url or "")
     return Subscribing(
         database=database,
@@ -75,7 +75,7 @@ def _subscribing(settings: Settings, database: Database, client: aiohttp.ClientS
     )
 
 
-async def handshake_fault(client: aiohttp.ClientSession, public_url: str) -> str | None:
+async def handshake_fault(client: Client, public_url: str) -> str | None:
     """Why a provider that asks first would not accept our notification address; None where it would."""
     address = f"{public_url}/webhooks/{ProviderName.OUTLOOK}/{uuid4()}"
     return await handshake.fault(client, address, f"Validation: of postroom itself {token_urlsafe(16)} +1")
@@ -97,12 +97,12 @@ def _sealing(database: Database, keys: LedgerKeys) -> Step:
     return step
 
 
-def client(settings: Settings) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+def client(settings: Settings) -> AbstractAsyncContextManager[Client]:
     """The HTTP client of this process, for every provider."""
     return open_client(certificate_authorities=str(settings.ca_file) if settings.ca_file else None)
 
 
-def providers(settings: Settings, client: aiohttp.ClientSession) -> Mapping[ProviderName, Provider]:
+def providers(settings: Settings, client: Client) -> Mapping[ProviderName, Provider]:
     """Those that are configured. Outlook always is: app-only mailboxes bring an application of their own."""
     found: dict[ProviderName, Provider] = {ProviderName.OUTLOOK: _outlook(settings, client)}
     if settings.google_client_id and settings.google_client_secret and settings.pubsub_topic:
@@ -136,7 +136,7 @@ def sign_ins(settings: Settings) -> frozenset[ProviderName]:
     return frozenset(name for name, application in found.items() if application)
 
 
-def desk(settings: Settings, database: Database, client: aiohttp.ClientSession, url: str) -> Desk:
+def desk(settings: Settings, database: Database, client: Client, url: str) -> Desk:
     """What connecting needs; `url` is where browsers reach the web process."""
     sealer = Sealer(vault_keys(settings))
     return Desk(
@@ -153,7 +153,7 @@ def access_tokens(desk: Desk) -> AccessTokens:
     return AccessTokens(desk.database, desk.providers, desk.vault, desk.sealer)
 
 
-def _outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:
+def _outlook(settings: Settings, client: Client) -> Provider:
     return catalogue.graph(
         client,
         catalogue.Microsoft(

@@ -11,14 +11,13 @@ import typer
 from postroom.cli.exits import Exit
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from postroom.cli.checks import Check
     from postroom.config import Settings
     from postroom.model import OrganizationId
     from postroom.store.database import Database
     from postroom.store.mailboxes import Mailbox
     from postroom.store.subscriptions import Subscription
+    from postroom.wiring import Client
 
 Result = TypeVar("Result")
 PATIENCE_SECONDS = 90
@@ -49,7 +48,7 @@ class Opened:
 
     settings: "Settings"
     database: "Database"
-    client: "aiohttp.ClientSession"
+    client: "Client"
     organization: "OrganizationId"
 
 

@@ -6,7 +6,6 @@ import signal
 import socket
 
 import uvicorn
-from aiohttp import ClientSession
 from starlette.types import ASGIApp
 
 from postroom import wiring
@@ -42,7 +41,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
 
 
 def _counter(
-    settings: Settings, database: Database, client: ClientSession, listening: socket.socket
+    settings: Settings, database: Database, client: wiring.Client, listening: socket.socket
 ) -> Counter:
     desk = wiring.desk(settings, database, client, settings.public_url or address.url(listening))
     return Counter(desk, wiring.access_tokens(desk), OrganizationId(settings.organization))
