@@ -1,13 +1,15 @@
 """Puts the simulator's parts together: every provider's real paths, the control and the page on one port."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailsim import control, page
 from mailsim.control.endpoint import problem
@@ -24,7 +26,7 @@ GOOGLE: tuple[RouteMaker, ...] = (google_routes,)
 MICROSOFT: tuple[RouteMaker, ...] = (microsoft_routes,)
 
 
-def make_app(sim: Simulator) -> Starlette:
+def make_app(sim: Simulator) -> ASGIApp:
     routes: list[BaseRoute] = []
     parts: dict[ProviderName, tuple[RouteMaker, ...]] = {"gmail": GOOGLE, "outlook": MICROSOFT}
     for name, makers in parts.items():
@@ -36,7 +38,17 @@ def make_app(sim: Simulator) -> Starlette:
         routes=routes, exception_handlers={HTTPException: _refuser(sim), Exception: _refuser(sim)}
     )
     app.router.redirect_slashes = False
-    return app
+    return _until_hung_up(app)
+
+
+def _until_hung_up(app: ASGIApp) -> ASGIApp:
+    """A client that goes away while its request is being read is nobody's mistake."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(ClientDisconnect):
+            await app(scope, receive, send)
+
+    return serve
 
 
 def _behind_the_gate(sim: Simulator, provider: Provider, routes: Sequence[Route]) -> list[Route]:

@@ -8,7 +8,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mailsim.faults import Fault
@@ -64,6 +64,9 @@ class Gate:
                 meter.faults += 1
                 exchange.fault = fault.kind
                 await self._faulty(fault, scope, receive, _noting(exchange, send))
+        except ClientDisconnect:
+            exchange.status = 0  # nobody is there to be answered
+            raise
         except Exception:
             exchange.status = 500
             raise

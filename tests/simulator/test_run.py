@@ -142,3 +142,32 @@ def test_it_needs_no_terminal_and_no_home(tmp_path):
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/common/oauth2/v2.0/token", "/common/oauth2/v2.0/authorize", "/v1.0/$batch", "/token",
+        "/gmail/v1/users/me/messages/send", "/batch",
+    ],
+)  # fmt: skip
+def test_a_client_that_hangs_up_is_no_error_of_the_simulator(sim, path):
+    place = urlsplit(sim.http)
+    with socket.create_connection((place.hostname, place.port)) as client:
+        client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{{".encode())
+    while not ((entries := sim.get("requests")) and entries[0]["duration_ms"]):
+        pass
+    assert [(entry["path"], entry["status"]) for entry in entries] == [(path, 0)]
+    assert sim.errors.read_text() == ""
+
+
+def test_a_client_that_hangs_up_on_the_control_is_no_error_either(start):
+    sim = start()
+    place = urlsplit(sim.http)
+    with socket.create_connection((place.hostname, place.port)) as client:
+        client.sendall(b"POST /_sim/mailboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+    assert sim.get("mailboxes") == []
+
+
+def test_browsers_find_nothing_wrong_with_the_icon(sim):
+    assert httpx2.get(f"{sim.http}/favicon.ico", trust_env=False).status_code == 204

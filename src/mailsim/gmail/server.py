@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.gmail import batch, refusal
@@ -143,7 +144,7 @@ async def _read(receive: Receive) -> bytes | None:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return bytes(body)
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > MAX_BODY:
             return None

@@ -6,6 +6,7 @@ The same way serves whole requests and the parts of a batch.
 from dataclasses import replace
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.graph import (
@@ -192,7 +193,7 @@ async def _read(receive: Receive) -> bytes | None:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            raise ClientDisconnect
         if len(content) <= LONGEST_BODY:
             content += message.get("body", b"")
         more = message.get("more_body", False)

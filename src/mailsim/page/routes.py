@@ -65,7 +65,12 @@ def routes(sim: Simulator) -> list[Route]:
             return Response("no such file", 404, media_type="text/plain")
         return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
 
+    async def icon(_request: Request) -> Response:
+        """There is none; browsers ask for it on every page."""
+        return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
+
     return [
+        Route("/favicon.ico", icon, methods=["GET"]),
         Route("/", overview, methods=["GET"]),
         Route("/_sim/page/mailboxes/{address}", mailbox, methods=["GET"]),
         Route("/_sim/page/assets/{name}", asset, methods=["GET"]),
