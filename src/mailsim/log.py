@@ -25,6 +25,7 @@ class Exchange:
     provider: str = ""
     endpoint: str = ""
     mailbox: str = ""
+    subscription: str = ""  # of a push
     status: int = 0  # 0: none yet, or the connection was cut
     units: int = 0
     fault: str = ""

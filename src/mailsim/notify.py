@@ -18,6 +18,7 @@ from mailsim.graph.outbox import WINDOW_SECONDS, Health, Item, Outbox
 from mailsim.graph.subscribed import ChangeType, Subscription, meaning, moment
 from mailsim.graph.wire import Preferences
 from mailsim.mailbox import Mailbox
+from mailsim.outgoing import Origin
 from mailsim.state import Change
 
 GIVE_UP_SECONDS = 4 * 3600
@@ -29,7 +30,7 @@ _FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
 # Handshake
 
 
-async def validate(graph: Graph, url: str) -> None:
+async def validate(graph: Graph, one: Subscription, url: str) -> None:
     """The endpoint must echo a token, decoded, as plain text, in time."""
     named = graph.sim.world.new_guid("handshake")
     token = f"Validation: Testing client application reachability for subscription Request-Id: {named} +1"
@@ -43,6 +44,7 @@ async def validate(graph: Graph, url: str) -> None:
                 content=b"",
                 headers={"content-type": "text/plain; charset=utf-8"},
                 timeout=graph.options.validation_timeout,
+                extensions=Origin("outlook", "handshake", one.user.upn, one.id).extensions(),
             )
     except (TimeoutError, httpx2.TimeoutException) as error:
         raise _invalid("Subscription validation request timed out.") from error
@@ -273,6 +275,7 @@ async def _attempt(graph: Graph, url: str, batch: list[Item], *, first: bool) ->
                 content=msgspec.json.encode(body),
                 headers={"content-type": "application/json; charset=utf-8"},
                 timeout=limit,
+                extensions=_origin(batch).extensions(),
             )
         good, took = answer.is_success, time.monotonic() - started
     except (TimeoutError, httpx2.TimeoutException):
@@ -289,6 +292,13 @@ async def _attempt(graph: Graph, url: str, batch: list[Item], *, first: bool) ->
         meter.pushes_acknowledged += good
         meter.pushes_failed += not good
     return good
+
+
+def _origin(batch: list[Item]) -> Origin:
+    endpoint = "lifecycle" if all(item.lifecycle for item in batch) else "push"
+    mailboxes = dict.fromkeys(item.subscription.user.upn for item in batch)
+    subscriptions = dict.fromkeys(item.subscription.id for item in batch)
+    return Origin("outlook", endpoint, ", ".join(mailboxes), ", ".join(subscriptions))
 
 
 def _dropped(graph: Graph, batch: list[Item], until: float) -> None:

@@ -220,6 +220,7 @@ def test_what_is_sent_to_subscribers_is_logged(sim):
         heard = pushes[f"{receiver.url}/hook"]
         assert (heard["status"], heard["query"]) == (204, "token=x")
         assert heard["request_body"].encode() == delivery.body
+        assert (heard["provider"], heard["endpoint"], heard["subscription"]) == ("gmail", "push", name)
         for made in (name, f"{name}2"):
             sim.control.delete("google/subscriptions", params={"name": made})
 

@@ -84,6 +84,10 @@ def test_a_short_life_becomes_45_minutes_and_a_long_one_is_refused(user, hook):
         "message"
     ]
     assert "10080 minutes" in message
+    slightly = later(user, minutes=10_080, seconds=2)
+    assert (
+        "10080 minutes" in refused(user, hook, changeType="updated", expirationDateTime=slightly)["message"]
+    )
     refused(user, hook, changeType="updated", expirationDateTime=later(user, minutes=-5))
 
 

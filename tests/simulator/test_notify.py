@@ -285,3 +285,13 @@ def test_resource_data_needs_a_selection_without_the_body_and_lives_a_day(sim, u
     ):  # fmt: skip
         refused(user, hook, **{**fine, **change})
     assert subscribe(user, hook, **fine)["includeResourceData"] is True
+
+
+def test_the_log_of_pushes_says_for_whom_and_for_which_subscription(sim, user, hook):
+    made = subscribe(user, hook)
+    sim.deliver(user.address, subject="news")
+    hook.next()
+    sim.post("settle")
+    entries = sim.get("pushes", mailbox=user.address, provider="outlook")
+    assert [entry["endpoint"] for entry in entries] == ["push", "handshake"]
+    assert {entry["subscription"] for entry in entries} == {made["id"]}

@@ -176,7 +176,9 @@ def _is_wanted(exchange: Exchange, wanted: RequestFilter) -> bool:
     return (
         (wanted.status is None or exchange.status == wanted.status)
         and fnmatchcase(exchange.provider, wanted.provider)
-        and fnmatchcase(exchange.mailbox.lower(), wanted.mailbox.lower())
+        and any(
+            fnmatchcase(mailbox, wanted.mailbox.lower()) for mailbox in exchange.mailbox.lower().split(", ")
+        )
         and fnmatchcase(exchange.endpoint, wanted.endpoint)
     )
 
@@ -191,6 +193,7 @@ def _request(exchange: Exchange) -> RequestShape:
         provider=exchange.provider,
         endpoint=exchange.endpoint,
         mailbox=exchange.mailbox,
+        subscription=exchange.subscription,
         status=exchange.status,
         units=exchange.units,
         duration_ms=round(exchange.duration_ms, 3),

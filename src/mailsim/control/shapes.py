@@ -303,7 +303,10 @@ class RequestFilter(Given, frozen=True):
 
 
 class RequestShape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`via`: the batch request that carried it. Headers and bodies only while they are being kept."""
+    """`via`: the batch request that carried it. Headers and bodies only while they are being kept.
+
+    A push has a `subscription`. One with news of several mailboxes names them all, with commas between.
+    """
 
     number: int
     time: str
@@ -316,6 +319,7 @@ class RequestShape(msgspec.Struct, frozen=True, omit_defaults=True):
     status: int
     units: int
     duration_ms: float
+    subscription: str = ""
     fault: str = ""
     via: int = 0
     request_headers: list[tuple[str, str]] = []

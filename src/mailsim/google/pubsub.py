@@ -13,8 +13,11 @@ from mailsim.errors import Invalid, Unknown
 from mailsim.generated import stable
 from mailsim.google.realm import Realm
 from mailsim.google.topics import TOPIC, Event, Subscription, Topic
+from mailsim.outgoing import Origin
 
-ACKNOWLEDGED = frozenset({102, 200, 201, 202, 204})
+# Google also lists 102. It is an interim status: the HTTP client passes over it and waits for the final one,
+# so an endpoint that sends 102 and nothing else counts as one that did not answer in time.
+ACKNOWLEDGED = frozenset({200, 201, 202, 204})
 TOKEN_SECONDS = 3600
 _FRESH_SECONDS = 300  # a token is used again until so little of its life is left
 _REORDER_SECONDS = 5.0
@@ -130,7 +133,11 @@ class PubSub:
             body = msgspec.json.encode(event.envelope(subscription, attempt))
         try:
             answer = await self.realm.sim.http.post(
-                subscription.push_endpoint, content=body, headers=headers, timeout=subscription.ack_seconds
+                subscription.push_endpoint,
+                content=body,
+                headers=headers,
+                timeout=subscription.ack_seconds,
+                extensions=Origin("gmail", "push", event.mailbox, subscription.name).extensions(),
             )
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError):
             return False

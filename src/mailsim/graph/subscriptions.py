@@ -20,6 +20,7 @@ from mailsim.graph.subscribed import CHANGE_TYPES, Resource, Subscription
 SHORTEST = 45 * 60
 LONGEST = 10_080 * 60
 LONGEST_RICH = 1_440 * 60
+ROUNDING = 1  # second: clients ask for the longest life in whole seconds, rounded up
 MOST_STATE = 128
 PAGE = 100
 _TLS = ("v1_0", "v1_1", "v1_2", "v1_3")
@@ -53,9 +54,9 @@ async def create(call: Call) -> Answer:
     wanted = _checked(call.json(), _KNOWN)
     one = _read(call, wanted)
     _check_unused(call, one)
-    await notify.validate(call.graph, one.url)
+    await notify.validate(call.graph, one, one.url)
     if one.lifecycle_url is not None:
-        await notify.validate(call.graph, one.lifecycle_url)
+        await notify.validate(call.graph, one, one.lifecycle_url)
     _check_unused(call, one)
     call.graph.subscriptions.add(one)
     notify.watch(call.graph, one)
@@ -200,7 +201,7 @@ def _expiry(call: Call, wanted: dict[str, Any], *, rich: bool) -> float:
     longest = LONGEST_RICH if rich else LONGEST
     if asked <= now:
         raise _invalid("Subscription expiration can only be set to a time in the future.")
-    if asked > now + longest + 60:
+    if asked > now + longest + ROUNDING:
         raise _invalid(f"Subscription expiration can only be {longest // 60} minutes in the future.")
     return max(asked, now + SHORTEST)
 
@@ -269,7 +270,7 @@ async def update(call: Call) -> Answer:
         one.certificate_text, one.certificate = _certificate(wanted)
         one.certificate_id = text_of(wanted, "encryptionCertificateId")
     if url != one.url or call.graph.options.revalidate:
-        await notify.validate(call.graph, url)
+        await notify.validate(call.graph, one, url)
     one.expires, one.url = expires, url
     notify.reauthorized(call.graph, one, call.access.expires)
     return Answer(200, subscribed.shape(one, call.context("subscriptions/$entity")))
