@@ -109,7 +109,7 @@ def command(*options: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with the sources beside these tests first on the path. Its lines are not counted: that is slow."""
+    """Ours, with the sources beside these tests first on the path. Its lines are not counted: too slow."""
     path = os.pathsep.join(filter(None, (str(SOURCES), os.environ.get("PYTHONPATH"))))
     ours = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
     return {**ours, "PYTHONPATH": path, "TZ": "UTC"}
