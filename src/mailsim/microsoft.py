@@ -1,6 +1,6 @@
 """Microsoft 365 put together: Entra and Graph at their real paths, and what the simulator asks of them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 from typing import Any
@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from mailsim import notify
 from mailsim.entra import authorize, discovery, token
+from mailsim.entra.aadsts import KINDS
 from mailsim.entra.directory import Directory
 from mailsim.entra.grants import Grants
 from mailsim.entra.token import Entra
@@ -24,9 +25,10 @@ from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.options import MicrosoftOptions
 from mailsim.graph.subscribed import Subscription, moment
 from mailsim.mailbox import Mailbox
+from mailsim.orders import Lifecycle, Revocation
 from mailsim.simulator import Caller, Provider, Reply, Simulator
 
-EVENTS = ("reauthorizationRequired", "subscriptionRemoved", "missed")
+_REASONS = {"consent": 65001, "password": 50173, "session": 50173}
 _CODES = {
     401: ("InvalidAuthenticationToken", "Access token validation failure."),
     403: ("ErrorAccessDenied", "Access is denied. Check credentials and try again."),
@@ -45,11 +47,10 @@ def routes(sim: Simulator) -> list[Route]:
     graph = Graph(sim, entra, random=Random(sim.options.seed))
     sim.world.listeners.append(partial(notify.heard, graph))
     sim.world.arrivals.append(partial(_arrived, graph))
-    sim.providers["outlook"] = _provider(graph)
-    return [
-        Route("/v1.0/{rest:path}", api.Endpoint(graph), name="graph"),
-        *_sign_in(entra),
-    ]
+    sign_in = _sign_in(entra)
+    names = {place.endpoint for place in api.MAP.places} | {route.name for route in sign_in}
+    sim.providers["outlook"] = _provider(graph, names | {"push", "lifecycle", "unknown"})
+    return [Route("/v1.0/{rest:path}", api.Endpoint(graph), name="graph"), *sign_in]
 
 
 def _sign_in(entra: Entra) -> list[Route]:
@@ -78,7 +79,7 @@ def _arrived(graph: Graph, mailbox: Mailbox) -> None:
         graph.ids(mailbox)
 
 
-def _provider(graph: Graph) -> Provider:
+def _provider(graph: Graph, names: set[str]) -> Provider:
     return Provider(
         name="outlook",
         message_id=lambda mailbox, number: graph.ids(mailbox).immutable(number),
@@ -88,6 +89,10 @@ def _provider(graph: Graph) -> Provider:
         refusal=partial(_refusal, graph),
         caller=partial(_caller, graph),
         subscriptions=partial(_subscriptions, graph),
+        endpoints=frozenset(names),
+        fault_codes={
+            "token_error": frozenset({"", *map(str, KINDS), *(f"AADSTS{code}" for code in KINDS)}),
+        },
         prefixes=("/v1.0/", "/beta/"),
         revoke=partial(_revoke, graph),
         expire_tokens=partial(_expire_tokens, graph),
@@ -162,13 +167,15 @@ def _active(graph: Graph, mailbox: Mailbox) -> list[Subscription]:
     return [one for one in graph.subscriptions.of(oid) if one.active(now)]
 
 
-async def _revoke(graph: Graph, mailbox: Mailbox, details: Mapping[str, Any]) -> int:
+async def _revoke(graph: Graph, mailbox: Mailbox, order: Revocation) -> int:
     """`reason`: consent (65001), password or session (50173), or an AADSTS code. Its subscriptions go too."""
     user = graph.entra.directory.user(mailbox)
-    reason, client = str(details.get("reason", "consent")), str(details.get("client_id", ""))
+    reason, client = order.reason, order.client_id
+    if reason not in {*_REASONS, *map(str, KINDS)}:
+        raise Invalid(f"no reason {reason!r}; there are {', '.join(_REASONS)} and the AADSTS codes")
     if reason == "consent":
         graph.entra.directory.revoke_consent(user, client)
-    code = 65001 if reason == "consent" else int(reason) if reason.isdecimal() else 50173
+    code = _REASONS[reason] if reason in _REASONS else int(reason)
     count = graph.entra.grants.revoke(user, code, client)
     for one in _active(graph, mailbox):
         if one.access.user is not None and client in {"", one.application_id}:
@@ -176,11 +183,11 @@ async def _revoke(graph: Graph, mailbox: Mailbox, details: Mapping[str, Any]) ->
     return count
 
 
-async def _expire_tokens(graph: Graph, mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+async def _expire_tokens(graph: Graph, mailbox: Mailbox) -> int:
     return graph.entra.grants.expire_accesses(graph.entra.directory.user(mailbox))
 
 
-async def _expire_cursors(graph: Graph, mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+async def _expire_cursors(graph: Graph, mailbox: Mailbox) -> int:
     """So many rounds went by that no link of any folder lives."""
     feeds = [key for key in graph.generations if key[0] == mailbox.address]
     for key in feeds:
@@ -190,10 +197,6 @@ async def _expire_cursors(graph: Graph, mailbox: Mailbox, _details: Mapping[str,
     return len(feeds)
 
 
-async def _lifecycle(graph: Graph, mailbox: Mailbox, details: Mapping[str, Any]) -> int:
-    event = str(details.get("event", ""))
-    if event not in EVENTS:
-        raise Invalid(f"no lifecycle event {event!r}; there are {', '.join(EVENTS)}")
-    wanted = str(details.get("subscription", ""))
-    chosen = [one for one in _active(graph, mailbox) if wanted in {"", one.id}]
-    return sum(notify.lifecycle(graph, one, event, str(details.get("shape", ""))) for one in chosen)
+async def _lifecycle(graph: Graph, mailbox: Mailbox, order: Lifecycle) -> int:
+    chosen = [one for one in _active(graph, mailbox) if order.subscription in {"", one.id}]
+    return sum(notify.lifecycle(graph, one, order.event, order.shape) for one in chosen)

@@ -18,6 +18,7 @@ from mailsim.faults import Faults
 from mailsim.log import Exchange, RequestLog
 from mailsim.mailbox import Mailbox
 from mailsim.meters import Meters
+from mailsim.orders import Lifecycle, Revocation
 from mailsim.outgoing import outgoing_client
 from mailsim.state import ProviderName
 from mailsim.world import World
@@ -53,19 +54,15 @@ class Caller:
     budget: str = ""  # what shares a limit of concurrent requests, if anything does
 
 
-async def _nothing(_mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+async def _no_lifecycle(_mailbox: Mailbox, _order: Lifecycle) -> int:
     return 0
-
-
-Action = Callable[[Mailbox, Mapping[str, Any]], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
     """What the gate, the truth and the control need to know about a provider.
 
-    The four actions return how many things they touched. Their details come from the control request as they
-    are.
+    Revoking, expiring and lifecycle events return how many things they touched.
     """
 
     name: ProviderName
@@ -78,13 +75,15 @@ class Provider:
         [Scope, str], Caller
     ]  # request, name of the route -> mailbox and endpoint; must not raise
     subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for people and for the control
+    revoke: Callable[[Mailbox, Revocation], Awaitable[int]]
+    expire_tokens: Callable[[Mailbox], Awaitable[int]]  # access tokens end now
+    expire_cursors: Callable[[Mailbox], Awaitable[int]]  # history ids, delta links
+    endpoints: frozenset[str]  # the names that faults, log and meters know
+    # Kinds of faults with a `code` -> the codes; among them "" where there is one by default.
+    fault_codes: Mapping[str, frozenset[str]]
     prefixes: tuple[str, ...] = ()  # of the paths whose unknown ones it answers with its own 404
-    revoke: Action = _nothing  # consents; details: {"reason": "consent" | "password" | …}
-    expire_tokens: Action = _nothing  # access tokens end now
-    expire_cursors: Action = _nothing  # history ids, delta links
     controls: "tuple[Endpoint, ...]" = ()  # its own part of the control API
-    # Details: {"event": "missed" | "subscriptionRemoved" | "reauthorizationRequired", …}
-    lifecycle: Action = _nothing
+    lifecycle: Callable[[Mailbox, Lifecycle], Awaitable[int]] = _no_lifecycle
 
 
 @dataclass(frozen=True, slots=True)

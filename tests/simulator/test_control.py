@@ -381,3 +381,38 @@ def test_noise_on_every_endpoint_is_never_a_mistake_of_ours(sim, address):
                 assert answer.status_code < 500, (method, filled, answer.request.content, answer.text)
                 if address not in {box["address"] for box in sim.get("mailboxes")}:
                     sim.create("outlook", address, 3)
+
+
+ORDERS = [
+    ("revoke", {"reson": "password"}), ("revoke", {"reason": "whim"}), ("revoke", {"reason": 5}),
+    ("expire-tokens", {"seconds": 5}), ("expire-cursors", {"folder": "inbox"}), ("lifecycle", {}),
+    ("lifecycle", {"event": "party"}), ("lifecycle", {"event": "missed", "shape": "round"}),
+    ("lifecycle", {"event": "missed", "subscriptions": []}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", ["gmail", "outlook"])
+@pytest.mark.parametrize("order, body", ORDERS)
+def test_an_order_with_a_wrong_property_is_refused(sim, address, provider, order, body):
+    sim.create(provider, address)
+    answer = sim.control.post(f"mailboxes/{address}/{order}", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_the_orders_are_described(sim):
+    described = sim.get("openapi.json")
+    for order, name in {"revoke": "Revocation", "expire-tokens": "Expiry", "lifecycle": "Lifecycle"}.items():
+        body = described["paths"][f"/_sim/mailboxes/{{address}}/{order}"]["post"]["requestBody"]
+        assert body["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
+        assert described["components"]["schemas"][name]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("wrong", [{"watch_days": -1}, {"watch_days": 0}, {"user_units": -1}])
+def test_options_of_google_that_make_no_sense_are_refused(sim, wrong):
+    assert sim.control.patch("google/options", json=wrong).status_code == 400
+
+
+def test_a_wrong_name_of_a_topic_is_refused_with_the_rule(sim):
+    answer = sim.control.post("google/topics", json={"name": "projects/mailsim/topics/t1"})
+    assert "2 to 254" in answer.json()["error"]

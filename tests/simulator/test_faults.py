@@ -291,7 +291,8 @@ def test_kinds_are_taken_apart():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_ordered(sim, kind):
-    made = sim.fault(kind, mailbox="nobody@example.net", code="aud")
+    more = {"code": "aud"} if kind == "push_token" else {}
+    made = sim.fault(kind, mailbox="nobody@example.net", **more)
     assert (made["kind"], made["taken"]) == (kind, 0)
 
 
@@ -301,6 +302,30 @@ def test_every_kind_can_be_ordered(sim, kind):
 def test_impossible_faults_are_refused(wrong):
     with pytest.raises(Invalid):
         Faults(1).add(Fault(**wrong))
+
+
+@pytest.mark.parametrize(
+    "wrong, word",
+    [
+        ({"kind": "error", "endpoint": "message.get"}, "messages.get"),
+        ({"kind": "error", "endpoint": "getProfile", "provider": "outlook"}, "subscriptions.create"),
+        ({"kind": "error", "provider": "yahoo"}, "outlook"),
+        ({"kind": "error", "code": "aud"}, "none"),
+        ({"kind": "push_token", "code": "audience"}, "aud"),
+        ({"kind": "push_token"}, "aud"),
+        ({"kind": "token_error", "code": "AADSTS1"}, "AADSTS50173"),
+        ({"kind": "token_error", "code": "AADSTS50173", "provider": "gmail"}, "invalid_grant"),
+    ],
+)
+def test_a_fault_that_can_never_happen_is_refused_with_the_names_there_are(sim, wrong, word):
+    answer = sim.control.post("faults", json=wrong)
+    assert answer.status_code == 400
+    assert word in answer.json()["error"]
+
+
+@pytest.mark.parametrize("endpoint", ["messages.*", "*token", "push", "lifecycle", "oauth.token", "batch"])
+def test_endpoints_of_faults_are_names_or_patterns(sim, endpoint):
+    assert sim.fault("error", endpoint=endpoint, mailbox="nobody@example.net")["endpoint"] == endpoint
 
 
 def test_a_signal_ends_mailsim_during_a_stall(start: Callable[..., Simulation]):

@@ -2,6 +2,7 @@
 
 from starlette.routing import Route
 
+from mailsim import orders
 from mailsim.control import happenings, mailboxes, messages, shapes, truth
 from mailsim.control.endpoint import Endpoint
 from mailsim.control.openapi import document_route
@@ -128,7 +129,7 @@ ENDPOINTS = (
         "Revoke what the user granted",
         mailboxes.revoke_consent,
         shapes.Done,
-        shapes.Details,
+        orders.Revocation,
     ),
     Endpoint(
         "POST",
@@ -136,7 +137,7 @@ ENDPOINTS = (
         "End the access tokens now",
         mailboxes.expire_tokens,
         shapes.Done,
-        shapes.Details,
+        orders.Expiry,
     ),
     Endpoint(
         "POST",
@@ -144,7 +145,7 @@ ENDPOINTS = (
         "Forget history ids or delta links",
         mailboxes.expire_cursors,
         shapes.Done,
-        shapes.Details,
+        orders.Expiry,
     ),
     Endpoint(
         "POST",
@@ -152,7 +153,7 @@ ENDPOINTS = (
         "Send a lifecycle event of the mailbox's subscriptions",
         mailboxes.send_lifecycle,
         shapes.Done,
-        shapes.Details,
+        orders.Lifecycle,
     ),
     Endpoint("GET", "/faults", "Faults on order", happenings.list_faults, list[shapes.FaultShape]),
     Endpoint(

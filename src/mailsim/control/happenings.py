@@ -10,6 +10,7 @@ from mailsim.control.shapes import (
     FaultShape,
     MeterShape,
     Moment,
+    NewFault,
     RequestFilter,
     RequestShape,
     Summary,
@@ -123,8 +124,24 @@ async def list_faults(call: Call) -> list[FaultShape]:
 
 async def add_fault(call: Call) -> FaultShape:
     given = call.body
+    _check_names(call.sim, given)
     fields = {name: getattr(given, name) for name in given.__struct_fields__}
     return _fault(call.sim.faults.add(Fault(**fields)))
+
+
+def _check_names(sim: Simulator, given: NewFault) -> None:
+    """A fault that could never happen is a mistake of whoever orders it."""
+    providers = [one for one in sim.providers.values() if fnmatchcase(one.name, given.provider)]
+    if not providers:
+        raise Invalid(f"no provider {given.provider!r}; there are {', '.join(sim.providers)}")
+    endpoints = sorted({name for provider in providers for name in provider.endpoints})
+    if not any(fnmatchcase(name, given.endpoint) for name in endpoints):
+        raise Invalid(f"no endpoint {given.endpoint!r}; there are {', '.join(endpoints)}")
+    defined = [one.fault_codes[given.kind] for one in providers if given.kind in one.fault_codes]
+    codes = frozenset[str]().union(*defined) if defined else frozenset({""})
+    if given.code not in codes:
+        known = ", ".join(sorted(codes - {""})) or "none"
+        raise Invalid(f"no code {given.code!r} of {given.kind}; there are {known}")
 
 
 async def remove_fault(call: Call) -> None:

@@ -5,7 +5,7 @@ for them.
 from mailsim.control.endpoint import Call
 from mailsim.control.shapes import Done, FolderShape, MailboxDetails, MailboxShape
 from mailsim.mailbox import Mailbox
-from mailsim.simulator import Action, Provider
+from mailsim.simulator import Provider
 from mailsim.state import Folder
 
 
@@ -75,23 +75,19 @@ async def delete_folder(call: Call) -> None:
 
 
 async def revoke_consent(call: Call) -> Done:
-    return await _ordered(call, provider_of(call).revoke)
+    return Done(await provider_of(call).revoke(mailbox_of(call), call.body))
 
 
 async def expire_tokens(call: Call) -> Done:
-    return await _ordered(call, provider_of(call).expire_tokens)
+    return Done(await provider_of(call).expire_tokens(mailbox_of(call)))
 
 
 async def expire_cursors(call: Call) -> Done:
-    return await _ordered(call, provider_of(call).expire_cursors)
+    return Done(await provider_of(call).expire_cursors(mailbox_of(call)))
 
 
 async def send_lifecycle(call: Call) -> Done:
-    return await _ordered(call, provider_of(call).lifecycle)
-
-
-async def _ordered(call: Call, action: Action) -> Done:
-    return Done(await action(mailbox_of(call), call.body))
+    return Done(await provider_of(call).lifecycle(mailbox_of(call), call.body))
 
 
 def _folder(mailbox: Mailbox, folder: Folder, provider: Provider) -> FolderShape:

@@ -350,6 +350,3 @@ class MeterShape(msgspec.Struct, frozen=True):
     pushes_dropped: int
     calls: dict[str, int]
     statuses: dict[str, int]
-
-
-Details = dict[str, Any]  # of an order to a provider: {"event": "missed"}, {"reason": "password"}

@@ -1,6 +1,5 @@
 """Every path of Google, and what the rest of the simulator asks a provider for."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.routing import Route
@@ -9,6 +8,7 @@ from mailsim.errors import Invalid
 from mailsim.gmail import quota, refusal
 from mailsim.gmail.api import JSON, Gmail, encode
 from mailsim.gmail.ids import is_message_id
+from mailsim.gmail.methods import METHODS
 from mailsim.gmail.refusal import Fault
 from mailsim.gmail.server import Batch, Single, caller_of
 from mailsim.gmail.watch import Watch
@@ -18,6 +18,7 @@ from mailsim.google.grants import TROUBLES
 from mailsim.google.pubsub import PubSub
 from mailsim.google.realm import Realm, account_of
 from mailsim.mailbox import Mailbox
+from mailsim.orders import Revocation
 from mailsim.simulator import Provider, Reply, Simulator
 from mailsim.state import Change
 
@@ -27,7 +28,9 @@ def routes(sim: Simulator) -> list[Route]:
     realm = Realm(sim)
     gmail = Gmail(realm, PubSub(realm))
     sim.world.listeners.append(lambda mailbox, change: _heard(gmail, mailbox, change))
-    sim.providers["gmail"] = _provider(gmail)
+    sign_in = oauth.routes(realm)
+    names = {method.endpoint for method in METHODS} | {route.name for route in sign_in}
+    sim.providers["gmail"] = _provider(gmail, names | {"batch", "push", "unknown"})
     single, batched = Single(gmail), Batch(gmail)
     return [
         Route("/gmail/{rest:path}", single, name="gmail"),
@@ -35,7 +38,7 @@ def routes(sim: Simulator) -> list[Route]:
         Route("/resumable/upload/gmail/{rest:path}", single, name="gmail.upload"),
         Route("/batch", batched, name="batch"),
         Route("/batch/gmail/v1", batched, name="batch"),
-        *oauth.routes(realm),
+        *sign_in,
     ]
 
 
@@ -50,25 +53,27 @@ def _heard(gmail: Gmail, mailbox: Mailbox, change: Change) -> None:
     gmail.watches.heard(mailbox, change)
 
 
-def _provider(gmail: Gmail) -> Provider:
-    async def revoke(mailbox: Mailbox, details: Mapping[str, Any]) -> int:
+def _provider(gmail: Gmail, names: set[str]) -> Provider:
+    async def revoke(mailbox: Mailbox, order: Revocation) -> int:
         account = account_of(mailbox)
-        match details.get("reason", "consent"):
+        if order.client_id:
+            raise Invalid("at Gmail a revocation is for every client of the account")
+        match order.reason:
             case "password":
                 return gmail.realm.grants.change_password(account.sub)
             case "consent":
                 return gmail.realm.grants.end_grant(account.sub)
             case reason if reason in TROUBLES:
-                gmail.realm.grants.trouble[account.sub] = str(reason)
+                gmail.realm.grants.trouble[account.sub] = reason
                 return 1
             case reason:
                 known = ", ".join(("consent", "password", *TROUBLES))
                 raise Invalid(f"no reason {reason!r}; there are {known}")
 
-    async def expire_tokens(mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+    async def expire_tokens(mailbox: Mailbox) -> int:
         return gmail.realm.grants.expire_access(account_of(mailbox).sub)
 
-    async def expire_cursors(mailbox: Mailbox, _details: Mapping[str, Any]) -> int:
+    async def expire_cursors(mailbox: Mailbox) -> int:
         # One more number is skipped, so that a cursor at the newest change is expired too.
         mailbox.sequence += 1
         mailbox.forget_changes()
@@ -87,6 +92,11 @@ def _provider(gmail: Gmail) -> Provider:
         refusal=lambda status, seconds: _refusal(gmail, status, seconds),
         caller=lambda scope, endpoint: caller_of(gmail, scope, endpoint),
         subscriptions=lambda mailbox: [_watch(watch) for watch in gmail.watches.of(mailbox.address)],
+        endpoints=frozenset(names),
+        fault_codes={
+            "token_error": frozenset({"", *oauth.ERRORS}),
+            "push_token": frozenset({"aud", "email", "expired", "iss", "signature", "unverified"}),
+        },
         prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/"),
         revoke=revoke,
         expire_tokens=expire_tokens,

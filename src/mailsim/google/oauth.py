@@ -27,7 +27,7 @@ _KEYS_CACHE = {"cache-control": "public, max-age=21600, must-revalidate, no-tran
 _EMAIL = frozenset({"email", "https://www.googleapis.com/auth/userinfo.email"})
 _PROFILE = frozenset({"profile", "https://www.googleapis.com/auth/userinfo.profile"})
 # What a `token_error` fault may name, as the endpoint says it.
-_ERRORS: dict[str, tuple[int, str, str, str]] = {
+ERRORS: dict[str, tuple[int, str, str, str]] = {
     "invalid_grant": (400, "invalid_grant", "Token has been expired or revoked.", ""),
     "bad_request": (400, "invalid_grant", "Bad Request", ""),
     "invalid_rapt": (400, "invalid_grant", "reauth related error (invalid_rapt)", "invalid_rapt"),
@@ -116,9 +116,7 @@ def _faults(realm: Realm, request: Request, refresh_token: str) -> None:
         realm.grants.end_grant(known.account.sub, known.project)
     fault = realm.sim.faults.take("token_error", email, "oauth.token", "gmail")
     if fault is not None:
-        status, error, description, subtype = _ERRORS.get(
-            fault.code, (400, fault.code or "invalid_grant", "", "")
-        )
+        status, error, description, subtype = ERRORS.get(fault.code, ERRORS["invalid_grant"])
         raise Refused(fault.status or status, error, description, subtype)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from mailsim.errors import Invalid, Unknown
 from mailsim.generated import stable
 from mailsim.google.realm import Realm
-from mailsim.google.topics import TOPIC, Event, Subscription, Topic
+from mailsim.google.topics import NAMES, TOPIC, Event, Subscription, Topic
 from mailsim.outgoing import Origin
 
 # Google also lists 102. It is an interim status: the HTTP client passes over it and waits for the final one,
@@ -37,7 +37,7 @@ class PubSub:
 
     def add_topic(self, topic: Topic) -> Topic:
         if not TOPIC.match(topic.name):
-            raise Invalid("a topic is named projects/PROJECT/topics/NAME")
+            raise Invalid(f"a topic is named projects/PROJECT/topics/NAME; {NAMES}")
         self.topics[topic.name] = topic
         return topic
 

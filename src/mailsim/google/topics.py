@@ -15,6 +15,11 @@ SUBSCRIPTION = re.compile(
     r"projects/[a-z][a-z0-9:.-]{1,60}/subscriptions/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII
 )
 
+NAMES = (
+    "PROJECT: a small letter, then 1 to 60 small letters, digits or :.-; "
+    "NAME: a letter, then 2 to 254 letters, digits or _.~+%-"
+)
+
 
 class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`publisher`: gmail-api-push@system.gserviceaccount.com may publish here."""
@@ -44,7 +49,7 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def check(self) -> None:
         if not SUBSCRIPTION.match(self.name):
-            raise Invalid("a subscription is named projects/PROJECT/subscriptions/NAME")
+            raise Invalid(f"a subscription is named projects/PROJECT/subscriptions/NAME; {NAMES}")
         if not self.push_endpoint.startswith(("http://", "https://")):
             raise Invalid("push_endpoint must be an http or https URL")
         if not 10 <= self.ack_seconds <= 600:

@@ -8,6 +8,7 @@ from starlette.datastructures import FormData
 from mailsim.control import happenings, mailboxes, messages, shapes
 from mailsim.control.endpoint import Call
 from mailsim.errors import Invalid
+from mailsim.orders import Expiry, Lifecycle, Revocation
 from mailsim.simulator import Simulator
 from mailsim.state import ProviderName
 
@@ -104,17 +105,18 @@ async def move_clock(sim: Simulator, fields: FormData) -> str:
 
 async def trouble(sim: Simulator, fields: FormData) -> str:
     """What a provider can do to a mailbox at any time."""
-    orders = {
-        "revoke": mailboxes.revoke_consent,
-        "expire-tokens": mailboxes.expire_tokens,
-        "expire-cursors": mailboxes.expire_cursors,
-        "missed": mailboxes.send_lifecycle,
-        "subscriptionRemoved": mailboxes.send_lifecycle,
-        "reauthorizationRequired": mailboxes.send_lifecycle,
+    known = {
+        "revoke": (mailboxes.revoke_consent, Revocation()),
+        "expire-tokens": (mailboxes.expire_tokens, Expiry()),
+        "expire-cursors": (mailboxes.expire_cursors, Expiry()),
+        "missed": (mailboxes.send_lifecycle, Lifecycle("missed")),
+        "subscriptionRemoved": (mailboxes.send_lifecycle, Lifecycle("subscriptionRemoved")),
+        "reauthorizationRequired": (mailboxes.send_lifecycle, Lifecycle("reauthorizationRequired")),
     }
     order = _text(fields, "order")
-    if order not in orders:
+    if order not in known:
         raise Invalid("there is no such order")
     address = _text(fields, "address")
-    done = await orders[order](Call(sim, {"address": address}, body={"event": order}))
+    work, body = known[order]
+    done = await work(Call(sim, {"address": address}, body=body))
     return f"{order}: {done.count} touched in {address}."
