@@ -26,5 +26,8 @@ def check(control: httpx2.Client) -> int:
         if problems is not None and recorded:
             looked += 1
             wrong += [f"{exchange['method']} {exchange['path']}: {problem}" for problem in problems(exchange)]
+    for push in control.get("pushes", params={"limit": 10_000, "provider": "outlook"}).json():
+        looked += 1
+        wrong += [f"push to {push['path']}: {one}" for one in conformance_microsoft.push_problems(push)]
     assert not wrong, "\n".join(wrong[:20])
     return looked

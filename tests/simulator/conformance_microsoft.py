@@ -32,6 +32,25 @@ _REFUSAL = {
     "error", "error_description", "error_codes", "timestamp", "trace_id", "correlation_id", "error_uri",
     "suberror",
 }  # fmt: skip
+_NAMED = {"message", "mailFolder", "attachment", "subscription"}
+_NEEDED = {
+    "openid-configuration": {
+        "issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint",
+        "response_types_supported", "subject_types_supported", "id_token_signing_alg_values_supported",
+    },
+    "keys": {"keys"},
+    "userinfo": {"sub"},
+}  # fmt: skip
+_NOTIFICATION = {"subscriptionId", "subscriptionExpirationDateTime", "clientState"}
+_CHANGE = {"changeType", "resource", "resourceData", "tenantId"}
+_SEALED = {
+    "data", "dataSignature", "dataKey", "encryptionCertificateId", "encryptionCertificateThumbprint",
+}  # fmt: skip
+# What lifecycle notifications carry besides, in either of the two shapes that mailsim knows.
+_LIFECYCLE = {
+    "lifecycleEvent", "tenantId", "organizationId", "resource", "resourceData", "sequence",
+    "encryptedContent",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -161,7 +180,7 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
     elif operation.many:
         yield from _page(json.loads(text), operation)
     else:
-        yield from _object(json.loads(text), operation.gives, operation.gives)
+        yield from _entity(json.loads(text), operation.gives, operation.gives)
 
 
 def _headers(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> Iterator[str]:
@@ -206,7 +225,14 @@ def _page(value: Any, operation: Operation) -> Iterator[str]:
     if any(not value[link].startswith("http") for link in links):
         yield "a link that is not absolute"
     for place, item in enumerate(value.get("value", [])):
-        yield from _object(item, operation.gives, f"value[{place}]")
+        yield from _entity(item, operation.gives, f"value[{place}]")
+
+
+def _entity(value: Any, declared: str, where: str) -> Iterator[str]:
+    """Whatever was selected, an entity has its id."""
+    if declared in _NAMED and isinstance(value, dict) and not value.get("id"):
+        yield f"{where} has no id"
+    yield from _object(value, declared, where)
 
 
 def _object(value: Any, declared: str, where: str) -> Iterator[str]:
@@ -268,7 +294,14 @@ def _text(value: Any, known: Any, where: str) -> Iterator[str]:
 
 
 def _of_entra(exchange: dict[str, Any], text: str) -> Iterator[str]:
-    if not exchange["path"].endswith("/token") or exchange.get("fault"):
+    last = exchange["path"].rpartition("/")[2]
+    if exchange.get("fault"):
+        return
+    if last in _NEEDED and exchange["status"] == 200 and exchange["method"] != "HEAD":
+        if missing := _NEEDED[last] - set(json.loads(text)):
+            yield f"{last} without {missing}"
+        return
+    if last != "token":
         return
     value = json.loads(text)
     if exchange["status"] == 200:
@@ -280,6 +313,34 @@ def _of_entra(exchange: dict[str, Any], text: str) -> Iterator[str]:
             yield "token answer with wrong types"
     elif set(value) - _REFUSAL or not _REFUSAL - {"suberror"} <= set(value):
         yield f"refusal with {set(value)}"
+
+
+def push_problems(exchange: dict[str, Any]) -> list[str]:
+    """The same for what was sent to a subscriber."""
+    text = exchange.get("request_body", "")
+    if exchange["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < LONGEST - 4:
+        return []
+    value = json.loads(text)
+    wrong = [f"envelope {set(value)}"] if set(value) - {"value", "validationTokens"} else []
+    return wrong + [problem for item in value["value"] for problem in _notification(item)]
+
+
+def _notification(item: dict[str, Any]) -> Iterator[str]:
+    needed = _NOTIFICATION | ({"lifecycleEvent"} if "lifecycleEvent" in item else _CHANGE)
+    allowed = needed | (_LIFECYCLE if "lifecycleEvent" in item else {"id", "encryptedContent"})
+    if needed - set(item) or set(item) - allowed:
+        yield f"notification without {needed - set(item)} or with {set(item) - allowed}"
+        return
+    if not _DATE.fullmatch(item["subscriptionExpirationDateTime"]):
+        yield f"no DateTimeOffset: {item['subscriptionExpirationDateTime']}"
+    if "lifecycleEvent" in item:
+        return
+    if item["changeType"] not in {"created", "updated", "deleted"}:
+        yield f"changeType {item['changeType']}"
+    if not {"@odata.type", "@odata.id", "id"} <= set(item["resourceData"]):
+        yield f"resourceData {set(item['resourceData'])}"
+    if "encryptedContent" in item and set(item["encryptedContent"]) != _SEALED:
+        yield f"encryptedContent {set(item['encryptedContent'])}"
 
 
 def disagreements() -> list[str]:

@@ -117,3 +117,33 @@ def test_answers_of_the_simulator_are_really_looked_at(sim, microsoft, address):
 @pytest.mark.parametrize("name", sorted(conformance_microsoft.EXCEPTIONS))
 def test_an_exception_has_a_reason(name):
     assert len(conformance_microsoft.EXCEPTIONS[name]) > 10
+
+
+TOLD = {
+    "subscriptionId": "a", "subscriptionExpirationDateTime": "2026-03-02T09:00:00Z", "clientState": "s",
+    "changeType": "created", "resource": "x", "tenantId": "t",
+    "resourceData": {"@odata.type": "#Microsoft.Graph.Message", "@odata.id": "x", "id": "AAMk"},
+}  # fmt: skip
+
+
+def push(**more):
+    return {"endpoint": "push", "request_body": json.dumps({"value": [TOLD | more]})}
+
+
+def test_a_notification_as_described_passes():
+    assert conformance_microsoft.push_problems(push()) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"changeType": "moved"}, {"colour": "red"}, {"resourceData": {}}, {"encryptedContent": {"data": "x"}}],
+)
+def test_a_notification_that_is_otherwise_is_noticed(more):
+    assert conformance_microsoft.push_problems(push(**more))
+
+
+def test_an_entity_without_id_and_a_document_without_its_parts_are_noticed():
+    nameless = {name: value for name, value in MESSAGE.items() if name != "id"}
+    assert conformance_microsoft.problems(exchange(nameless)) == ["message has no id"]
+    for path in ("/common/v2.0/.well-known/openid-configuration", "/common/discovery/v2.0/keys"):
+        assert conformance_microsoft.problems(exchange({}, path=path))
