@@ -1,5 +1,6 @@
 """Every path of Google, and what the rest of the simulator asks a provider for."""
 
+from functools import partial
 from typing import Any
 
 from starlette.routing import Route
@@ -21,6 +22,11 @@ from mailsim.mailbox import Mailbox
 from mailsim.orders import Revocation
 from mailsim.simulator import Provider, Reply, Simulator
 from mailsim.state import Change
+
+_FAULT_CODES = {
+    "token_error": frozenset({"", *oauth.ERRORS}),
+    "push_token": frozenset({"aud", "email", "expired", "iss", "signature", "unverified"}),
+}
 
 
 def routes(sim: Simulator) -> list[Route]:
@@ -53,23 +59,24 @@ def _heard(gmail: Gmail, mailbox: Mailbox, change: Change) -> None:
     gmail.watches.heard(mailbox, change)
 
 
-def _provider(gmail: Gmail, names: set[str]) -> Provider:
-    async def revoke(mailbox: Mailbox, order: Revocation) -> int:
-        account = account_of(mailbox)
-        if order.client_id:
-            raise Invalid("at Gmail a revocation is for every client of the account")
-        match order.reason:
-            case "password":
-                return gmail.realm.grants.change_password(account.sub)
-            case "consent":
-                return gmail.realm.grants.end_grant(account.sub)
-            case reason if reason in TROUBLES:
-                gmail.realm.grants.trouble[account.sub] = reason
-                return 1
-            case reason:
-                known = ", ".join(("consent", "password", *TROUBLES))
-                raise Invalid(f"no reason {reason!r}; there are {known}")
+async def _revoke(gmail: Gmail, mailbox: Mailbox, order: Revocation) -> int:
+    account = account_of(mailbox)
+    if order.client_id:
+        raise Invalid("at Gmail a revocation is for every client of the account")
+    match order.reason:
+        case "password":
+            return gmail.realm.grants.change_password(account.sub)
+        case "consent":
+            return gmail.realm.grants.end_grant(account.sub)
+        case reason if reason in TROUBLES:
+            gmail.realm.grants.trouble[account.sub] = reason
+            return 1
+        case reason:
+            known = ", ".join(("consent", "password", *TROUBLES))
+            raise Invalid(f"no reason {reason!r}; there are {known}")
 
+
+def _provider(gmail: Gmail, names: set[str]) -> Provider:
     async def expire_tokens(mailbox: Mailbox) -> int:
         return gmail.realm.grants.expire_access(account_of(mailbox).sub)
 
@@ -93,12 +100,9 @@ def _provider(gmail: Gmail, names: set[str]) -> Provider:
         caller=lambda scope, endpoint: caller_of(gmail, scope, endpoint),
         subscriptions=lambda mailbox: [_watch(watch) for watch in gmail.watches.of(mailbox.address)],
         endpoints=frozenset(names),
-        fault_codes={
-            "token_error": frozenset({"", *oauth.ERRORS}),
-            "push_token": frozenset({"aud", "email", "expired", "iss", "signature", "unverified"}),
-        },
+        fault_codes=_FAULT_CODES,
         prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/"),
-        revoke=revoke,
+        revoke=partial(_revoke, gmail),
         expire_tokens=expire_tokens,
         expire_cursors=expire_cursors,
         controls=Control(gmail.realm, gmail.pubsub).endpoints(),
