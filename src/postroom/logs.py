@@ -121,7 +121,8 @@ def setup(
             else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        # One write a line: several processes may share the stream, and their lines must not mingle.
+        logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.WARNING), force=True)

@@ -98,10 +98,16 @@ async def run(database: Database, kinds: Mapping[str, Kind], limits: Limits, sto
         await worker.claim_until_stopped()
         await worker.wind_down()
     finally:
-        for task in helpers:
-            task.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
+        await end(helpers)
     log.info("worker.stopped")
+
+
+async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: in Python 3.11 a cancellation can be lost on its way."""
+    while waiting := [task for task in tasks if not task.done()]:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting, timeout=1)
 
 
 class _Worker:

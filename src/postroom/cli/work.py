@@ -57,9 +57,12 @@ async def _work(settings: "Settings", url: str) -> None:
         wiring.client(settings) as client,
     ):
         kinds = wiring.kinds(settings, opened, client)
-        async with asyncio.TaskGroup() as group:
-            always = seal.listen(opened), subscribe.keep_all_due(opened)
-            beside = [group.create_task(each) for each in always]
-            await worker.run(opened, kinds, worker.limits(settings), stop)
-            for task in beside:
-                task.cancel()
+        always = seal.listen(opened), subscribe.keep_all_due(opened)
+        working = worker.run(opened, kinds, worker.limits(settings), stop)
+        tasks = [asyncio.create_task(each) for each in (working, *always)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await worker.end(tasks)
+        for task in done:
+            task.result()
