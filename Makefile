@@ -36,8 +36,8 @@ clean: ## remove the environment and everything made by these commands
 
 lock: $(VENV)/.dev ## compile the hash-locked requirements anew
 	@$(INSTALL) uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements/runtime.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --extra aws --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
 
 chromium:
 	@scripts/chromium
@@ -48,12 +48,12 @@ $(BIN)/python:
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
 	@echo "installing Postroom"
-	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL) --no-deps --require-hashes -r requirements/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
 	@echo "installing what the tests need"
-	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-deps --require-hashes -r requirements/dev.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.runtime
