@@ -1,0 +1,69 @@
+"""What stands on the pages of a document: words with their places. Made by reading, used by everything after it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+Method = Literal["text_layer", "ocr", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A place on a page, as fractions of its width and height from the top left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Some characters without a space, where they stand, and which visual line of the page they belong to."""
+
+    text: str
+    page: int
+    line: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page's size in points as it is read (already turned upright)."""
+
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The words of a document in reading order: by page, line, and from left to right."""
+
+    method: Method
+    pages: tuple[Page, ...]
+    words: tuple[Word, ...]
+
+    def lines(self) -> Iterator[tuple[Word, ...]]:
+        for _, words in groupby(self.words, key=lambda word: (word.page, word.line)):
+            yield tuple(words)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(" ".join(word.text for word in line) for line in self.lines())
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFile:
+    """A file inside a PDF, such as the XML of an e-invoice."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that was read from one file."""
+
+    transcript: Transcript
+    embedded: tuple[EmbeddedFile, ...] = ()
