@@ -1,1 +1,1 @@
-"""From bytes to typed results: pure functions, no database, no network but a language model that was asked for."""
+"""From bytes to typed results. Pure but for a language model that was asked for; no database."""

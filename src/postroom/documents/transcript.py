@@ -1,4 +1,4 @@
-"""What stands on the pages of a document: words with their places. Made by reading, used by everything after it."""
+"""What stands on the pages of a document: words with their places. Made by reading."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
