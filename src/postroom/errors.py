@@ -12,6 +12,7 @@ PostroomError
 │   ├── GrantLost           what opened the mailbox is gone; its owner must connect it again
 │   ├── LoginRefused        the provider did not accept a login; nothing was stored
 │   ├── Gone                the provider no longer has what was asked for
+│   ├── CursorExpired       the provider no longer tells what changed since; everything must be listed anew
 │   ├── AlreadyExists       the provider has an equal one; carries its id
 │   └── PushRefused         a push is not from whom it claims to be
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
@@ -65,6 +66,10 @@ class LoginRefused(PermanentError):
 
 
 class Gone(PermanentError):
+    pass
+
+
+class CursorExpired(PermanentError):
     pass
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from hmac import compare_digest
-from typing import NewType, NoReturn
+from typing import Literal, NewType, NoReturn
 from uuid import UUID
 
 OrganizationId = NewType("OrganizationId", UUID)
@@ -209,3 +209,149 @@ class Notice:
     address: str | None = None
     message_id: str | None = None
     lifecycle: LifecycleEvent | None = None
+
+
+class FolderRole(StrEnum):
+    """What a folder is for, in whatever language it is named."""
+
+    INBOX = "inbox"
+    ARCHIVE = "archive"
+    SENT = "sent"
+    DRAFTS = "drafts"
+    SPAM = "spam"
+    TRASH = "trash"
+
+
+class Importance(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFolder:
+    """A folder or a label. `scope` is the feed in which changes of its mail are told."""
+
+    key: str
+    name: str
+    parent: str | None
+    role: FolderRole | None
+    scope: str | None  # None where it has no feed of its own (a label)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of a message may change. None: not told, so it stays as it is stored."""
+
+    thread: str | None = None
+    folder: str | None = None  # the one folder, where the provider has folders
+    labels: frozenset[str] | None = None  # all of them, where it has labels
+    categories: frozenset[str] | None = None
+    is_read: bool | None = None
+    is_flagged: bool | None = None
+    is_draft: bool | None = None
+    importance: Importance | None = None
+    received_at: datetime | None = None
+
+
+class Presence(Enum):
+    HERE = "here"
+    LEFT = "left"  # the feed: moved or deleted, only a look at the message tells
+    DELETED = "deleted"  # for good
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One observation of one message, in a listing, a feed of changes or by a look.
+
+    `version` grows with every change of the message, compared as text, and is the same when the same change
+    is told again; empty where the provider does not tell it here.
+    """
+
+    key: str
+    presence: Presence
+    version: str = ""
+    state: State = State()
+    labels_added: frozenset[str] = frozenset()
+    labels_removed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing or of changes, and the cursor that passes over it."""
+
+    changes: tuple[Change, ...]
+    cursor: (
+        str  # opaque: where the next page begins; after the last page of changes, where the next sync does
+    )
+    more: bool
+    live: str | None = (
+        None  # with a listing's last page, where it alone tells from where changes are to be read
+    )
+    expected: int | None = None  # a guess of how many a listing will show
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """An attachment as the message carries it. Without `content` its bytes are to be asked for."""
+
+    part: str  # its place in the message: the key
+    kind: Literal["file", "item", "reference"]
+    media_type: str
+    size: int
+    file_name: str | None = None
+    is_inline: bool = False
+    content_id: str | None = None
+    provider_attachment_id: str | None = None
+    content: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What of a message never changes. The policy `metadata` leaves bodies, snippet and enclosures empty."""
+
+    internet_message_id: str | None
+    sender: Person | None
+    to: tuple[Person, ...]
+    cc: tuple[Person, ...]
+    bcc: tuple[Person, ...]
+    subject: str | None
+    sent_at: datetime | None
+    size: int | None
+    has_attachments: bool
+    is_newsletter: bool
+    is_automated: bool
+    headers: tuple[tuple[str, str], ...] = ()
+    snippet: str | None = None
+    body_plain: str | None = None
+    body_html: str | None = None
+    enclosures: tuple[Enclosure, ...] = ()
+    raw: bytes | None = field(
+        default=None, repr=False
+    )  # the bytes as they came, where the provider gives them
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A message whole: its state and its content, both of `version`."""
+
+    key: str
+    version: str
+    state: State
+    letter: Letter
+
+
+@dataclass(frozen=True, slots=True)
+class Unfetched:
+    """A message that could not be fetched: gone at the provider, or failed alone for a reason in words."""
+
+    key: str
+    gone: bool
+    reason: str
+    retry_after: float | None = None

@@ -1,6 +1,6 @@
 """The protocols that have two real implementations each. Adapters do not inherit; wiring assigns them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -8,16 +8,22 @@ from typing import Literal, Protocol
 from postroom.model import (
     Account,
     AppCredential,
+    Change,
     Channel,
     ContentPolicy,
+    Enclosure,
+    Fetched,
     Grant,
     Login,
     MailboxId,
     Notice,
     OrganizationId,
+    Page,
     ProviderName,
+    RemoteFolder,
     Secret,
     Tokens,
+    Unfetched,
 )
 
 
@@ -63,6 +69,50 @@ class RemoteMailbox(Protocol):
 
     async def channels(self) -> Sequence[Channel]:
         """Those that the provider lists for us; empty where it lists none."""
+        ...
+
+    async def folders(self) -> Sequence[RemoteFolder]:
+        """All folders or labels there are, parents before their children."""
+        ...
+
+    async def pin(self, scope: str) -> str | None:
+        """The cursor that tells every change after this moment; None where only a whole listing gives it."""
+        ...
+
+    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> Page:
+        """A page of everything that stands in the scope, newest first. Raises CursorExpired, Gone.
+
+        What was received before `since` may be there or not; a listing that shall be complete asks for None.
+        """
+        ...
+
+    async def changes(self, scope: str, cursor: str) -> Page:
+        """A page of what changed after the cursor. Raises CursorExpired, and Gone where the scope is gone."""
+        ...
+
+    async def recent(self, since: datetime) -> Sequence[Change]:
+        """What was received since, in all scopes; empty where `pin` gives a cursor that tells it."""
+        ...
+
+    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
+        """How messages stand now, DELETED where the provider no longer has one."""
+        ...
+
+    def fetch(
+        self, wanted: Sequence[Change], policy: ContentPolicy
+    ) -> AsyncIterator[Sequence[Fetched | Unfetched]]:
+        """Messages with as much as the policy allows to be asked for, by the cheapest way, in groups.
+
+        Every key is answered once. Raises what concerns the whole mailbox: GrantLost, TransientError, ….
+        """
+        ...
+
+    def enclosure(self, key: str, enclosure: Enclosure) -> AsyncIterator[bytes]:
+        """The bytes of an enclosure that came without them, piece by piece. Raises Gone, PermanentError."""
+        ...
+
+    async def raw(self, key: str) -> bytes:
+        """The message as RFC 5322 bytes. Raises Gone."""
         ...
 
 
