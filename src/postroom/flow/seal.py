@@ -1,4 +1,4 @@
-"""Seals the ledger, and proves it: every entry, every seal, every signature, against nothing but the keys.
+"""Numbers the feed; seals the ledger, and proves it: entries, seals, signatures, by nothing but the keys.
 
 What a purge took away is reported as purged. Whoever kept a head from an earlier day can also prove that
 nothing was cut off the end.
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import OrganizationId
-from postroom.store import ledger, work
+from postroom.store import feed, ledger, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Seal, Signer, Stored
 from postroom.store.work import Finish, Lease, Wake
@@ -36,7 +36,11 @@ class Proof:
 
 
 async def run(database: Database, signer: Signer, lease: Lease) -> None:
-    """Seal what has been committed; the last batch and the end of the lease are one transaction."""
+    """Number and seal what was committed; the last batch and the end of the lease are one transaction."""
+    numbered = BATCH
+    while numbered == BATCH:
+        async with work.fenced(database, lease) as connection:
+            numbered = await feed.number(connection, batch=BATCH)
     while True:
         async with work.fenced(database, lease) as connection:
             sealed = await ledger.seal(connection, lease.organization, signer, batch=BATCH)
@@ -46,7 +50,7 @@ async def run(database: Database, signer: Signer, lease: Lease) -> None:
 
 
 async def listen(database: Database) -> None:
-    """Make sealing due where entries were committed, for ever. Writers only notify, so they share no row.
+    """Make sealing due where entries or events came, for ever. Writers only notify, so they share no row.
 
     What was committed while nobody listened is found when the listening begins, and once a minute.
     """

@@ -1,0 +1,159 @@
+"""W1: the feed is read in commit order and without gaps, however transactions interleave."""
+
+import asyncio
+
+import pytest
+
+from postroom.flow import seal
+from postroom.store import feed, work
+from postroom.store.database import open_database
+from postroom.store.feed import Bounds, News
+from postroom.store.ledger import Signer
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=12, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+def tell(database, organization):
+    async def tell(*names, to=organization):
+        async with database.transaction(to) as connection:
+            await feed.tell_all(connection, [News("document.changed", "document", name) for name in names])
+
+    return tell
+
+
+@pytest.fixture
+def read(database, organization):
+    """Number what is there and read on from a position."""
+
+    async def read(position=0, *, of=organization, limit=1000, **asked):
+        async with database.transaction(of) as connection:
+            await feed.number(connection)
+        async with database.transaction(of) as connection:
+            return await feed.after(connection, position, limit, **asked)
+
+    return read
+
+
+def names(events):
+    return [event.entity_id for event in events]
+
+
+async def test_events_are_numbered_from_one_without_gaps_in_the_order_told(tell, read):
+    await tell("a", "b")
+    await tell("c")
+    found = await read()
+    assert names(found) == ["a", "b", "c"]
+    assert [event.position for event in found] == [1, 2, 3]
+    assert names(await read(2)) == ["c"]
+    assert names(await read(0, limit=1)) == ["a"]
+    assert await read(3) == []
+
+
+async def test_one_event_carries_what_was_told(database, organization, read):
+    async with database.transaction(organization) as connection:
+        await feed.tell(connection, "document.changed", "document", "d1", {"state": "completed", "fields": 3})
+    [event] = await read()
+    assert (event.kind, event.entity_type) == ("document.changed", "document")
+    assert event.data == {"state": "completed", "fields": 3}
+
+
+async def test_a_transaction_that_stays_open_holds_nobody_up_and_its_event_is_not_missed(
+    database, organization, tell, read
+):
+    async with database.transaction(organization) as connection:
+        await feed.tell(connection, "document.changed", "document", "slow")
+        await tell("quick", "quicker")
+        seen = await read()
+        assert names(seen) == ["quick", "quicker"]
+    later = await read(seen[-1].position)
+    assert names(later) == ["slow"]
+    assert later[0].id < seen[0].id, "its id is older, its place is not"
+
+
+async def test_what_is_rolled_back_leaves_no_gap(database, organization, tell, read):
+    async with database.transaction(organization) as connection:
+        await feed.tell(connection, "document.changed", "document", "undone")
+        await connection.execute("ROLLBACK")
+        await connection.execute("BEGIN")
+    await tell("done")
+    assert [(event.entity_id, event.position) for event in await read()] == [("done", 1)]
+
+
+async def test_readers_who_number_at_the_same_time_all_see_every_event_once(tell, read):
+    async def follow(count):
+        position, seen = 0, []
+        while len(seen) < count:
+            found = await read(position)
+            position = found[-1].position if found else position
+            seen += found
+        return names(seen), [event.position for event in seen]
+
+    followers = [asyncio.create_task(follow(60)) for _ in range(4)]
+    async with asyncio.TaskGroup() as writers:
+        for writer in range(6):
+            writers.create_task(_write_ten(tell, writer))
+    results = await asyncio.gather(*followers)
+    assert all(result == results[0] for result in results)
+    assert results[0][1] == list(range(1, 61))
+    assert len(set(results[0][0])) == 60
+
+
+async def _write_ten(tell, writer):
+    for number in range(10):
+        await tell(f"{writer}-{number}")
+
+
+async def test_organizations_have_feeds_of_their_own(tell, read, other_organization):
+    await tell("ours")
+    await tell("theirs", to=other_organization)
+    assert [(event.entity_id, event.position) for event in await read()] == [("ours", 1)]
+    assert names(await read(of=other_organization)) == ["theirs"]
+
+
+async def test_a_feed_can_be_read_about_one_type_of_thing(database, organization, tell, read):
+    await tell("d1")
+    async with database.transaction(organization) as connection:
+        await feed.tell(connection, "mailbox.paused", "mailbox", "m1")
+    assert names(await read(entity_type="mailbox")) == ["m1"]
+
+
+async def test_numbering_is_due_work_that_a_notification_wakes(database, organization, tell):
+    listening = asyncio.create_task(seal.listen(database))
+    try:
+        await tell("a")
+        lease = await _claimed(database)
+        await seal.run(database, Signer("k1", lambda signed: signed), lease)
+    finally:
+        listening.cancel()
+    async with database.transaction(organization) as connection:
+        assert await feed.bounds(connection) == Bounds(0, 1)
+        assert names(await feed.after(connection, 0, 10)) == ["a"]
+
+
+async def _claimed(database):
+    while True:
+        async with database.engine() as connection:
+            claim = await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)
+        if claim.leases:
+            return claim.leases[0]
+        await asyncio.sleep(0.01)
+
+
+async def test_what_retention_removed_is_known_by_its_last_position(
+    database, organization, tell, read, move_clock
+):
+    await tell("old", "older")
+    await read()
+    await move_clock(3600)
+    await tell("new")
+    await read()
+    async with database.transaction(organization) as connection:
+        assert await feed.prune(connection, older_than_seconds=1800) == 2
+        assert await feed.prune(connection, older_than_seconds=1800) == 0
+        assert await feed.bounds(connection) == Bounds(2, 3)
+        assert names(await feed.after(connection, 0, 10)) == ["new"]
