@@ -14,7 +14,8 @@ PostroomError
 │   ├── Gone                the provider no longer has what was asked for
 │   ├── CursorExpired       the provider no longer tells what changed since; everything must be listed anew
 │   ├── AlreadyExists       the provider has an equal one; carries its id
-│   └── PushRefused         a push is not from whom it claims to be
+│   ├── PushRefused         a push is not from whom it claims to be
+│   └── Unreadable          a file cannot be read, or not within the limits; the message says why
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
 """
 
@@ -80,6 +81,10 @@ class AlreadyExists(PermanentError):
 
 
 class PushRefused(PermanentError):
+    pass
+
+
+class Unreadable(PermanentError):
     pass
 
 

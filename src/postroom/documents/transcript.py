@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Literal
 
 Method = Literal["text_layer", "ocr", "plain"]
+Turn = Literal[0, 90, 180, 270]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +21,29 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Some characters without a space, where they stand, and which visual line of the page they belong to."""
+    """Some characters without a space, where they stand, and which visual line of the page they belong to.
+
+    `certainty` is what the recognition of a scan says of itself; a text layer is certain.
+    """
 
     text: str
     page: int
     line: int
     box: Box
+    certainty: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page's size in points as it is read (already turned upright)."""
+    """A page's size in points as it is read (already turned upright).
+
+    `turned` says by how many degrees, clockwise, it was turned beyond what the file itself asks for:
+    whoever shows the page turns it as far, and the boxes fit.
+    """
 
     width: float
     height: float
+    turned: Turn = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +77,11 @@ class Reading:
 
     transcript: Transcript
     embedded: tuple[EmbeddedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A reading before recognition: these pages have no text layer that can be used."""
+
+    reading: Reading
+    blind: tuple[int, ...] = ()

@@ -1,0 +1,126 @@
+"""A process of ours beside the worker that takes orders: started when first needed, and anew when it died.
+
+An order is one message on a socket, with open files; its report comes back with the same number.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from postroom.documents.orders import LONGEST_MESSAGE, Order, Report, encode, report_of
+from postroom.errors import TransientError
+
+_STOP_SECONDS = 5.0
+
+
+class Companion:
+    def __init__(self, module: str, *arguments: str) -> None:
+        self.module = module
+        self.arguments = arguments
+        self.process: asyncio.subprocess.Process | None = None
+        self.control: socket.socket | None = None
+        self.waiting: dict[int, asyncio.Future[Report]] = {}
+        self.numbers = itertools.count(1)
+        self.starting = asyncio.Lock()
+
+    async def ask(self, order: Order, files: Sequence[int]) -> Report:
+        """Have the order carried out; cancelled, it is ended there too. Its death is transient."""
+        control = await self._started()
+        order = replace(order, number=next(self.numbers))
+        report = asyncio.get_running_loop().create_future()
+        self.waiting[order.number] = report
+        try:
+            self._send(control, order, files)
+            return await report
+        except asyncio.CancelledError:
+            if self.control is control:
+                self._send(control, replace(order, task="end"), ())
+            raise
+        finally:
+            del self.waiting[order.number]
+
+    async def stop(self) -> None:
+        """End the process, by force when it does not end by itself."""
+        process = self.process
+        self._forget()
+        self.process = None
+        if process is None:
+            return
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+        except TimeoutError:
+            await self._kill(process)
+
+    async def kill(self) -> None:
+        """End the process now; whatever it was doing fails."""
+        process = self.process
+        self._forget()
+        if process is not None:
+            await self._kill(process)
+
+    async def _kill(self, process: asyncio.subprocess.Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+    async def _started(self) -> socket.socket:
+        async with self.starting:
+            if self.control is None:
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                with theirs:
+                    ours.setblocking(False)
+                    self.process = await asyncio.create_subprocess_exec(
+                        sys.executable,
+                        "-m",
+                        self.module,
+                        str(theirs.fileno()),
+                        str(os.getpid()),
+                        *self.arguments,
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=asyncio.subprocess.DEVNULL,
+                        pass_fds=[theirs.fileno()],
+                        # Nothing of ours: the environment holds secrets.
+                        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                        start_new_session=True,
+                    )
+                self.control = ours
+                asyncio.get_running_loop().add_reader(ours, self._hear, ours)
+            return self.control
+
+    def _send(self, control: socket.socket, order: Order, files: Sequence[int]) -> None:
+        try:
+            socket.send_fds(control, [encode(order)], files)
+        except OSError:  # it died a moment ago; whoever waits is told by `_hear`
+            self._forget()
+
+    def _hear(self, control: socket.socket) -> None:
+        try:
+            message = control.recv(LONGEST_MESSAGE)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._forget()
+            return
+        report = report_of(message)
+        waiting = self.waiting.get(report.number)
+        if waiting and not waiting.done():
+            waiting.set_result(report)
+
+    def _forget(self) -> None:
+        """Hang up on a process that is gone or is to go, and fail what it was doing."""
+        if self.control is not None:
+            asyncio.get_running_loop().remove_reader(self.control)
+            self.control.close()
+            self.control = None
+        for waiting in self.waiting.values():
+            if not waiting.done():
+                waiting.set_exception(
+                    TransientError("A process that reads documents ended; it is started again.")
+                )

@@ -1,0 +1,21 @@
+"""How much one file may cost. Whatever needs more is refused with a reason."""
+
+from dataclasses import dataclass
+from typing import Final
+
+# What a page is drawn with for recognition; 50 MP are opened at most, and shrunk.
+PIXELS: Final = 25_000_000
+PICTURE_PIXELS: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    file_bytes: int = 25_000_000
+    pages: int = 20
+    words: int = 100_000
+    embedded_files: int = 20
+    embedded_bytes: int = 20_000_000
+    memory_bytes: int = 1_500_000_000
+    cpu_seconds: int = 10
+    # Counted from the start of a child; generous, since a busy machine is not the file's fault.
+    wall_seconds: float = 60.0

@@ -1,0 +1,70 @@
+"""What the worker and the processes beside it say to each other: orders with open files, and reports."""
+
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from postroom.documents.transcript import Turn
+
+# How a child ends when it has written a result, or in words why there is none.
+RESULT: Final = 0
+REFUSED: Final = 10
+OUT_OF_MEMORY: Final = 11
+LONGEST_MESSAGE: Final = 4096
+# More than any result needs: the bitmap of a page, or the words and embedded files of a document.
+RESULT_BYTES: Final = 160_000_000
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Do this with the file that comes along, and write the result into the other. `end` ends an order."""
+
+    number: int
+    task: Literal["read", "bitmap", "image", "recognise", "end"]
+    page: int = 0
+    width: int = 0
+    turned: Turn = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An order has ended: the exit status of its child, or the signal that ended it, negative."""
+
+    number: int
+    status: int
+    reason: str = ""
+
+
+encode = msgspec.msgpack.encode
+order_of = msgspec.msgpack.Decoder(Order).decode
+report_of = msgspec.msgpack.Decoder(Report).decode
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel end this process when its parent ends, however that happens."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        sys.exit(1)  # it ended before we asked
+
+
+def content_of(file: int) -> bytes:
+    """All of an open file, from its beginning, whoever else reads it."""
+    parts: list[bytes] = []
+    place = 0
+    while part := os.pread(file, 1 << 24, place):
+        parts.append(part)
+        place += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def write_all(file: int, content: bytes | memoryview) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
