@@ -1,0 +1,171 @@
+"""Which mail and which attachments a pipeline takes (D1, D2): pure functions, each verdict with its reason.
+
+Errs towards taking: what is refused here is never read. docs/pipelines.md shows the rules as a table.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Final, Literal
+
+from postroom.documents.pipelines import Pipeline
+from postroom.model import FolderRole
+
+LARGEST_BYTES: Final = 25 * 2**20
+READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
+CONTAINERS: Final = frozenset({"zip", "message"})
+_SIGNATURES: Final = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc"})
+_CARDS: Final = frozenset({".ics", ".vcf"})
+_BY_SUFFIX: Final = {
+    ".pdf": "pdf",
+    ".png": "png",
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".jpe": "jpeg",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".zip": "zip",
+    ".eml": "message",
+    ".xml": "xml",
+}
+_BY_MEDIA_TYPE: Final = {
+    "application/pdf": "pdf",
+    "application/x-pdf": "pdf",
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "image/jpg": "jpeg",
+    "image/tiff": "tiff",
+    "application/zip": "zip",
+    "application/x-zip-compressed": "zip",
+    "message/rfc822": "message",
+    "application/xml": "xml",
+    "text/xml": "xml",
+}
+
+
+class Fate(Enum):
+    """What becomes of an attachment."""
+
+    TAKE = "take"  # it becomes a document
+    OPEN = "open"  # what is inside is screened in its turn
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    fate: Fate
+    reason: str
+
+    @property
+    def accepted(self) -> bool:
+        return self.fate is not Fate.LEAVE
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """What is known of a message without its body."""
+
+    mailbox: str
+    sender: str
+    folder_names: tuple[str, ...]
+    folder_roles: frozenset[FolderRole]
+    is_draft: bool
+    is_auto_reply: bool
+    attachments: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is known of an attachment before it is read; `head`: its first bytes, where at hand."""
+
+    kind: Literal["file", "item", "reference"]
+    name: str
+    media_type: str
+    size: int
+    is_inline: bool
+    content_id: str | None = None
+    head: bytes | None = None
+
+
+def mail(pipeline: Pipeline, message: Mail) -> Verdict:
+    """Stage 1, before anything is fetched or read: whether a message may hold what the pipeline wants."""
+    if not pipeline.takes_mailbox(message.mailbox):
+        return _leave("the pipeline does not take from this mailbox")
+    if not pipeline.takes_folder(message.folder_names, message.folder_roles):
+        return _leave(_place(pipeline, message.folder_roles))
+    if message.is_draft and FolderRole.DRAFTS not in pipeline.folders:
+        return _leave("it is a draft")
+    if not pipeline.takes_sender(message.sender):
+        return _leave("the pipeline does not take from this sender")
+    if message.attachments == 0:
+        return _leave("it has no attachment")
+    if message.is_auto_reply:
+        return _leave("it is an automatic reply")
+    return Verdict(Fate.TAKE, "it may hold a document")
+
+
+def attachment(file: File) -> Verdict:
+    """Stage 1 for one attachment: by what it is called, what it is declared as, and what its bytes say."""
+    suffix = PurePosixPath(file.name.lower().strip()).suffix
+    if file.kind == "reference":
+        return _leave("it is a link to a file elsewhere; the mail does not hold its bytes")
+    if suffix in _SIGNATURES or "signature" in file.media_type:
+        return _leave("it is a signature")
+    if suffix in _CARDS or file.media_type in {"text/calendar", "text/vcard"}:
+        return _leave("it is a calendar entry or a contact card")
+    if file.size >= LARGEST_BYTES:
+        return _leave(f"it is larger than {LARGEST_BYTES // 2**20} MB")
+    if file.size == 0:
+        return _leave("it is empty")
+    if file.kind == "item":
+        return Verdict(Fate.OPEN, "it is a forwarded message; what is attached there is screened")
+    return _by_content(file, suffix)
+
+
+def _by_content(file: File, suffix: str) -> Verdict:
+    claimed = _BY_SUFFIX.get(suffix) or _BY_MEDIA_TYPE.get(file.media_type)
+    found = sniff(file.head) if file.head is not None else claimed
+    if found in READABLE and _is_decoration(file, found):
+        return _leave("it is a picture inside the text")
+    if found in READABLE:
+        return Verdict(Fate.TAKE, f"it is a {found.upper()} file")
+    if found in CONTAINERS or claimed == "message":
+        return Verdict(Fate.OPEN, "it holds other files; they are screened")
+    if found == "xml":
+        return Verdict(Fate.TAKE, "it may be an electronic invoice")
+    if claimed in READABLE:
+        return _leave(f"it is called {claimed.upper()}, but its bytes are not")
+    return _leave("it is no PDF, PNG, JPEG or TIFF")
+
+
+def _is_decoration(file: File, found: str) -> bool:
+    """Pictures shown in the text. Some mail programs mark a PDF so, too, only because they can preview it."""
+    return file.is_inline and (found != "pdf" or file.content_id is not None)
+
+
+def sniff(head: bytes) -> str | None:
+    """What the first bytes say a file is. A PDF may begin with some other bytes."""
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if head.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
+        return "tiff"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<?xml"):
+        return "xml"
+    return None
+
+
+def _place(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:
+    if pipeline.folders:
+        return "it does not stand in a folder that the pipeline takes from"
+    return f"it stands in {', '.join(sorted(roles))}"
+
+
+def _leave(reason: str) -> Verdict:
+    return Verdict(Fate.LEAVE, reason)

@@ -1,0 +1,314 @@
+"""The tables `documents`, `arrivals` and `verdicts`: what pipelines took in, from where, and what they left.
+
+queued → processing → completed | skipped | needs_review | failed. A document that needs review ends as
+completed or skipped when a person decided; failed and skipped ones can be queued again.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.store.database import Connection
+
+Source = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
+
+
+class DocumentState(StrEnum):
+    QUEUED = "queued"  # taken in, not begun
+    PROCESSING = "processing"  # a worker reads it
+    COMPLETED = "completed"  # its record is confirmed, or it is the same as one that was
+    SKIPPED = "skipped"  # not what the pipeline is for, or rejected by a person
+    NEEDS_REVIEW = "needs_review"  # a person must decide
+    FAILED = "failed"  # cannot be read; waits for a person
+
+
+ENDED = frozenset(
+    {DocumentState.COMPLETED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW, DocumentState.FAILED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Some bytes that came for a pipeline, and where from."""
+
+    pipeline: str
+    sha256: bytes
+    media_type: str
+    source: Source
+    file_name: str
+    sender: str
+    received_at: datetime
+    subject: str | None = None
+    message_id: int | None = None
+    part: str | None = None
+    provider: str | None = None
+    provider_message_id: str | None = None
+    bucket_generation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The document of an arrival. `is_new`: these bytes came to the pipeline for the first time."""
+
+    document: UUID
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    id: UUID
+    pipeline: str
+    sha256: bytes
+    media_type: str
+    kind: str | None
+    state: DocumentState
+    state_since: datetime
+    skip_reason: str | None
+    last_error: str | None
+    record_id: UUID | None
+    archive_path: str | None
+    archived_at: datetime | None
+    created_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", DocumentState(self.state))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A document with its newest arrival, for lists."""
+
+    id: UUID
+    pipeline: str
+    kind: str | None
+    state: DocumentState
+    state_since: datetime
+    reason: str | None
+    file_name: str | None
+    sender: str | None
+    received_at: datetime | None
+    record_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a message, or a part of it, was taken by a pipeline or left."""
+
+    message_id: int
+    part: str  # empty for the message itself
+    pipeline: str
+    accepted: bool
+    reason: str
+
+
+_COLUMNS = """
+    id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
+    archive_path, archived_at, created_at
+"""
+
+
+async def take(connection: Connection, arrivals: Sequence[Arrival]) -> list[Taken]:
+    """A document for each arrival, one for the same bytes in the same pipeline, in the order given."""
+    if not arrivals:
+        return []
+    keys = sorted({(each.pipeline, each.sha256): each.media_type for each in arrivals}.items())
+    cursor = await connection.execute(
+        """
+        INSERT INTO documents (organization_id, pipeline, sha256, media_type)
+        SELECT current_organization(), pipeline, sha256, media_type
+        FROM unnest(%b::text[], %b::bytea[], %b::text[]) AS given (pipeline, sha256, media_type)
+        ON CONFLICT (organization_id, pipeline, sha256) DO UPDATE SET media_type = documents.media_type
+        RETURNING pipeline, sha256, id, xmax = 0
+        """,
+        [[key[0] for key, _ in keys], [key[1] for key, _ in keys], [media for _, media in keys]],
+    )
+    found = {(row[0], bytes(row[1])): Taken(row[2], row[3]) for row in await cursor.fetchall()}
+    taken = [found[each.pipeline, each.sha256] for each in arrivals]
+    await _note(connection, arrivals, [each.document for each in taken])
+    return taken
+
+
+async def _note(connection: Connection, arrivals: Sequence[Arrival], documents: Sequence[UUID]) -> None:
+    await connection.execute(
+        """
+        INSERT INTO arrivals (organization_id, document_id, source, message_id, part, provider,
+            provider_message_id, bucket_generation, sender, subject, file_name, received_at)
+        SELECT current_organization(), * FROM unnest(%b::uuid[], %b::text[], %b::int8[], %b::text[],
+            %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+        ON CONFLICT (document_id, message_id, part) DO NOTHING
+        """,
+        [
+            list(documents),
+            [each.source for each in arrivals],
+            [each.message_id for each in arrivals],
+            [each.part for each in arrivals],
+            [each.provider for each in arrivals],
+            [each.provider_message_id for each in arrivals],
+            [each.bucket_generation for each in arrivals],
+            [each.sender for each in arrivals],
+            [each.subject for each in arrivals],
+            [each.file_name for each in arrivals],
+            [each.received_at for each in arrivals],
+        ],
+    )
+
+
+async def decide(connection: Connection, verdicts: Sequence[Verdict]) -> None:
+    """Keep why each was taken or left; a later verdict on the same part takes the place of the former."""
+    if not verdicts:
+        return
+    rows = sorted(
+        {(each.message_id, each.part, each.pipeline): each for each in verdicts}.items(),
+        key=lambda item: item[0],
+    )
+    given = [each for _, each in rows]
+    await connection.execute(
+        """
+        INSERT INTO verdicts (organization_id, message_id, part, pipeline, accepted, reason)
+        SELECT current_organization(), *
+        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::bool[], %b::text[])
+        ON CONFLICT (organization_id, message_id, part, pipeline) DO UPDATE SET
+            accepted = excluded.accepted, reason = excluded.reason, decided_at = postroom_now()
+        """,
+        [
+            [each.message_id for each in given],
+            [each.part for each in given],
+            [each.pipeline for each in given],
+            [each.accepted for each in given],
+            [each.reason for each in given],
+        ],
+    )
+
+
+async def verdicts(connection: Connection, message_id: int) -> list[Verdict]:
+    async with connection.cursor(row_factory=class_row(Verdict)) as cursor:
+        await cursor.execute(
+            """
+            SELECT message_id, part, pipeline, accepted, reason FROM verdicts
+            WHERE message_id = %s ORDER BY part, pipeline
+            """,
+            [message_id],
+        )
+        return await cursor.fetchall()
+
+
+async def get(connection: Connection, document: UUID) -> Document | None:
+    async with connection.cursor(row_factory=class_row(Document)) as cursor:
+        await cursor.execute(
+            "SELECT " + _COLUMNS + " FROM documents WHERE id = %s",  # noqa: S608  # of literals
+            [document],
+        )
+        return await cursor.fetchone()
+
+
+async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
+    """Every way this document came, the first one first."""
+    async with connection.cursor(row_factory=class_row(Arrival)) as cursor:
+        await cursor.execute(
+            """
+            SELECT pipeline, sha256, media_type, source, file_name, sender, received_at, subject,
+                message_id, part, provider, provider_message_id, bucket_generation
+            FROM arrivals JOIN documents ON documents.id = document_id
+            WHERE document_id = %s ORDER BY arrivals.id
+            """,
+            [document],
+        )
+        return await cursor.fetchall()
+
+
+async def move(
+    connection: Connection,
+    document: UUID,
+    *,
+    among: Collection[DocumentState],
+    to: DocumentState,
+    kind: str | None = None,
+    skip_reason: str | None = None,
+    error: str | None = None,
+    record: UUID | None = None,
+) -> Document | None:
+    """Change the state if it is one of these; None where somebody else moved it."""
+    async with connection.cursor(row_factory=class_row(Document)) as cursor:
+        await cursor.execute(
+            """
+            UPDATE documents SET state = %(to)s, state_since = postroom_now(), skip_reason = %(skip_reason)s,
+                last_error = %(error)s, record_id = coalesce(%(record)s, record_id),
+                kind = coalesce(%(kind)s, kind)
+            WHERE id = %(document)s AND state = ANY(%(among)s)
+            RETURNING """  # noqa: S608  # of literals
+            + _COLUMNS,
+            {
+                "document": document,
+                "among": [each.value for each in among],
+                "to": to.value,
+                "kind": kind,
+                "skip_reason": skip_reason,
+                "error": error,
+                "record": record,
+            },
+        )
+        return await cursor.fetchone()
+
+
+async def archived(connection: Connection, document: UUID, path: str) -> None:
+    await connection.execute(
+        "UPDATE documents SET archive_path = %s, archived_at = postroom_now() WHERE id = %s", [path, document]
+    )
+
+
+async def listed(
+    connection: Connection,
+    *,
+    state: DocumentState | None = None,
+    pipeline: str | None = None,
+    before: tuple[datetime, UUID] | None = None,
+    limit: int = 50,
+) -> list[Listed]:
+    """Newest first; `before` is the last one of the page before."""
+    async with connection.cursor(row_factory=class_row(Listed)) as cursor:
+        await cursor.execute(
+            """
+            SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
+                coalesce(skip_reason, last_error, reviews.reason) AS reason,
+                newest.file_name, newest.sender, newest.received_at, records.key AS record_key
+            FROM documents
+            LEFT JOIN records ON records.id = record_id
+            LEFT JOIN reviews ON reviews.document_id = documents.id AND decision IS NULL
+            LEFT JOIN LATERAL (
+                SELECT file_name, sender, received_at FROM arrivals
+                WHERE document_id = documents.id ORDER BY arrivals.id DESC LIMIT 1
+            ) AS newest ON true
+            WHERE (%(state)s::text IS NULL OR state = %(state)s)
+                AND (%(pipeline)s::text IS NULL OR documents.pipeline = %(pipeline)s)
+                AND (%(at)s::timestamptz IS NULL
+                    OR (documents.created_at, documents.id) < (%(at)s, %(id)s::uuid))
+            ORDER BY documents.created_at DESC, documents.id DESC LIMIT %(limit)s
+            """,
+            {
+                "state": state and state.value,
+                "pipeline": pipeline,
+                "at": before and before[0],
+                "id": before and before[1],
+                "limit": limit,
+            },
+        )
+        return await cursor.fetchall()
+
+
+async def open_of_message(connection: Connection, message_id: int) -> int:
+    """How many documents of a message have not ended yet: the message is done when there are none."""
+    cursor = await connection.execute(
+        """
+        SELECT count(*) FROM arrivals JOIN documents ON documents.id = document_id
+        WHERE message_id = %s AND state IN ('queued', 'processing')
+        """,
+        [message_id],
+    )
+    row = await cursor.fetchone()
+    assert row
+    return row[0]

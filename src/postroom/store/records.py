@@ -1,0 +1,219 @@
+"""The tables `transcripts`, `extractions`, `records` and `orders`: what was read, and what came of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A confirmed business record."""
+
+    id: UUID
+    kind: str
+    pipeline: str
+    key: str
+    fields: dict[str, Any]
+    order_id: UUID | None
+    confirmed_by: str
+    confirmed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something that is expected: a trade that was placed, goods that were ordered."""
+
+    id: UUID
+    kind: str
+    reference: str
+    username: str | None
+    fields: dict[str, Any]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a reader made of a document: for each field its value, confidence and place; and the checks."""
+
+    kind: str
+    reader: str
+    fields: Mapping[str, Any]
+    checks: Sequence[Any]
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0
+
+
+async def keep_transcript(
+    connection: Connection, document: UUID, *, method: str, pages: int, text: str, words: Sequence[Any]
+) -> None:
+    """The newest reading of a document takes the place of the former."""
+    await connection.execute(
+        """
+        INSERT INTO transcripts (organization_id, document_id, method, pages, text, words)
+        VALUES (current_organization(), %s, %s, %s, %s, %s)
+        ON CONFLICT (organization_id, document_id) DO UPDATE SET method = excluded.method,
+            pages = excluded.pages, text = excluded.text, words = excluded.words, created_at = postroom_now()
+        """,
+        [document, method, pages, text, Jsonb(words)],
+    )
+
+
+async def keep_extraction(connection: Connection, document: UUID, extraction: Extraction) -> None:
+    await connection.execute(
+        """
+        INSERT INTO extractions (organization_id, document_id, kind, reader, fields, checks, input_tokens,
+            output_tokens, cost)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s)
+        """,
+        [
+            document,
+            extraction.kind,
+            extraction.reader,
+            Jsonb(dict(extraction.fields)),
+            Jsonb(list(extraction.checks)),
+            extraction.input_tokens,
+            extraction.output_tokens,
+            extraction.cost,
+        ],
+    )
+
+
+async def newest_extraction(connection: Connection, document: UUID) -> Extraction | None:
+    async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
+        await cursor.execute(
+            """
+            SELECT kind, reader, fields, checks, input_tokens, output_tokens, cost::float8 AS cost
+            FROM extractions WHERE document_id = %s ORDER BY id DESC LIMIT 1
+            """,
+            [document],
+        )
+        return await cursor.fetchone()
+
+
+async def spent_today(connection: Connection) -> float:
+    """What language models cost this organization since midnight (UTC)."""
+    cursor = await connection.execute(
+        """
+        SELECT coalesce(sum(cost), 0)::float8 FROM extractions
+        WHERE cost > 0 AND created_at >= date_trunc('day', postroom_now(), 'UTC')
+        """
+    )
+    row = await cursor.fetchone()
+    assert row
+    return row[0]
+
+
+async def confirm(
+    connection: Connection,
+    *,
+    kind: str,
+    pipeline: str,
+    fingerprint: bytes,
+    key: str,
+    fields: Mapping[str, Any],
+    order: UUID | None,
+    confirmed_by: str,
+) -> tuple[UUID, bool]:
+    """The record of this fingerprint, made now or seen before; whether made."""
+    cursor = await connection.execute(
+        """
+        INSERT INTO records
+            (organization_id, kind, pipeline, fingerprint, key, fields, order_id, confirmed_by)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s)
+        ON CONFLICT (organization_id, pipeline, fingerprint) DO UPDATE SET key = records.key
+        RETURNING id, xmax = 0
+        """,
+        [kind, pipeline, fingerprint, key, Jsonb(dict(fields)), order, confirmed_by],
+    )
+    row = await cursor.fetchone()
+    assert row
+    return row[0], row[1]
+
+
+async def of_fingerprint(connection: Connection, pipeline: str, fingerprint: bytes) -> Record | None:
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
+            WHERE pipeline = %s AND fingerprint = %s
+            """,
+            [pipeline, fingerprint],
+        )
+        return await cursor.fetchone()
+
+
+async def get(connection: Connection, record: UUID) -> Record | None:
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
+            WHERE id = %s
+            """,
+            [record],
+        )
+        return await cursor.fetchone()
+
+
+async def import_orders(
+    connection: Connection, kind: str, orders: Sequence[tuple[str, str | None, Mapping[str, Any]]]
+) -> tuple[int, int]:
+    """Orders by their reference; an open one takes the newer values. How many are new, how many changed."""
+    rows = sorted({reference: (user, fields) for reference, user, fields in orders}.items())
+    cursor = await connection.execute(
+        """
+        INSERT INTO orders (organization_id, kind, reference, username, fields)
+        SELECT current_organization(), %s, reference, username, fields::jsonb
+        FROM unnest(%s::text[], %s::text[], %s::text[]) AS given (reference, username, fields)
+        ON CONFLICT (organization_id, kind, reference) DO UPDATE SET
+            username = excluded.username, fields = excluded.fields
+        WHERE orders.state = 'open' AND (orders.username, orders.fields)
+            IS DISTINCT FROM (excluded.username, excluded.fields)
+        RETURNING xmax = 0
+        """,
+        [
+            kind,
+            [reference for reference, _ in rows],
+            [user for _, (user, _) in rows],
+            [json.dumps(dict(fields)) for _, (_, fields) in rows],
+        ],
+    )
+    made = [row[0] for row in await cursor.fetchall()]
+    return sum(made), len(made) - sum(made)
+
+
+async def open_orders(connection: Connection, kind: str) -> list[Order]:
+    """What is still expected. Locked, so that two documents do not both take the same one."""
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state FROM orders
+            WHERE kind = %s AND state = 'open' ORDER BY id FOR UPDATE
+            """,
+            [kind],
+        )
+        return await cursor.fetchall()
+
+
+async def orders(connection: Connection, kind: str | None = None) -> list[Order]:
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state FROM orders
+            WHERE %(kind)s::text IS NULL OR kind = %(kind)s ORDER BY created_at DESC, reference
+            """,
+            {"kind": kind},
+        )
+        return await cursor.fetchall()
+
+
+async def match_order(connection: Connection, order: UUID) -> None:
+    await connection.execute("UPDATE orders SET state = 'matched' WHERE id = %s AND state = 'open'", [order])
