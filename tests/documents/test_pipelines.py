@@ -1,0 +1,73 @@
+"""Pipelines are declared in one file, and everything wrong with it is told at once."""
+
+import pytest
+
+from postroom.documents import pipelines
+from postroom.errors import SettingsError
+from postroom.model import FolderRole
+
+KINDS = {"invoice", "contract-note"}
+
+
+def parse(text: str) -> pipelines.Pipelines:
+    return pipelines.parse(text, place="pipelines.toml", kinds=KINDS)
+
+
+def test_two_pipelines_ship_ready():
+    assert set(pipelines.load(None, kinds=KINDS)) == {"invoices", "contract-notes"}
+
+
+def test_every_fault_is_told_with_its_place():
+    with pytest.raises(SettingsError) as caught:
+        parse("""
+            stray = 1
+            [a]
+            kind = "poem"
+            [b]
+            confirm_above = 3
+            colour = "red"
+        """)
+    told = str(caught.value)
+    assert "stray: is a value" in told
+    assert "a.kind: 'poem' is no kind; there are contract-note, invoice" in told
+    assert "b.kind: is missing" in told
+    assert "b.confirm_above" in told
+    assert "b.colour: is not a key of a pipeline" in told
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[broken", "is not TOML"),
+        ("", "declares no pipeline"),
+        ('[a]\nkind="invoice"\nshared_state="x"\n[b]\nkind="invoice"\nshared_state="x"', "two pipelines"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(text, words):
+    with pytest.raises(SettingsError, match=words):
+        parse(text)
+
+
+def test_a_file_that_is_not_there_names_the_setting(tmp_path):
+    with pytest.raises(SettingsError, match="POSTROOM_PIPELINES"):
+        pipelines.load(tmp_path / "none.toml", kinds=KINDS)
+
+
+def test_received_mail_is_taken_unless_folders_are_named():
+    everything = parse('[a]\nkind = "invoice"')["a"]
+    assert everything.takes_folder(["Clients/Acme"], [])
+    assert not everything.takes_folder(["Junk"], [FolderRole.SPAM])
+    some = parse('[a]\nkind = "invoice"\nfolders = ["spam", "Rechnungen"]')["a"]
+    assert some.takes_folder(["Junk"], [FolderRole.SPAM])
+    assert some.takes_folder(["rechnungen"], [])
+    assert not some.takes_folder(["Inbox"], [FolderRole.INBOX])
+
+
+def test_senders_and_mailboxes_are_patterns():
+    pipeline = parse('[a]\nkind = "invoice"\nsenders = ["*@Broker.example"]\nmailboxes = ["ap@example.org"]')[
+        "a"
+    ]
+    assert pipeline.takes_sender("Notes@broker.example")
+    assert not pipeline.takes_sender("notes@broker.example.com")
+    assert pipeline.takes_mailbox("AP@example.org")
+    assert not pipeline.takes_mailbox("hr@example.org")

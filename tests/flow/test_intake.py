@@ -1,0 +1,165 @@
+"""D3: one document however often the same bytes arrive, every arrival noted, every verdict kept."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import pytest
+
+from postroom.documents import pipelines
+from postroom.flow import intake
+from postroom.flow.intake import Incoming, StoredFile
+from postroom.flow.screen import Mail
+from postroom.model import FolderRole, ProviderName
+from postroom.store import documents
+from postroom.store.database import open_database
+
+PIPELINES = pipelines.parse(
+    '[invoices]\nkind = "invoice"\n[notes]\nkind = "contract-note"\nsenders = ["*@broker.example"]',
+    place="test",
+    kinds={"invoice", "contract-note"},
+)
+CONTENT = sha256(b"%PDF-1.7 one").digest()
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=6, name="test") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def store_message(owner, organization, make_mailbox):
+    """A message's row, and the blob that its attachment holds."""
+    mailbox = await make_mailbox(organization)
+    await owner.execute(
+        "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 12)", [organization, CONTENT]
+    )
+
+    async def store(name: str) -> Incoming:
+        cursor = await owner.execute(
+            """
+            WITH thread AS (
+                INSERT INTO threads (organization_id, mailbox_id, provider_thread_id) VALUES (%s, %s, %s)
+                RETURNING *
+            )
+            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id)
+            SELECT organization_id, mailbox_id, id, provider_thread_id FROM thread RETURNING id
+            """,
+            [organization, mailbox, name],
+        )
+        [(message_id,)] = await cursor.fetchall()
+        return incoming(message_id, name)
+
+    return store
+
+
+def incoming(message_id: int, name: str) -> Incoming:
+    mail = Mail(
+        mailbox="ap@example.org",
+        sender="billing@supplier.example",
+        folder_names=("Inbox",),
+        folder_roles=frozenset({FolderRole.INBOX}),
+        is_draft=False,
+        is_auto_reply=False,
+        attachments=2,
+    )
+    files = (
+        StoredFile("1", "file", "invoice.pdf", "application/pdf", 12, False, None, CONTENT, b"%PDF-1.7 one"),
+        StoredFile("2", "file", "smime.p7s", "application/pkcs7-signature", 9, False, None, None),
+    )
+    return Incoming(
+        message_id, ProviderName.GMAIL, name, "Invoice 7", datetime(2026, 3, 1, tzinfo=UTC), mail, files
+    )
+
+
+async def take_in(database, organization, *messages):
+    async with database.transaction(organization) as connection:
+        await intake.take_in(connection, organization, PIPELINES, messages)
+
+
+async def rows(owner, query):
+    return await (await owner.execute(query)).fetchall()
+
+
+async def test_the_same_bytes_in_two_messages_are_one_document_with_two_arrivals(
+    database, organization, owner, store_message
+):
+    first, second = await store_message("m1"), await store_message("m2")
+    await take_in(database, organization, first)
+    await take_in(database, organization, second)
+    await take_in(database, organization, second)
+    assert await rows(owner, "SELECT count(*) FROM documents") == [(1,)]
+    assert await rows(owner, "SELECT provider_message_id, part, source FROM arrivals ORDER BY id") == [
+        ("m1", "1", "gmail_push"),
+        ("m2", "1", "gmail_push"),
+    ]
+    assert await rows(owner, "SELECT count(*) FROM work WHERE kind = 'document'") == [(1,)]
+    assert await rows(owner, "SELECT event_type FROM ledger") == [("DOCUMENT_TAKEN_IN",)]
+
+
+async def test_two_messages_at_the_same_time_make_one_document(database, organization, owner, store_message):
+    messages = [await store_message(f"m{number}") for number in range(4)]
+    await asyncio.gather(*(take_in(database, organization, each) for each in messages))
+    assert await rows(owner, "SELECT count(*) FROM documents") == [(1,)]
+    assert await rows(owner, "SELECT count(*) FROM arrivals") == [(4,)]
+
+
+async def test_every_verdict_is_kept_with_its_reason(database, organization, store_message):
+    message = await store_message("m1")
+    await take_in(database, organization, message)
+    async with database.transaction(organization) as connection:
+        found = await documents.verdicts(connection, message.message_id)
+    assert [(each.part, each.pipeline, each.accepted) for each in found] == [
+        ("", "invoices", True),
+        ("", "notes", False),
+        ("1", "invoices", True),
+        ("2", "invoices", False),
+    ]
+    assert all(each.reason for each in found)
+
+
+async def test_a_container_is_opened_as_work_of_its_own(database, organization, owner, store_message):
+    message = await store_message("m1")
+    container = replace(
+        message.files[0], name="all.zip", media_type="application/zip", head=b"PK\x03\x04", part="3"
+    )
+    await take_in(database, organization, replace(message, files=(container,)))
+    assert await rows(owner, "SELECT count(*) FROM documents") == [(0,)]
+    [(subject,)] = await rows(owner, "SELECT subject FROM work WHERE kind = 'unpack'")
+    assert subject == f"{message.message_id}/3"
+
+
+async def test_bytes_that_the_policy_did_not_keep_are_told(database, organization, store_message):
+    message = await store_message("m1")
+    await take_in(database, organization, replace(message, files=(replace(message.files[0], sha256=None),)))
+    async with database.transaction(organization) as connection:
+        found = await documents.verdicts(connection, message.message_id)
+    [verdict] = [each for each in found if each.part == "1"]
+    assert not verdict.accepted
+    assert "content policy" in verdict.reason
+
+
+async def test_documents_are_listed_newest_first_page_by_page(database, organization, owner, store_message):
+    message = await store_message("m1")
+    await take_in(database, organization, message)
+    async with database.transaction(organization) as connection:
+        [listed] = await documents.listed(connection)
+        assert (listed.file_name, listed.sender) == ("invoice.pdf", "billing@supplier.example")
+        document = await documents.get(connection, listed.id)
+        assert await documents.listed(connection, before=(document.created_at, document.id)) == []
+        assert await documents.listed(connection, state=documents.DocumentState.FAILED) == []
+        [arrival] = await documents.arrivals(connection, listed.id)
+    assert arrival.subject == "Invoice 7"
+
+
+async def test_a_state_is_changed_by_whoever_finds_it_as_expected(database, organization, store_message):
+    await take_in(database, organization, await store_message("m1"))
+    state = documents.DocumentState
+    async with database.transaction(organization) as connection:
+        [listed] = await documents.listed(connection)
+        begun = await documents.move(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING)
+        assert begun is not None
+        assert begun.state is state.PROCESSING
+        assert await documents.move(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING) is None
