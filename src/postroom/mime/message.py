@@ -1,0 +1,193 @@
+"""A whole message: its head, its bodies, what is attached to it. Reading never raises, whatever the bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from postroom.mime import parts, transfer
+from postroom.mime.head import Head, head_of
+from postroom.mime.parts import Findings, Part
+from postroom.mime.text import decoded, kept, snippet, words_of
+
+SEARCHED_CHARACTERS = 100_000  # what the search index takes of a body
+_REMEMBERED_BYTES = 1 << 20  # larger contents are decoded at each use instead of being kept
+# Text that is no body: an invitation, a mail program's own page, the headers of a message that bounced.
+_NO_BODY = {"text/calendar", "text/x-amp-html", "text/watch-html", "text/rfc822-headers"}
+
+Kind = Literal["file", "item", "reference"]
+_KINDS: dict[str, Kind] = {
+    "message/rfc822": "item",
+    "message/global": "item",
+    "message/external-body": "reference",
+}
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file, an enclosed message (`item`), or a link to a file elsewhere (`reference`).
+
+    `part` is Gmail's partId, "" where the whole message is one file. `content` decodes all of it; `pieces`
+    does so a piece at a time, for what is large.
+    """
+
+    part: str
+    kind: Kind
+    file_name: str | None
+    media_type: str
+    is_inline: bool  # shown inside the HTML body: named by a Content-ID and not expressly attached
+    content_id: str | None
+    _part: Part = field(repr=False)
+
+    @cached_property
+    def size(self) -> int:
+        """Of the content, in bytes."""
+        if len(self._part.raw) <= _REMEMBERED_BYTES:
+            return len(self._remembered)
+        return sum(len(piece) for piece in self.pieces())
+
+    @property
+    def content(self) -> bytes:
+        if len(self._part.raw) <= _REMEMBERED_BYTES:
+            return self._remembered
+        return self._part.content
+
+    def pieces(self) -> Iterator[bytes]:
+        return transfer.pieces(self._part.raw, self._part.encoding)
+
+    @cached_property
+    def _remembered(self) -> bytes:
+        return self._part.content
+
+    @cached_property
+    def enclosed(self) -> "ParsedMessage | None":
+        """The message inside an item. The parts of its attachments continue this one's: "1.0.2"."""
+        if self.kind != "item" or self._part.depth >= parts.DEEPEST:
+            return None
+        return _read(self.content, f"{self.part}.0" if self.part else "0", self._part.depth + 1)
+
+
+@dataclass(frozen=True)
+class ParsedMessage:
+    """`defects` name what was found broken and read all the same: header, boundary, charset, depth, parts."""
+
+    head: Head
+    body_plain: str | None
+    body_html: str | None
+    calendar: str | None  # an invitation that came as a part without a name
+    snippet: str
+    attachments: tuple[Attachment, ...]  # those of enclosed messages are theirs
+    defects: tuple[str, ...]
+
+    @property
+    def has_attachments(self) -> bool:
+        """Inline pictures do not count."""
+        return any(not each.is_inline for each in self.attachments)
+
+    @property
+    def text(self) -> str:
+        """What a person reads, for the search index: the plain body, else the words of the HTML."""
+        if self.body_plain and self.body_plain.strip():
+            return self.body_plain[:SEARCHED_CHARACTERS]
+        return words_of(self.body_html or "", most=SEARCHED_CHARACTERS)
+
+    def every_attachment(self) -> Iterator[Attachment]:
+        """Also those inside enclosed messages, depth first."""
+        for each in self.attachments:
+            yield each
+            if each.enclosed is not None:
+                yield from each.enclosed.every_attachment()
+
+
+def parse(raw: bytes) -> ParsedMessage:
+    """Bytes of an RFC 5322 message, or of anything else."""
+    return _read(raw, "", 0)
+
+
+def _read(raw: bytes, place: str, depth: int) -> ParsedMessage:
+    findings = Findings()
+    root = parts.read(raw, findings, place=place, depth=depth)
+    bodies = _Bodies(findings)
+    attachments: list[Attachment] = []
+    for leaf, alternative in _leaves(root, None):
+        if _is_attachment(leaf):
+            attachments.append(_attachment(leaf))
+        else:
+            bodies.add(leaf, alternative)
+    plain, html = bodies.joined("plain"), bodies.joined("html")
+    readable = plain if bodies.first == "plain" and plain and plain.strip() else None
+    return ParsedMessage(
+        head=head_of(root.lines),
+        body_plain=plain,
+        body_html=html,
+        calendar=bodies.joined("calendar"),
+        snippet=snippet(readable or words_of(html or "", most=2000) or plain or ""),
+        attachments=tuple(attachments),
+        defects=tuple(findings.defects),
+    )
+
+
+def _leaves(part: Part, alternative: str | None) -> Iterator[tuple[Part, str | None]]:
+    """Every part that holds something, with the place of the innermost alternative it belongs to."""
+    if part.children:
+        within = part.place if part.media_type == "multipart/alternative" else alternative
+        for child in part.children:
+            yield from _leaves(child, within)
+    else:
+        yield part, alternative
+
+
+def _is_attachment(part: Part) -> bool:
+    if part.file_name or part.disposition not in {"", "inline"} or part.media_type.startswith("message/"):
+        return part.media_type != "message/delivery-status" or bool(part.file_name)
+    return not part.media_type.startswith(("text/", "multipart/"))
+
+
+def _attachment(part: Part) -> Attachment:
+    content_id = kept(part.header("content-id")).strip().strip("<>") or None
+    return Attachment(
+        part=part.place,
+        kind=_KINDS.get(part.media_type, "file"),
+        file_name=part.file_name or None,
+        media_type=part.media_type,
+        is_inline=bool(
+            content_id
+            and part.disposition in {"", "inline"}
+            and (part.related or part.disposition == "inline")
+        ),
+        content_id=content_id,
+        _part=part,
+    )
+
+
+class _Bodies:
+    """Collects the texts of a message. Of the same text in several forms, one of each form counts."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.first: str | None = None
+        self.found: dict[str, list[str]] = {"plain": [], "html": [], "calendar": []}
+        self.seen: set[tuple[str | None, str]] = set()
+
+    def add(self, part: Part, alternative: str | None) -> None:
+        form = _form(part.media_type)
+        if form is None or (alternative is not None and (alternative, form) in self.seen):
+            return
+        self.seen.add((alternative, form))
+        text, sound = decoded(part.content, part.details.get("charset", ""))
+        if not sound:
+            self.findings.note("charset")
+        if form != "calendar":
+            self.first = self.first or form
+        self.found[form].append(text)
+
+    def joined(self, form: str) -> str | None:
+        return "\n".join(self.found[form]) if self.found[form] else None
+
+
+def _form(media_type: str) -> Literal["plain", "html", "calendar"] | None:
+    if media_type in {"text/html", "application/xhtml+xml"}:
+        return "html"
+    if media_type == "text/calendar":
+        return "calendar"
+    return None if media_type in _NO_BODY else "plain"

@@ -1,0 +1,204 @@
+"""The tree of a message's parts. Bodies stay slices of the message until somebody asks for them.
+
+Hostile mail is normal: depth and number of parts have limits, beyond which the rest is one part, as it is.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from postroom.mime import transfer
+from postroom.mime.head import header_lines
+from postroom.mime.words import parameters
+
+DEEPEST = 40
+MOST_PARTS = 10_000
+_MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+
+Lines = Sequence[tuple[str, str]]
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What reading one message has met so far. Defects are words of ours, never of the message."""
+
+    parts: int = 0
+    defects: list[str] = field(default_factory=list[str])
+
+    def note(self, defect: str) -> None:
+        if defect not in self.defects:
+            self.defects.append(defect)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part. A multipart has children; an enclosed message is a leaf, which whoever wants to may read."""
+
+    place: str  # Gmail's partId: "" for the message itself, then "0", "0.1", …
+    lines: Lines
+    media_type: str
+    details: Mapping[str, str]  # of Content-Type
+    encoding: str
+    disposition: str
+    file_name: str
+    related: bool  # stands in a multipart/related
+    depth: int
+    raw: memoryview
+    children: tuple["Part", ...]
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.lines if key.lower() == name), "")
+
+    @property
+    def content(self) -> bytes:
+        return transfer.undone(self.raw, self.encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where in the tree a part stands."""
+
+    place: str
+    depth: int
+    default: str = "text/plain"
+    related: bool = False
+
+    def child(self, number: int, media_type: str) -> "_Spot":
+        return _Spot(
+            f"{self.place}.{number}" if self.place else str(number),
+            self.depth + 1,
+            "message/rfc822" if media_type == "multipart/digest" else "text/plain",
+            self.related or media_type == "multipart/related",
+        )
+
+
+def read(raw: bytes, findings: Findings, *, place: str = "", depth: int = 0) -> Part:
+    """The tree of a message; `place` and `depth` are not the root's for a message inside another."""
+    return _read(raw, (0, len(raw)), _Spot(place, depth), findings)
+
+
+def _read(raw: bytes, span: Span, spot: _Spot, findings: Findings) -> Part:
+    findings.parts += 1
+    start, head_end, body = _head(raw, *span)
+    lines, clean = header_lines(raw[start:head_end])
+    if not clean:
+        findings.note("header")
+    given: dict[str, str] = {}
+    for name, value in lines:
+        if name[0] in "Cc" and (key := name.lower()).startswith("content-"):
+            given.setdefault(key, value)
+    media_type, details = parameters(given.get("content-type", ""))
+    if not _MEDIA_TYPE.fullmatch(media_type):
+        media_type = spot.default
+    disposition, named = parameters(given.get("content-disposition", ""))
+    encoding = given.get("content-transfer-encoding", "").partition(";")[0].strip(' \t"').lower()
+    children: tuple[Part, ...] = ()
+    if media_type.startswith("multipart/"):
+        boundary = b"--" + details.get("boundary", "").encode("utf-8", "replace")
+        children = _children(raw, (body, span[1]), (media_type, encoding, boundary), spot, findings)
+    return Part(
+        place=spot.place,
+        lines=lines,
+        media_type=media_type,
+        details=details,
+        encoding=encoding,
+        disposition=disposition,
+        file_name=(named.get("filename") or details.get("name") or "").strip(),
+        related=spot.related,
+        depth=spot.depth,
+        raw=memoryview(raw)[body : span[1]],
+        children=children,
+    )
+
+
+def _children(
+    raw: bytes, span: Span, kind: tuple[str, str, bytes], spot: _Spot, findings: Findings
+) -> tuple[Part, ...]:
+    media_type, encoding, boundary = kind
+    if spot.depth >= DEEPEST or findings.parts >= MOST_PARTS:
+        findings.note("depth" if spot.depth >= DEEPEST else "parts")
+        return ()
+    room = MOST_PARTS - findings.parts
+    spans = list(_split(raw, span, boundary, room))
+    if not spans and encoding in {"base64", "quoted-printable"}:
+        # Forbidden, and seen: the whole multipart encoded.
+        raw = transfer.undone(memoryview(raw)[span[0] : span[1]], encoding)
+        spans = list(_split(raw, (0, len(raw)), boundary, room))
+    if not spans:
+        findings.note("boundary")
+    children: list[Part] = []
+    for number, each in enumerate(spans):
+        child = spot.child(number, media_type)
+        if findings.parts >= MOST_PARTS:
+            findings.note("parts")
+            children.append(_opaque(child, memoryview(raw)[each[0] : span[1]]))
+            break
+        children.append(_read(raw, each, child, findings))
+    return tuple(children)
+
+
+def _opaque(spot: _Spot, raw: memoryview) -> Part:
+    """Bytes that nobody looks into."""
+    return Part(
+        place=spot.place,
+        lines=(),
+        media_type="application/octet-stream",
+        details={},
+        encoding="",
+        disposition="attachment",
+        file_name="",
+        related=False,
+        depth=spot.depth,
+        raw=raw,
+        children=(),
+    )
+
+
+def _split(raw: bytes, span: Span, boundary: bytes, room: int) -> Iterator[Span]:
+    """Where the parts between boundary lines begin and end, one more than there is room for at most.
+
+    Without a closing line the last part ends where the whole does.
+    """
+    begin = -1
+    for line, after, closing in _boundary_lines(raw, span, boundary):
+        if begin != -1:
+            room -= 1
+            if room < 0:
+                break
+            yield begin, max(begin, line - (2 if raw[line - 2 : line] == b"\r\n" else 1))
+        begin = -1 if closing else after
+        if closing:
+            return
+    if begin != -1:
+        yield begin, span[1]
+
+
+def _boundary_lines(raw: bytes, span: Span, boundary: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Where each boundary line begins, where the next line begins, and whether it closes the multipart."""
+    if boundary == b"--":
+        return
+    start, end = span
+    line = raw.find(boundary, start, end)
+    while line != -1:
+        after = line + len(boundary)
+        next_line = raw.find(b"\n", after, end) + 1 or end
+        rest = raw[after:next_line].strip() if next_line - after < 200 else b"?"
+        if (line == start or raw[line - 1] == 0x0A) and rest in {b"", b"--"}:
+            yield line, next_line, rest == b"--"
+            after = next_line
+        line = raw.find(boundary, after, end)
+
+
+def _head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Where the header lines begin and end, and where the body begins."""
+    if raw.startswith((b"From ", b">From "), start):  # the line that separates messages in a mailbox file
+        start = raw.find(b"\n", start, end) + 1 or end
+    if raw.startswith((b"\r\n", b"\n"), start):
+        return start, start, min(end, start + (2 if raw[start] == 0x0D else 1))
+    if empty := _EMPTY_LINE.search(raw, start, end):
+        return start, empty.start(), empty.end()
+    if raw.find(b"\n", start, end) == -1 and (old := raw.find(b"\r\r", start, end)) != -1:
+        return start, old, old + 2
+    return start, end, end

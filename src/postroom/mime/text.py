@@ -1,0 +1,127 @@
+"""From bytes to text that PostgreSQL takes, whatever charset they claim; and from HTML to its words."""
+
+import re
+from codecs import lookup
+from functools import lru_cache
+from html import unescape
+
+# What senders mean by these names, which is more than the standard of that name holds.
+_MEANT = {
+    "ascii": "utf-8",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "cp950",
+}
+_ALIASES = {
+    "iso-8859-8-i": "iso8859-8",
+    "iso-8859-8-e": "iso8859-8",
+    "x-sjis": "cp932",
+    "x-gbk": "gb18030",
+    "x-mac-roman": "mac-roman",
+    "unicode-1-1-utf-7": "utf-7",
+    "ansi": "cp1252",
+    "default": "utf-8",
+}
+# Python's own notations: no charsets of mail, and some of them are costly.
+_NOT_CHARSETS = {"unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined"}
+_UNKEPT = re.compile("[\x00\ud800-\udfff]")
+_HIDDEN = re.compile(r"<(style|script|head|title|template)\b[^<>]*>|<!--", re.IGNORECASE)
+_BREAK = re.compile(r"<(?:br|/p|/div|/tr|/li|/h[1-6]|/table|hr)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z!?][^<>]*>")
+_INVISIBLE = re.compile("[\u00ad\u034f\u200b-\u200f\u2060\ufeff]")
+
+SNIPPET_CHARACTERS = 200
+
+
+@lru_cache(maxsize=256)
+def codec(charset: str) -> str | None:
+    """Python's name of a charset; None where there is none of that name."""
+    name = charset.strip().strip("\"'").lower()
+    try:
+        found = lookup(_ALIASES.get(name, name))
+    except (LookupError, ValueError):
+        return None
+    if found.name in _NOT_CHARSETS or not found._is_text_encoding:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # the one way to ask
+        return None
+    return _MEANT.get(found.name, found.name)
+
+
+def decoded(data: bytes, charset: str) -> tuple[str, bool]:
+    """The text, fit to be kept, and whether it could be read as the charset that it claims."""
+    name = codec(charset) if charset else "utf-8"
+    if name is not None:
+        try:
+            text = data.decode(name)
+            # Of the charsets of mail, this one alone can spell half a surrogate pair.
+            return kept(text) if name == "utf-7" else text.replace("\x00", "\ufffd"), True
+        except (UnicodeError, ValueError):
+            pass
+    return kept(_guessed(data, name)), name == "cp1252"  # a few bytes that Latin-1 has and cp1252 has not
+
+
+def _guessed(data: bytes, claimed: str | None) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        pass
+    if claimed is not None:
+        text = data.decode(claimed, "replace")
+        broken = text.count("\ufffd")
+        # A cut or a flipped byte in otherwise good text; else the claim was wrong altogether.
+        if claimed != "cp1252" and broken * 2 < sum(1 for character in text if character > "\x7f"):
+            return text
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def kept(text: str) -> str:
+    """Without what PostgreSQL refuses."""
+    if text.isascii():
+        return text.replace("\x00", "\ufffd")
+    return _UNKEPT.sub("\ufffd", text)
+
+
+def words_of(html: str, *, most: int) -> str:
+    """What a person would read, at most so many characters of it; one line for each block."""
+    shown = _BREAK.sub("\n", _without_hidden(html, most * 20 + 50_000))
+    lines = (" ".join(line.split()) for line in unescape(_TAG.sub(" ", shown)).split("\n"))
+    return kept("\n".join(line for line in lines if line))[:most]
+
+
+def _without_hidden(html: str, most: int) -> str:
+    """Without styles, scripts and comments; what is never closed hides the rest."""
+    shown: list[str] = []
+    at = length = 0
+    while length < most and (found := _HIDDEN.search(html, at)):
+        shown.append(html[at : found.start()])
+        length += found.start() - at
+        end = f"</{found[1]}" if found[1] else "-->"
+        closed = _closing(html, end, found.end())
+        if closed == -1:
+            return "".join(shown)
+        at = closed + len(end)
+        if found[1]:
+            at = html.find(">", at) + 1 or len(html)
+    shown.append(html[at : at + max(0, most - length)])
+    return "".join(shown)
+
+
+def _closing(html: str, end: str, start: int) -> int:
+    found = re.compile(re.escape(end), re.IGNORECASE).search(html, start)
+    return found.start() if found else -1
+
+
+def snippet(text: str) -> str:
+    """The first words, on one line."""
+    beginning = text[: SNIPPET_CHARACTERS * 10]
+    if not beginning.isascii():
+        beginning = _INVISIBLE.sub("", beginning)
+    return " ".join(beginning.split())[:SNIPPET_CHARACTERS]

@@ -1,0 +1,133 @@
+"""winmail.dat: the files inside what Outlook sends when it should not (MS-OXTNEF), as far as it is whole."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct, error, unpack_from
+
+from postroom.mime.text import decoded, kept
+
+_SIGNATURE = 0x223E9F78
+_ATTRIBUTE = Struct("<BII")
+_CODEPAGE, _RENDERING, _TITLE, _DATA, _PROPERTIES = 0x00069007, 0x00069002, 0x00018010, 0x0006800F, 0x00069005
+# Properties of an attachment, and the types that have a length in front of their values.
+_CONTENT, _LONG_NAME, _MEDIA_TYPE = 0x3701, 0x3707, 0x370E
+_TEXT_KIND, _WIDE_TEXT, _OBJECT, _BINARY = 0x001E, 0x001F, 0x000D, 0x0102
+_FIXED_BYTES = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
+_WIDE = "utf-16-le"
+
+MOST_FILES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`place` counts the files of the stream from 0."""
+
+    place: int
+    name: str | None
+    media_type: str | None
+    content: bytes
+
+
+@dataclass(slots=True)
+class _Found:
+    title: str = ""
+    long_name: str = ""
+    media_type: str = ""
+    content: bytes = b""
+
+
+def files(data: bytes) -> tuple[File, ...]:
+    """None where the bytes are no such stream."""
+    found: list[_Found] = []
+    charset = "cp1252"
+    for identity, value in _attributes(data):
+        if identity == _CODEPAGE and len(value) >= 4:
+            charset = f"cp{unpack_from('<I', value)[0]}"
+        elif identity == _RENDERING:
+            found.append(_Found())
+            if len(found) > MOST_FILES:
+                break
+        elif found:
+            _take(found[-1], identity, value, charset)
+    return tuple(
+        File(place, each.long_name or each.title or None, each.media_type or None, each.content)
+        for place, each in enumerate(found[:MOST_FILES])
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, memoryview]]:
+    if len(data) < 6 or unpack_from("<I", data)[0] != _SIGNATURE:
+        return
+    at = 6
+    while at + _ATTRIBUTE.size <= len(data):
+        level, identity, length = _ATTRIBUTE.unpack_from(data, at)
+        at += _ATTRIBUTE.size
+        if level not in {1, 2}:
+            return
+        yield identity, memoryview(data)[at : at + length]
+        at += length + 2  # a checksum, which some writers get wrong
+
+
+def _take(file: _Found, identity: int, value: memoryview, charset: str) -> None:
+    if identity == _TITLE:
+        file.title = _text(bytes(value), charset)
+    elif identity == _DATA:
+        file.content = bytes(value)
+    elif identity == _PROPERTIES:
+        for name, kind, given in _properties(value):
+            if name == _LONG_NAME:
+                file.long_name = _text(given, _WIDE if kind == _WIDE_TEXT else charset)
+            elif name == _MEDIA_TYPE:
+                file.media_type = _text(given, _WIDE if kind == _WIDE_TEXT else charset).lower()
+            elif name == _CONTENT and not file.content:
+                file.content = (
+                    given[16:] if kind == _OBJECT else given
+                )  # an object begins with its interface's id
+
+
+def _text(data: bytes, charset: str) -> str:
+    """A text ends at its NUL."""
+    if charset == _WIDE:
+        return kept(data.decode(_WIDE, "replace").partition("\0")[0]).strip()
+    return decoded(data.partition(b"\0")[0], charset)[0].strip()
+
+
+def _properties(value: memoryview) -> Iterator[tuple[int, int, bytes]]:
+    """Each property with its type and its first value; ends at the first that cannot be followed."""
+    try:
+        (count,) = unpack_from("<I", value)
+        at = 4
+        for _ in range(min(count, 500)):
+            kind, name = unpack_from("<HH", value, at)
+            at = _after_name(value, at + 4) if name >= 0x8000 else at + 4
+            given, at = _value(value, at, kind)
+            yield name, kind, given
+    except (error, KeyError):
+        return
+
+
+def _after_name(value: memoryview, at: int) -> int:
+    """A property of somebody's own has its name in front: an interface's id, then a number or a text."""
+    kind, number = unpack_from("<II", value, at + 16)
+    return at + 24 + (_padded(number) if kind else 0)
+
+
+def _value(value: memoryview, at: int, kind: int) -> tuple[bytes, int]:
+    several, plain = kind & 0x1000, kind & 0x0FFF
+    sized = plain in {_TEXT_KIND, _WIDE_TEXT, _OBJECT, _BINARY}
+    count = 1
+    if several or sized:
+        (count,) = unpack_from("<I", value, at)
+        at += 4
+    first: bytes | None = None
+    for _ in range(min(count, 500)):
+        length = _FIXED_BYTES[plain] if not sized else unpack_from("<I", value, at)[0]
+        at += 4 if sized else 0
+        if first is None:
+            first = bytes(value[at : at + length])
+        at += _padded(length)
+    return first or b"", at
+
+
+def _padded(length: int) -> int:
+    return length + -length % 4

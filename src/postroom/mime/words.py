@@ -1,0 +1,73 @@
+"""Encoded words (RFC 2047) and header parameters (RFC 2231), as they are written and as they should be."""
+
+import re
+from binascii import Error, a2b_base64, a2b_qp
+from collections.abc import Mapping
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes
+
+from postroom.mime.text import decoded, kept
+
+_WORD = re.compile(r"=\?([^?\s]+)\?([bBqQ])\?([^?]*)\?=")
+_RUN = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
+_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^;]*))', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SECTION = re.compile(r"([^*]+)(?:\*([0-9]{1,4}))?(\*?)")
+_MOST = 2000  # characters of a header in which parameters are looked for, or encoded words at once
+
+
+def readable(value: str) -> str:
+    """The value with its encoded words decoded; those that cannot be are left as they stand."""
+    return kept(_RUN.sub(_run, value)) if "=?" in value else value
+
+
+def _run(found: re.Match[str]) -> str:
+    """Neighbours of one charset are decoded together: senders cut in the middle of a character."""
+    text = ""
+    data, before = b"", ""
+    for charset, encoding, word in _WORD.findall(found[0]):
+        named = charset.partition("*")[0]  # RFC 2231 adds a language
+        if named != before and data:
+            text += decoded(data, before)[0]
+            data = b""
+        before = named
+        data += _word(encoding, word)
+    return text + decoded(data, before)[0]
+
+
+def _word(encoding: str, word: str) -> bytes:
+    raw = word.encode("utf-8", "surrogatepass")
+    if encoding in "qQ":
+        return a2b_qp(raw, header=True)
+    try:
+        return a2b_base64(raw + b"=" * (-len(raw) % 4))
+    except Error:
+        return raw
+
+
+@lru_cache(maxsize=512)
+def parameters(value: str) -> tuple[str, Mapping[str, str]]:
+    """`text/plain; charset=utf-8` as ("text/plain", {"charset": "utf-8"}); names in lower case."""
+    head, semicolon, rest = value.partition(";")
+    plain: dict[str, str] = {}
+    sections: dict[str, list[tuple[int, bool, str]]] = {}
+    for name, quoted, bare in _PARAMETER.findall((semicolon + rest)[:_MOST]):
+        given = _ESCAPED.sub(r"\1", quoted) if quoted else bare.strip()
+        match = _SECTION.fullmatch(name.lower())
+        if match and "*" in name:
+            sections.setdefault(match[1], []).append((int(match[2] or 0), bool(match[3]), given))
+        else:
+            plain.setdefault(name.lower(), readable(given))
+    for name, found in sections.items():
+        plain[name] = _joined(sorted(found, key=lambda section: section[0]))
+    return head.strip().lower(), plain
+
+
+def _joined(sections: list[tuple[int, bool, str]]) -> str:
+    charset, data = "utf-8", b""
+    for place, (_, encoded, given) in enumerate(sections):
+        text = given
+        if encoded and place == 0 and text.count("'") >= 2:
+            charset, _, text = text.split("'", 2)
+        data += unquote_to_bytes(text) if encoded else text.encode("utf-8", "surrogatepass")
+    return decoded(data, charset)[0]

@@ -1,0 +1,240 @@
+"""Mail that is broken, or made to break its reader: nothing raises, takes for ever or vanishes."""
+
+import base64
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mailsim import letters
+from mailsim.letters import Order, catalogue
+from postroom.mime import headers_only, parse, tnef
+from postroom.mime.addresses import MOST_ADDRESSES
+from postroom.mime.parts import DEEPEST, MOST_PARTS
+
+
+def use(message):
+    """Touch everything that is read on demand; all of it must be fit for PostgreSQL."""
+    texts = [message.body_plain, message.body_html, message.calendar, message.snippet, message.text]
+    texts += [text for pair in message.head.headers for text in pair]
+    texts += [each.name + each.address for each in (*message.head.to, *message.head.cc, *message.head.bcc)]
+    texts += [message.head.subject, message.head.internet_message_id, *message.head.references]
+    for each in message.every_attachment():
+        assert each.size == len(each.content) == sum(map(len, each.pieces()))
+        texts += [each.part, each.file_name, each.media_type, each.content_id]
+    for text in texts:
+        assert "\x00" not in (text or "")
+        (text or "").encode()
+    json.dumps(message.head.headers)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_message(raw):
+    use(parse(raw))
+
+
+FRAGMENTS = [
+    b"\r\n", b"\n", b"\r", b"\n\n", b"--b", b"--b--", b"--c", b" ", b"\t", b":", b";", b"\x00", b"\xff\xfe",
+    b"=?", b"?=", b"=?utf-8?b?w5w=?=", b"=?x?q?=FF_?=", b'"', b"\\", b"(", b")", b"<", b">", b"@", b",",
+    b"a@b.example", b"Content-Type: multipart/mixed; boundary=b",
+    b'Content-Type: multipart/digest; boundary="c"', b"Content-Type: message/rfc822",
+    b"Content-Type: text/html; charset=utf-7", b"Content-Type: text/calendar",
+    b"Content-Transfer-Encoding: base64", b"Content-Transfer-Encoding: quoted-printable", b"=3D=", b"+2AA-",
+    b"Content-Transfer-Encoding: x-uuencode", b"begin 644 a",
+    b"Content-Disposition: attachment; filename*0*=a''%ff", b"From: ", b"To: ",
+    b"Date: Mon, 1 Jan 0001 00:00:00 +2359", b"Date: ", b"Subject: ", b"References: ", b"<x@y>", b"<style>",
+    b"<!--", b"&#xD800;", b"AAAA", b"====",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=60))
+def test_pieces_of_mail_in_any_order_are_a_message(pieces):
+    use(parse(b"".join(pieces)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_letters_with_bytes_cut_doubled_and_changed_are_messages(seed):
+    dice = random.Random(seed)
+    kind = dice.choice(
+        ["html", "nested", "inline-image", "headers", "malformed", "attachment", "signed", "bounce"]
+    )
+    raw = bytearray(letters.write(Order(seed=seed, kind=kind, variant=dice.choice(catalogue.variants(kind)))))
+    for _ in range(dice.randrange(1, 30)):
+        at = dice.randrange(len(raw))
+        match dice.randrange(3):
+            case 0:
+                raw[at] = dice.randrange(256)
+            case 1:
+                del raw[at : at + dice.randrange(1, 200)]
+            case _:
+                raw[at:at] = raw[at : at + dice.randrange(1, 200)]
+        raw = raw or bytearray(b"x")
+    use(parse(bytes(raw)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=60)), max_size=8))
+def test_any_header_pairs_make_a_head(pairs):
+    head = headers_only(pairs)
+    assert len(head.headers) == len(pairs)
+    "".join(text for pair in head.headers for text in pair).encode()
+
+
+def test_of_a_bomb_of_parts_the_rest_is_one_part_and_nothing_is_lost():
+    body = b"".join(b"--b\n\n%d\n" % number for number in range(3 * MOST_PARTS))
+    message = parse(b"Content-Type: multipart/mixed; boundary=b\n\n" + body + b"--b--\n")
+    [rest] = message.attachments
+    assert rest.part == str(MOST_PARTS - 1)
+    first = [int(line) for line in message.body_plain.split("\n")]
+    assert first == list(range(MOST_PARTS - 1))
+    assert rest.content.count(b"--b\n") == 3 * MOST_PARTS - len(first) - 1
+    assert message.defects == ("parts",)
+
+
+def test_nesting_ends_at_a_depth_below_which_everything_is_one_part():
+    raw = b"deepest"
+    for level in range(5 * DEEPEST):
+        raw = b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n%b\n--b%d--\n" % (
+            level,
+            level,
+            raw,
+            level,
+        )
+    message = parse(raw)
+    assert message.defects == ("depth",)
+    assert "deepest" in message.body_plain
+
+
+def test_messages_in_messages_end_at_a_depth_too():
+    raw = b"Subject: deepest\n\nhere"
+    for _ in range(5 * DEEPEST):
+        raw = b"Content-Type: message/rfc822\n\n" + raw
+    inner = list(parse(raw).every_attachment())
+    assert len(inner) == DEEPEST + 1
+    assert inner[-1].enclosed is None
+    assert inner[-1].content.endswith(b"here")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"To: " + b"a," * 200_000,
+        b"To: " + b"(" * 200_000,
+        b"To: " + b'"\\' * 200_000,
+        b"To: " + b" " * 400_000 + b"x",
+        b"To: " + b"<" * 200_000,
+        b"To: <" + b":a" * 200_000,
+        b"Subject: " + b"=?" * 200_000,
+        b"Subject: " + b"=?utf-8?q?a?= " * 50_000,
+        b"Content-Type: text/plain" + b"; a=b" * 100_000,
+        b"Content-Type: text/plain" + b'; a="' * 100_000,
+        b"References: " + b"<" * 200_000,
+        b"\n".join(b"X-%d: y" % number for number in range(100_000)),
+        b"X: y\n" + b" z\n" * 200_000,
+        b"Date: " + b"1 " * 100_000,
+    ],
+    ids=lambda head: head[:24],
+)
+def test_heads_made_to_be_slow_are_read(head):
+    use(parse(head + b"\n\nbody"))
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["<" * 500_000, "<a " * 200_000, "<style>" * 100_000, "<!--" * 100_000, "&" * 300_000, "<p>" * 200_000],
+)
+def test_html_made_to_be_slow_is_read(html):
+    use(parse(b"Content-Type: text/html\n\n" + html.encode()))
+
+
+def test_a_list_names_only_so_many_people():
+    assert len(parse(b"To: " + b"a@b.example, " * (MOST_ADDRESSES + 10) + b"\n\n").head.to) == MOST_ADDRESSES
+
+
+def test_a_large_attachment_is_decoded_in_pieces():
+    data = random.Random(1).randbytes(5_000_000)
+    lines = base64.encodebytes(data)
+    raw = b"Content-Type: application/pdf; name=a.pdf\nContent-Transfer-Encoding: base64\n\n" + lines
+    [file] = parse(raw).attachments
+    pieces = list(file.pieces())
+    assert max(map(len, pieces)) < 600_000
+    assert b"".join(pieces) == data == file.content
+    assert file.size == len(data)
+
+
+@pytest.mark.parametrize(
+    "body, content", [(b"JVBE!!Ri0\n", b"%PDF-"), (b"JVBERi0", b"%PDF-"), (b"\xff\xff", b"\xff\xff")]
+)
+def test_broken_base64_gives_what_it_holds_or_stays_as_it_is(body, content):
+    raw = b"Content-Type: application/pdf; name=a.pdf\nContent-Transfer-Encoding: base64\n\n" + body
+    assert parse(raw).attachments[0].content == content
+
+
+def test_a_multipart_without_its_boundary_is_kept_as_text():
+    message = parse(b"Content-Type: multipart/mixed; boundary=b\n\nno boundary here")
+    assert message.body_plain == "no boundary here"
+    assert message.defects == ("boundary",)
+
+
+def test_a_multipart_that_was_encoded_whole_is_opened():
+    inner = base64.encodebytes(b"--b\n\nhello\n--b--\n")
+    head = b"Content-Type: multipart/mixed; boundary=b\nContent-Transfer-Encoding: base64\n\n"
+    assert parse(head + inner).body_plain == "hello"
+
+
+def test_files_come_out_of_winmail_dat():
+    message = parse(letters.write(Order(seed=5, kind="attachment", variant="winmail")))
+    [winmail] = [each for each in message.attachments if each.file_name == "winmail.dat"]
+    [file] = tnef.files(winmail.content)
+    assert (file.place, bool(file.name), bool(file.content)) == (0, True, True)
+
+
+def named_by_properties(name, data):
+    """A stream as Outlook writes it: the long name and the media type stand in MAPI properties."""
+
+    def sized(kind, identity, value):
+        padded = value + b"\0" * (-len(value) % 4)
+        return (
+            kind.to_bytes(2, "little")
+            + identity.to_bytes(2, "little")
+            + (1).to_bytes(4, "little")
+            + len(value).to_bytes(4, "little")
+            + padded
+        )
+
+    own = (3).to_bytes(2, "little") + (0x8001).to_bytes(2, "little") + bytes(16) + bytes(8) + bytes(4)
+    properties = (4).to_bytes(4, "little") + own + sized(0x1F, 0x3707, name.encode("utf-16-le") + b"\0\0")
+    properties += sized(0x1E, 0x370E, b"Application/PDF\0") + sized(0x102, 0x3701, data)
+
+    def attribute(identity, value):
+        return b"\x02" + identity.to_bytes(4, "little") + len(value).to_bytes(4, "little") + value + b"\0\0"
+
+    head = (0x223E9F78).to_bytes(4, "little") + b"\1\0"
+    return (
+        head
+        + attribute(0x69002, bytes(14))
+        + attribute(0x18010, b"LONGNA~1.PDF\0")
+        + attribute(0x69005, properties)
+    )
+
+
+def test_a_file_in_winmail_dat_has_its_long_name_and_type():
+    [file] = tnef.files(named_by_properties("Rechnung für März.pdf", b"%PDF-1.7"))
+    assert (file.name, file.media_type, file.content) == (
+        "Rechnung für März.pdf",
+        "application/pdf",
+        b"%PDF-1.7",
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=120), st.integers(0, 160), st.integers(0, 160))
+def test_any_bytes_are_a_winmail_dat_with_or_without_files(noise, start, end):
+    whole = named_by_properties("a.pdf", b"x")
+    for data in (noise, whole[:start] + noise + whole[end:], whole[:start]):
+        assert all(isinstance(each.content, bytes) for each in tnef.files(data))
