@@ -1,0 +1,68 @@
+"""Where a document stands in the archive (D9): its path and its metadata, to the letter. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote
+
+_SUFFIXES: Final = {
+    "application/pdf": ".pdf",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/tiff": ".tif",
+    "application/xml": ".xml",
+    "text/plain": ".txt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What is known of a document when it is archived."""
+
+    sender: str
+    received_at: datetime
+    file_name: str
+    media_type: str
+    source: str
+    fallback_id: (
+        str  # for where there is no message and no record: unique, and always the same for the document
+    )
+    record_key: str | None = None
+    message_id: str | None = None
+    bucket_generation: str | None = None
+
+
+def encoded(value: str) -> str:
+    """Percent-encoded, the dot too, so that a value can be no path and no suffix."""
+    return quote(value, safe="-_~").replace(".", "%2E")
+
+
+def unique_id(parcel: Parcel) -> str:
+    """The record's key, else what the source gives, else the fallback."""
+    if parcel.record_key:
+        return encoded(parcel.record_key)
+    if parcel.message_id:
+        return sha256(parcel.message_id.encode()).hexdigest()[:16]
+    return encoded(parcel.bucket_generation or parcel.fallback_id)
+
+
+def path(parcel: Parcel, *, number: int = 1) -> str:
+    """`number` counts files of the same name in the same place: the second one ends in -2."""
+    suffix = _SUFFIXES.get(parcel.media_type, "")
+    stem = parcel.file_name.strip() or "document"
+    while suffix and stem.lower().endswith(suffix) and len(stem) > len(suffix):
+        stem = stem[: -len(suffix)]
+    name = encoded(stem)[:200] + (f"-{number}" if number > 1 else "") + suffix
+    day = parcel.received_at.astimezone(UTC).date().isoformat()
+    return f"archive/sender_email={encoded(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
+
+
+def metadata(parcel: Parcel, *, processed_at: datetime) -> dict[str, str]:
+    """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
+    told = {
+        "sender-email": quote(parcel.sender, safe="@.+-_~!#$&'*/=?^`{|}"),
+        "source": parcel.source,
+        "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
+    }
+    return told | ({"trade-key": encoded(parcel.record_key)} if parcel.record_key else {})

@@ -1,0 +1,69 @@
+"""D9: the archive's paths and metadata, to the letter."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from hashlib import sha256
+
+import pytest
+
+from postroom.documents import shelf
+from postroom.documents.shelf import Parcel
+
+PARCEL = Parcel(
+    sender="l.deburna@broker.example",
+    received_at=datetime(2026, 2, 4, 23, 30, tzinfo=timezone(timedelta(hours=-5))),
+    file_name="Contract note.pdf",
+    media_type="application/pdf",
+    source="graph_webhook",
+    fallback_id="0b1f",
+    record_key="ldeburna-20260204-AAPL-BUY-100",
+    message_id="AAMk1",
+)
+
+
+def test_a_path_names_sender_day_key_and_file_each_percent_encoded():
+    assert shelf.path(PARCEL) == (
+        "archive/sender_email=l%2Edeburna%40broker%2Eexample/received_date=2026-02-05/"
+        "ldeburna-20260204-AAPL-BUY-100/Contract%20note.pdf"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("note.pdf.PDF", "note.pdf"),
+        ("note", "note.pdf"),
+        (".pdf", "%2Epdf.pdf"),
+        ("../../etc/passwd", "%2E%2E%2F%2E%2E%2Fetc%2Fpasswd.pdf"),
+        ("", "document.pdf"),
+        ("Rechnung Müller.pdf", "Rechnung%20M%C3%BCller.pdf"),
+    ],
+)
+def test_a_file_name_can_be_no_path_and_ends_in_one_suffix(name, expected):
+    assert shelf.path(replace(PARCEL, file_name=name)).rpartition("/")[2] == expected
+
+
+def test_files_of_the_same_name_are_numbered():
+    assert shelf.path(PARCEL, number=2).endswith("/Contract%20note-2.pdf")
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ({}, "ldeburna-20260204-AAPL-BUY-100"),
+        ({"record_key": None}, sha256(b"AAMk1").hexdigest()[:16]),
+        ({"record_key": None, "message_id": None, "bucket_generation": "1700"}, "1700"),
+        ({"record_key": None, "message_id": None}, "0b1f"),
+    ],
+)
+def test_the_unique_id_is_the_best_there_is(change, expected):
+    assert shelf.path(replace(PARCEL, **change)).split("/")[3] == expected
+
+
+def test_metadata_is_the_seeds():
+    assert shelf.metadata(PARCEL, processed_at=datetime(2026, 2, 5, tzinfo=UTC)) == {
+        "sender-email": "l.deburna@broker.example",
+        "source": "graph_webhook",
+        "processed-at": "2026-02-05T00:00:00+00:00",
+        "trade-key": "ldeburna-20260204-AAPL-BUY-100",
+    }
