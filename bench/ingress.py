@@ -103,6 +103,7 @@ def serve_from_memory() -> None:
     from postroom.model import ProviderName
     from postroom.providers.graph.push import GraphPush
     from postroom.web import app, server, webhooks
+    from postroom.web.sessions import Gate
     from postroom.web.throttle import Throttle
 
     async def run() -> None:
@@ -112,7 +113,8 @@ def serve_from_memory() -> None:
         routes = [Route(path, hook, methods=["POST"]) for path in paths]
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
             print(f"Postroom: http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-            await server.answer(app.create(None, webhooks=routes), listening, stop_seconds=1)
+            gate = Gate(None, None, "http://127.0.0.1", None)
+            await server.answer(app.create(gate, webhooks=routes), listening, stop_seconds=1)
 
     logs.setup("web")
     uvloop.run(run())

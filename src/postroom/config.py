@@ -163,6 +163,33 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
+    session_hours: float = _setting(
+        "how long a member stays signed in without doing anything",
+        "a number from 0.1 to 720",
+        12,
+        ge=0.1,
+        le=720,
+    )
+    oidc_issuer: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "an OpenID provider with which members sign in, beside links and passwords",
+        "its issuer, an https address such as https://login.example.org/realms/staff",
+        None,
+    )
+    oidc_client_id: str | None = _setting(
+        "this Postroom's client at that provider", "the client id that the provider shows", None
+    )
+    oidc_client_secret: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "the secret of that client",
+        "the secret that the provider showed beside the client id",
+        None,
+        validate_default=True,
+    )
+    oidc_trust_addresses: bool = _setting(
+        "take that provider's word for addresses that it does not call verified, as Entra never does;"
+        " only where nobody can choose an address there",
+        "true or false",
+        False,
+    )
     google_client_id: str | None = _setting(
         "the OAuth client of your Google Cloud project; without it no Gmail mailbox can be connected",
         "a client id such as 1234-abc.apps.googleusercontent.com",
@@ -332,6 +359,14 @@ class Settings(BaseSettings):
     def _audience_and_sender_go_together(cls, value: str | None, info: ValidationInfo) -> str | None:
         if (value is None) != (info.data.get("pubsub_audience") is None):
             raise ValueError("and POSTROOM_PUBSUB_AUDIENCE go together")
+        return value
+
+    @field_validator("oidc_client_secret")
+    @classmethod
+    def _an_openid_provider_needs_all_three(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
+        given = [info.data.get("oidc_issuer"), info.data.get("oidc_client_id"), value]
+        if any(given) and not all(given):
+            raise ValueError("goes together with POSTROOM_OIDC_ISSUER and POSTROOM_OIDC_CLIENT_ID")
         return value
 
     @field_validator("backoff_max_seconds")

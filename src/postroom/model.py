@@ -14,6 +14,7 @@ from uuid import UUID
 OrganizationId = NewType("OrganizationId", UUID)
 MailboxId = NewType("MailboxId", UUID)
 SubscriptionId = NewType("SubscriptionId", UUID)
+MemberId = NewType("MemberId", UUID)
 
 
 class ProviderName(StrEnum):
@@ -36,6 +37,18 @@ class Health(StrEnum):
     TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: reconnect
     SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives: being recreated, sweeps go on
     PROVIDER_ERROR = "provider_error"  # the provider refuses this mailbox
+
+
+class Role(StrEnum):
+    """What a member may do. Each may do what those below may."""
+
+    ADMIN = "admin"  # connect and disconnect mailboxes, members, keys, settings
+    REVIEWER = "reviewer"  # decide about documents
+    READER = "reader"  # look
+
+    def may(self, needed: "Role") -> bool:
+        order = list(Role)
+        return order.index(self) <= order.index(needed)
 
 
 class CredentialKind(StrEnum):

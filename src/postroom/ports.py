@@ -177,6 +177,39 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an OpenID provider says somebody is. The address counts only where the provider verified it."""
+
+    issuer: str
+    subject: str
+    address: str | None
+    address_verified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityAsked:
+    """One sign-in under way at an OpenID provider."""
+
+    state: Secret
+    nonce: Secret
+    verifier: Secret
+    redirect_uri: str
+
+
+class IdentityProvider(Protocol):
+    """Says who somebody is (OpenID Connect)."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def authorization_url(self, asked: IdentityAsked) -> str: ...
+
+    async def identity(self, asked: IdentityAsked, code: Secret) -> Identity:
+        """Raises LoginRefused where the code, the token or its signature is not good."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a secret belongs. What is kept for one place opens at no other."""
 

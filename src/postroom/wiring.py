@@ -16,7 +16,7 @@ from postroom.flow.connect import Desk
 from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
 from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
-from postroom.ports import Provider, RemoteMailbox, Vault
+from postroom.ports import IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
 from postroom.providers.transport import open_client
@@ -134,6 +134,19 @@ def sign_ins(settings: Settings) -> frozenset[ProviderName]:
         ProviderName.OUTLOOK: settings.microsoft_client_id and settings.microsoft_client_secret,
     }
     return frozenset(name for name, application in found.items() if application)
+
+
+def identities(settings: Settings, client: Client) -> IdentityProvider | None:
+    """Who vouches for the members' identities, where that is set."""
+    if not settings.oidc_issuer or not settings.oidc_client_id or not settings.oidc_client_secret:
+        return None
+    return catalogue.openid(
+        client,
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        settings.oidc_client_secret,
+        trust_addresses=settings.oidc_trust_addresses,
+    )
 
 
 def desk(settings: Settings, database: Database, client: Client, url: str) -> Desk:

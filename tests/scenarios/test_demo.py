@@ -3,11 +3,14 @@
 import os
 import signal
 import socket
+from contextlib import contextmanager
 
+import httpx2
 import pytest
 
 from postroom.store.embedded.leftovers import processes_of
-from scenarios.programs import Program, children, fetch, running_in, wait_until
+from scenarios.programs import Program, children, running_in, wait_until
+from web.signing import signed_in
 
 
 @pytest.fixture
@@ -24,16 +27,26 @@ def demo(tmp_path, port):
     return start
 
 
-def is_well(url):
-    return "All is well" in fetch(url)[1]
+@contextmanager
+def visitor(running):
+    """Signs in with the link that was printed; tells whether the page says that all is well."""
+    url = running.line("Postroom: ")
+    with signed_in(url, running.line("Sign in once, within the hour: ")) as client:
+
+        def is_well():
+            try:
+                return "All is well" in client.get("/").text
+            except httpx2.TransportError:
+                return False
+
+        yield client, is_well
 
 
 def test_the_demo_says_its_address_works_and_ends_cleanly_on_ctrl_c(tmp_path):
     with Program(tmp_path, "demo") as demo:
-        url = demo.line("Postroom: ")
-        wait_until(lambda: is_well(url))
-        _, page = fetch(url)
-        assert "sample" in page
+        with visitor(demo) as (client, is_well):
+            wait_until(is_well)
+            assert "sample" in client.get("/").text
         assert {name: len(pids) for name, pids in children(demo.process.pid).items()} == {
             "serve": 1,
             "work": 2,
@@ -51,11 +64,11 @@ def test_whatever_part_is_killed_comes_back(demo, tmp_path):
         "the database": lambda _: processes_of(data)[:1],
     }
     with demo() as running:
-        url = running.line("Postroom: ")
-        for pids_of in parts.values():
-            wait_until(lambda: is_well(url))
-            kill_and_wait_for_another(pids_of, running.process.pid)
-        wait_until(lambda: is_well(url))
+        with visitor(running) as (_, is_well):
+            for pids_of in parts.values():
+                wait_until(is_well)
+                kill_and_wait_for_another(pids_of, running.process.pid)
+            wait_until(is_well)
         assert running.end() == 0
 
 
@@ -77,7 +90,7 @@ def test_killed_at_any_moment_it_starts_again_five_times_in_a_row(demo, tmp_path
         for pid in running_in(tmp_path):
             os.kill(pid, signal.SIGKILL)
     with demo() as running:
-        url = running.line("Postroom: ")
-        wait_until(lambda: is_well(url))
+        with visitor(running) as (_, is_well):
+            wait_until(is_well)
         assert running.end() == 0
     wait_until(lambda: running_in(tmp_path) == [])

@@ -11,6 +11,7 @@ from flow.connecting import TOPIC, settings_given
 from providers.consent import consent
 from scenarios.programs import Program
 from simulator.driver import running
+from web.signing import new_session
 
 MARK = "m4rk3d"
 
@@ -48,7 +49,12 @@ def test_connecting_tells_nobody_who_came(sim, tmp_path, database_url):
     given |= {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_LOG_LEVEL": "debug"}
     with Program(tmp_path, "serve", "--port", "0", **given) as server:
         url = server.line("Postroom: ")
-        with httpx2.Client(base_url=url, trust_env=False, timeout=30, headers={"origin": url}) as browser:
+        session = new_session(database_url)
+        secrets.append(session)
+        cookies = {"postroom_session": session}
+        with httpx2.Client(
+            base_url=url, trust_env=False, timeout=30, headers={"origin": url}, cookies=cookies
+        ) as browser:
             for provider in ("gmail", "outlook"):
                 pages.append(login(browser, provider, secrets, decision="deny").text)
                 assert login(browser, provider, secrets).status_code == 303

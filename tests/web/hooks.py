@@ -8,15 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_network
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx2
 import uvicorn
 
-from postroom.model import ProviderName, Secret
+from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers import catalogue
 from postroom.providers.transport import open_client
 from postroom.web import app, webhooks
+from web.signing import gate_of
 
 TOKEN = "shared-between-us"
 SUBSCRIPTION = "projects/mailsim/subscriptions/push"
@@ -82,7 +83,9 @@ async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> As
         }
         async with webhooks.taking_in(database, providers) as routes:
             application = app.create(
-                database, webhooks=routes, trusted_proxies=tuple(map(ip_network, trusted))
+                gate_of(database, OrganizationId(uuid4())),
+                webhooks=routes,
+                trusted_proxies=tuple(map(ip_network, trusted)),
             )
             async with (
                 serving(application) as url,

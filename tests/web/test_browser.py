@@ -6,11 +6,14 @@ import signal
 import pytest
 from playwright.async_api import async_playwright, expect
 
+from postroom.flow import members, signin
+from postroom.model import Role, Secret
 from postroom.store import work
 from postroom.store.work import Wake
 from scenarios.programs import Program
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PASSWORD = "correct horse battery"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
@@ -25,11 +28,17 @@ async def page():
 
 
 async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, database, organization):
+    ann = await members.add(database, organization, "ann@example.org", role=Role.READER)
+    await members.set_password(database, ann, Secret(PASSWORD))
     complaints = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
         await page.goto(server.line("Postroom: "))
+        await expect(page).to_have_title("Sign in · Postroom")
+        await page.get_by_label("Address").fill("ann@example.org")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.get_by_role("button", name="Sign in").click()
         await expect(page.locator("#live")).to_have_text("Updated live")
         await expect(page.locator("#work")).to_have_text("Nothing is to be done.")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -39,3 +48,19 @@ async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, d
         assert complaints == []
         assert server.end(signal.SIGTERM) == 0
     await expect(page.locator("#live")).to_have_text("Connection lost, trying again")
+
+
+async def test_a_one_time_link_signs_in_without_a_click_and_the_way_out_is_on_every_page(
+    page, tmp_path, database_url, database, organization
+):
+    ann = await members.add(database, organization, "ann@example.org", role=Role.READER, name="Ann")
+    with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+        address = server.line("Postroom: ")
+        link = signin.link_url(address, await signin.new_link(database, ann))
+        await page.goto(link)
+        await expect(page).to_have_title("Health · Postroom")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page).to_have_title("Sign in · Postroom")
+        await page.goto(link)
+        await expect(page.get_by_role("alert")).to_contain_text("used already")
+        assert server.end(signal.SIGTERM) == 0

@@ -15,6 +15,7 @@ from postroom.web import app, mailboxes
 from postroom.web.connect import Counter
 from providers.consent import consent
 from simulator.driver import running
+from web.signing import gate_of, new_session, session_of
 
 TOPIC = "projects/mailsim/topics/gmail"
 
@@ -35,16 +36,17 @@ async def desk(sim, database_url, organization, tmp_path):
         yield made
 
 
-def visitor(desk):
-    counter = Counter(desk.desk, desk.tokens, desk.organization)
-    application = app.create(desk.database, mailboxes=mailboxes.routes(counter))
+def visitor(desk, **cookies):
+    gate = gate_of(desk.database, desk.organization, url=URL)
+    application = app.create(gate, routes=mailboxes.routes(Counter(desk.desk, desk.tokens, gate)))
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
-    return httpx2.AsyncClient(transport=transport, base_url=URL)
+    return httpx2.AsyncClient(transport=transport, base_url=URL, cookies=cookies)
 
 
 @pytest.fixture
 async def browser(desk):
-    async with visitor(desk) as client:
+    session = await session_of(desk.database, desk.organization)
+    async with visitor(desk, postroom_session=session) as client:
         yield client
 
 
@@ -68,7 +70,7 @@ async def test_the_way_there_and_back(desk, browser):
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(browser):
-    cookie = (await browser.get("/mailboxes")).headers["set-cookie"]
+    cookie = (await browser.get("/oauth/gmail/authorize")).headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert "Secure" not in cookie, "the address is http on this machine"
@@ -125,7 +127,7 @@ async def test_other_sites_press_no_button(desk, browser, headers):
     assert refused.status_code == 403
     async with visitor(desk) as stranger:
         refused = await stranger.post(f"/mailboxes/{mailbox}/purge", headers={"origin": URL})
-    assert refused.status_code == 403, "no cookie of ours"
+    assert refused.status_code == 401, "nobody has signed in there"
     assert mailbox in (await browser.get("/mailboxes")).text
 
 
@@ -185,7 +187,7 @@ _names = st.sampled_from(
         "mailbox",
         "address",
         "again",
-        "login",
+        "invitation",
     ]
 )
 
@@ -200,17 +202,20 @@ def test_no_parameters_whatsoever_are_a_500(desk_url):
             ),
             given_parameters=st.lists(st.tuples(_names, _words), max_size=8),
             cookie=st.sampled_from(["", "postroom_browser=" + "A" * 43, "postroom_browser=;;", "x=%ff"]),
+            member=st.booleans(),
             fresh=st.booleans(),
         )
-        def check(path, given_parameters, cookie, fresh):
+        def check(path, given_parameters, cookie, fresh, member):
             if fresh:  # a state that is good, and everything else nonsense
                 begun = client.get(
-                    "/oauth/gmail/authorize", headers={"cookie": "postroom_browser=" + "A" * 43}
+                    "/oauth/gmail/authorize",
+                    headers={"cookie": "; ".join(["postroom_browser=" + "A" * 43, desk_url.session])},
                 )
                 [state] = parse_qs(urlsplit(begun.headers["location"]).query)["state"]
                 given_parameters = [*given_parameters, ("state", state)]
-            answer = client.get(path, params=given_parameters, headers={"cookie": cookie} if cookie else {})
-            assert answer.status_code in {303, 400, 404, 503}, (answer.status_code, given_parameters)
+            cookies = "; ".join([*filter(None, [cookie]), *([desk_url.session] if member else [])])
+            answer = client.get(path, params=given_parameters, headers={"cookie": cookies} if cookies else {})
+            assert answer.status_code in {303, 400, 401, 404, 503}, (answer.status_code, given_parameters)
             for name, value in given_parameters:
                 if name in {"code", "state", "error_description"} and len(value) > 20:
                     assert value not in answer.text
@@ -234,6 +239,7 @@ def desk_url(sim, tmp_path, database_url):
         **given,
     ) as server:
         server.url = server.line("Postroom: ")
+        server.session = f"postroom_session={new_session(database_url)}"
         yield server
         server.end()
         assert not [line for line in server.said if "refused=" in line or "A" * 43 in line]

@@ -10,6 +10,7 @@ from playwright.async_api import async_playwright, expect
 from flow.connecting import TOPIC, settings_given
 from scenarios.programs import Program
 from simulator.driver import running
+from web.signing import new_session
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -60,7 +61,10 @@ async def url(page, sim, tmp_path, database_url):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url, **given) as server:
-        yield server.line("Postroom: ")
+        address = server.line("Postroom: ")
+        session = {"name": "postroom_session", "value": new_session(database_url), "url": address}
+        await page.context.add_cookies([session])
+        yield address
         server.end()
         assert not [line for line in server.said if "@example.com" in line or "refused=" in line]
     # A browser notes pages with a status of 400 or more, which are meant to be.

@@ -9,14 +9,22 @@ from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.work import Wake
 from postroom.web import app, pages
+from web.signing import cookie_of, gate_of
 
 MARK = "m4rked"
 
 
 @pytest.fixture
-async def browser(database):
-    transport = httpx2.ASGITransport(app.create(database), raise_app_exceptions=False)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as client:
+async def gate(database, organization):
+    return gate_of(database, organization)
+
+
+@pytest.fixture
+async def browser(gate):
+    transport = httpx2.ASGITransport(app.create(gate), raise_app_exceptions=False)
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://post.example", cookies=await cookie_of(gate)
+    ) as client:
         yield client
 
 
@@ -59,11 +67,15 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
     assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
 
 
-async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(browser, database_url):
+async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(
+    browser, database_url, organization
+):
     assert "No worker is connected" in (await browser.get("/")).text
     async with open_database(database_url, pool_size=3, name=process_name("worker")) as other:
-        transport = httpx2.ASGITransport(app.create(other))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as client:
+        transport = httpx2.ASGITransport(app.create(gate_of(other, organization)))
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://post.example", cookies=browser.cookies
+        ) as client:
             assert "All is well" in (await client.get("/")).text
 
 
@@ -106,6 +118,7 @@ async def test_alive_ready_and_missing(browser):
 
 
 async def test_without_its_database_the_process_is_alive_but_not_ready(browser, database):
+    await browser.post("/sign-out", headers={"origin": "http://elsewhere.example"})
     await database.engine_pool.close()
     await database.application_pool.close()
     assert (await browser.get("/healthz")).status_code == 200
@@ -113,7 +126,9 @@ async def test_without_its_database_the_process_is_alive_but_not_ready(browser, 
     assert ready.status_code == 503
     page = await browser.get("/")
     assert page.status_code == 200
-    assert "Not working" in page.text
+    assert "Not working" in page.text, "who was in a moment ago still sees what is wrong"
+    browser.cookies.clear()
+    assert (await browser.get("/")).status_code == 401
 
 
 async def test_a_known_error_is_answered_by_its_status_and_without_its_words(browser, owner, log):

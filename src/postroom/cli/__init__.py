@@ -16,6 +16,7 @@ from postroom.cli import (
     exits,
     ledger,
     mailboxes,
+    members,
     parked,
     serve,
     subscriptions,
@@ -42,6 +43,7 @@ app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(mailboxes.group)
+app.add_typer(members.group)
 app.add_typer(parked.group)
 app.add_typer(db.group)
 app.add_typer(config.group)

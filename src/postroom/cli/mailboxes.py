@@ -257,14 +257,9 @@ async def _act(settings: "Settings", url: str, act: Callable[[At], Awaitable[Res
         wiring.client(settings) as client,
         database.open_database(url, pool_size=4, name=health.process_name("cli")) as opened,
     ):
-        desk = wiring.desk(settings, opened, client, _web_url(settings))
+        desk = wiring.desk(settings, opened, client, opening.web_url(settings))
         await flow.provide_organization(opened, organization)
         return await act(At(desk, wiring.access_tokens(desk), organization))
-
-
-def _web_url(settings: "Settings") -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104  not bound
-    return settings.public_url or f"http://{host}:{settings.port}"
 
 
 async def _reconnect(at: At, mailbox: "Mailbox") -> str:
@@ -309,10 +304,10 @@ def _connect_app(given: applications.Given, policy: ContentPolicy, *, json: bool
 async def _sign_in(
     at: At, provider: ProviderName, policy: ContentPolicy, address: str | None, *, json: bool
 ) -> Exit:
-    from urllib.parse import urlencode
-
     from postroom.cli import opening
-    from postroom.flow.connect import LOGIN_SECONDS
+    from postroom.flow import invite
+    from postroom.flow.connect import LOGIN_SECONDS, Wish
+    from postroom.flow.invite import Invitation
 
     if provider not in at.desk.sign_ins:
         raise SettingsError(
@@ -321,8 +316,7 @@ async def _sign_in(
             " and _SECRET."
         )
     login = uuid4()
-    asked = {"policy": policy.value, "login": str(login)} | ({"address": address} if address else {})
-    link = f"{at.desk.url}/oauth/{provider}/authorize?{urlencode(asked)}"
+    link = invite.url(at.desk, Invitation(at.organization, provider, Wish(policy, address), login))
     opening.say("Open this link in a browser and allow the access; it is good for ten minutes.")
     typer.echo(link, err=json)
     await _note_missing_web(at)

@@ -32,6 +32,12 @@ def home_of(settings: Settings) -> Path:
     return settings.home or embedded.default_home()
 
 
+def web_url(settings: Settings) -> str:
+    """Where a browser reaches the web process: the public address, else the one it listens on."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104  not bound
+    return settings.public_url or f"http://{host}:{settings.port}"
+
+
 @contextmanager
 def database_url(settings: Settings) -> Generator[str]:
     """The URL of the database: yours where set, else the embedded one, which runs while this is open."""

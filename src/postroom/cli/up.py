@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from postroom.cli.serve import Host, Port
+from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
     from postroom.cli.children import Child
@@ -43,33 +45,44 @@ def run(settings: "Settings", environment: Mapping[str, str], *, workers: int, s
     listening = address.listen(settings.host, settings.port, patience_seconds=3)
     with opening.database_url(settings) as url, listening:
         kept = _children(listening, workers, environment)
-        asyncio.run(_run(url, listening, kept, settings.stop_seconds, sample=sample))
+        asyncio.run(_run(settings, url, listening, kept, sample=sample))
 
 
 async def _run(
-    url: str, listening: socket.socket, kept: "list[Child]", stop_seconds: float, *, sample: bool
+    settings: "Settings", url: str, listening: socket.socket, kept: "list[Child]", *, sample: bool
 ) -> None:
     from postroom.cli import children, opening
     from postroom.store import migrate
+    from postroom.web import address
 
     stop = _stop_on_signals()
     await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
     await opening.require_ready(url)
-    if sample:
-        await _provide_sample(url)
-    announcing = asyncio.create_task(_announce(listening))
+    public = settings.public_url or address.url(listening)
+    link = await _provide(url, OrganizationId(settings.organization), public, sample=sample)
+    announcing = asyncio.create_task(_announce(listening, link))
     try:
-        await children.keep(kept, stop, stop_seconds=stop_seconds + 2)
+        await children.keep(kept, stop, stop_seconds=settings.stop_seconds + 2)
     finally:
         announcing.cancel()
 
 
-async def _provide_sample(url: str) -> None:
-    from postroom.flow import sample
+async def _provide(url: str, organization: OrganizationId, public: str, *, sample: bool) -> str | None:
+    """What a first start needs: sample work where asked for, and an admin. A link that signs the admin in.
+
+    A later start prints a link for a person at a terminal; into a log goes none that is not needed.
+    """
+    from postroom.flow import members, signin
+    from postroom.flow import sample as samples
     from postroom.store import database, health
 
     async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
-        await sample.provide(opened)
+        if sample:
+            await samples.provide(opened)
+        admin, made = await members.provide_admin(opened, organization)
+        if not (made or sample or sys.stdout.isatty()):
+            return None
+        return signin.link_url(public, await signin.new_link(opened, admin))
 
 
 def _children(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":
@@ -93,13 +106,15 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def _announce(listening: socket.socket) -> None:
-    """Print the address once the web process answers that it is ready."""
+async def _announce(listening: socket.socket, link: str | None) -> None:
+    """Print the address once the web process answers that it is ready, and the way in."""
     from postroom.web import address
 
     while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready, no event of ours
         await asyncio.sleep(0.1)
     typer.echo(f"Postroom: {address.url(listening)}")
+    if link:
+        typer.echo(f"Sign in once, within the hour: {link}")
 
 
 async def _is_ready(listening: socket.socket) -> bool:

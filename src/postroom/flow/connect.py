@@ -161,11 +161,11 @@ async def complete(
     async with desk.database.engine() as engine:
         organization = await logins.organization_of(engine, state)
     if organization is None:
-        return _unknown()
+        return unknown()
     async with desk.database.transaction(organization) as connection:
         pending = await logins.take(connection, state, browser or Secret(""))
     if pending is None or pending.provider is not provider:
-        return await _refused(desk, organization, state, _unknown())
+        return await _refused(desk, organization, state, unknown())
     kept = msgspec.json.decode(
         desk.sealer.open(_context(organization, state), pending.verifier).reveal(), type=_Kept
     )
@@ -188,7 +188,7 @@ def _context(organization: OrganizationId, state: Secret) -> str:
     return f"oauth_states/{organization}/{logins.digest(state).hex()}"
 
 
-def _unknown() -> Refused:
+def unknown() -> Refused:
     return Refused(
         Reason.UNKNOWN,
         "This sign-in is not known here: it was used already, took longer than ten minutes, or began in"

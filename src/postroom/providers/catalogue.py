@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from postroom.model import Secret
+from postroom.providers import openid as openid_connect
 from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.gmail.adapter import Gmail
 from postroom.providers.gmail.login import GoogleLogin
@@ -13,6 +14,7 @@ from postroom.providers.graph import wire as graph_wire
 from postroom.providers.graph.adapter import Graph
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
+from postroom.providers.openid import OpenId
 from postroom.providers.transport import Transport
 
 
@@ -71,3 +73,16 @@ def graph(client: aiohttp.ClientSession, microsoft: Microsoft) -> Graph:
     )
     subscriptions = Transport(client, graph_wire.subscription_refusal)
     return Graph(login, GraphPush(), api, subscriptions, microsoft.api_url)
+
+
+def openid(
+    client: aiohttp.ClientSession,
+    issuer: str,
+    client_id: str,
+    client_secret: Secret,
+    *,
+    trust_addresses: bool = False,
+) -> OpenId:
+    """Who says who a member is."""
+    transport = Transport(client, openid_connect.refusal)
+    return OpenId(transport, issuer, client_id, client_secret, trust_addresses)

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,10 +31,10 @@ from postroom.errors import (
     TransientError,
 )
 from postroom.logs import Log
-from postroom.store.database import Database
-from postroom.web import pages
+from postroom.web import pages, signin
 from postroom.web.health import Watch
 from postroom.web.proxies import BehindProxies
+from postroom.web.sessions import Gate, guarded
 
 log = Log()
 
@@ -70,11 +70,27 @@ _HEADERS: Final = [
 ]
 
 
+# What is reached without a session. A test walks the routes: every other one is guarded.
+OPEN: Final = frozenset(
+    {
+        "/healthz",
+        "/readyz",
+        "/static",
+        "/sign-in",
+        "/sign-in/link",
+        "/sign-in/openid",
+        "/sign-in/openid/callback",
+        "/oauth/{provider}/authorize",  # by an invitation; else an admin's session is asked for
+        "/oauth/{provider}/callback",
+    }
+)
+
+
 def create(
-    database: Database,
+    gate: Gate,
     *,
     webhooks: Sequence[Route] = (),
-    mailboxes: Sequence[Route] = (),
+    routes: Sequence[BaseRoute] = (),
     performed: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
 ) -> ASGIApp:
@@ -82,9 +98,10 @@ def create(
     app = Starlette(
         routes=[
             *webhooks,
-            *mailboxes,
-            Route("/", pages.health_page),
-            Route("/health/parts", pages.health_parts),
+            *routes,
+            *signin.routes(gate),
+            guarded(gate, "/", pages.health_page),
+            guarded(gate, "/health/parts", pages.health_parts),
             Route("/healthz", _alive),
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),
@@ -95,9 +112,9 @@ def create(
             Exception: _unknown_error,
         },
     )
-    app.state.watch = Watch(database, performed=performed)
-    guarded = _Guarded(app)
-    return BehindProxies(guarded, trusted_proxies) if trusted_proxies else guarded
+    app.state.watch = Watch(gate.database, performed=performed)
+    safe = _Guarded(app)
+    return BehindProxies(safe, trusted_proxies) if trusted_proxies else safe
 
 
 async def _alive(_request: Request) -> Response:

@@ -1,5 +1,6 @@
 """The way to a provider's consent page and back (C1). Shows nothing of what the address bar held."""
 
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -9,11 +10,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import LoginRefused
-from postroom.flow import connect
+from postroom.flow import connect, invite
 from postroom.flow.connect import Connected, Desk, Reason, Refused, Wish
+from postroom.flow.invite import Invitation
 from postroom.flow.tokens import AccessTokens
-from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Secret
+from postroom.model import ContentPolicy, MailboxId, ProviderName, Role, Secret
 from postroom.web import origin, pages
+from postroom.web.sessions import Gate, guard, visitor_of
 
 LONGEST: Final = 4096
 _TITLES: Final = {
@@ -30,30 +33,46 @@ _THEIR_FAULT: Final = frozenset({Reason.APPLICATION, Reason.TRY_AGAIN})
 
 
 class Counter(NamedTuple):
-    """What the pages of mailboxes need: where they connect, and for whom they act."""
+    """What the pages of mailboxes need: where they connect, and who may."""
 
     desk: Desk
     tokens: AccessTokens
-    organization: OrganizationId
+    gate: Gate
 
 
 async def authorize(counter: Counter, request: Request) -> Response:
-    """Begin a login and send the browser to the provider."""
+    """Begin a login and send the browser to the provider: for an admin, or for whoever was invited."""
+    if "invitation" not in request.query_params:
+        return await guard(counter.gate, partial(_by_admin, counter), Role.ADMIN)(request)
+    invitation = await invite.read(counter.desk, request.query_params["invitation"])
+    if invitation is None or invitation.provider is not provider_of(request):
+        return _page(provider_of(request), connect.unknown())
+    return await _begun(counter, request, invitation)
+
+
+async def _by_admin(counter: Counter, request: Request) -> Response:
     provider = provider_of(request)
-    browser = origin.browser_of(request) or origin.new_browser()
-    await connect.provide_organization(counter.desk.database, counter.organization)
     try:
         wish = _wish(request)
-        url = await connect.begin(
-            counter.desk,
-            counter.organization,
-            provider,
-            wish,
-            browser=browser,
-            login_id=_uuid(request, "login") or uuid4(),
-        )
     except LoginRefused as error:
         return _page(provider, Refused(Reason.NOT_ACCEPTED, str(error)))
+    organization = visitor_of(request).organization
+    return await _begun(counter, request, Invitation(organization, provider, wish, uuid4()))
+
+
+async def _begun(counter: Counter, request: Request, invitation: Invitation) -> Response:
+    browser = origin.browser_of(request) or origin.new_browser()
+    try:
+        url = await connect.begin(
+            counter.desk,
+            invitation.organization,
+            invitation.provider,
+            invitation.wish,
+            browser=browser,
+            login_id=invitation.login_id,
+        )
+    except LoginRefused as error:
+        return _page(invitation.provider, Refused(Reason.NOT_ACCEPTED, str(error)))
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
     origin.give(response, browser, url=counter.desk.url)
     return response

@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.flow import connect, connection
+from postroom.flow import connection
 from postroom.flow.connect import Wish
-from postroom.model import ContentPolicy, Health, MailboxId, ProviderName
+from postroom.model import ContentPolicy, Health, MailboxId, OrganizationId, ProviderName, Role
 from postroom.store import alarms, mailboxes
 from postroom.store.mailboxes import Mailbox
-from postroom.web import origin, pages
+from postroom.web import pages
 from postroom.web.connect import Counter, authorize, authorize_path, callback
+from postroom.web.sessions import guarded, visitor_of
 
 NAMES: Final[Mapping[ProviderName, str]] = {
     ProviderName.GMAIL: "Gmail",
@@ -60,19 +61,20 @@ def routes(counter: Counter) -> list[Route]:
     return [
         Route("/oauth/{provider}/authorize", partial(authorize, counter)),
         Route("/oauth/{provider}/callback", partial(callback, counter)),
-        Route("/mailboxes", partial(page, counter)),
-        Route("/mailboxes/{mailbox}/{action}", partial(act, counter), methods=["POST"]),
+        guarded(counter.gate, "/mailboxes", partial(page, counter)),
+        guarded(
+            counter.gate, "/mailboxes/{mailbox}/{action}", partial(act, counter), Role.ADMIN, methods=["POST"]
+        ),
     ]
 
 
 async def page(counter: Counter, request: Request) -> Response:
-    await connect.provide_organization(counter.desk.database, counter.organization)
-    async with counter.desk.database.transaction(counter.organization) as connected:
+    async with counter.desk.database.transaction(visitor_of(request).organization) as connected:
         found = await mailboxes.every(connected)
         app_only = await mailboxes.app_only(connected)
         troubles = await alarms.standing(connected)
     asked = request.query_params.get("connected")
-    response = pages.page(
+    return pages.page(
         "mailboxes.html",
         mailboxes=[_shown(counter, each, app_only=each.id in app_only) for each in found],
         new=next((each for each in found if str(each.id) == asked), None),
@@ -80,9 +82,6 @@ async def page(counter: Counter, request: Request) -> Response:
         choices=_choices(counter),
         now=datetime.now(UTC),
     )
-    if origin.browser_of(request) is None:
-        origin.give(response, origin.new_browser(), url=counter.desk.url)
-    return response
 
 
 def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
@@ -113,10 +112,8 @@ def _choices(counter: Counter) -> list[tuple[str, list[tuple[str, str]] | None]]
 
 
 async def act(counter: Counter, request: Request) -> Response:
-    """One button. Only a page of ours can press it."""
-    if not origin.is_ours(request, url=counter.desk.url):
-        raise HTTPException(403)
-    action = _actions(counter).get(request.path_params["action"])
+    """One button."""
+    action = _actions(counter, visitor_of(request).organization).get(request.path_params["action"])
     try:
         mailbox = MailboxId(UUID(request.path_params["mailbox"]))
     except ValueError:
@@ -127,8 +124,10 @@ async def act(counter: Counter, request: Request) -> Response:
     return RedirectResponse("/mailboxes", 303)
 
 
-def _actions(counter: Counter) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
-    desk, tokens, organization = counter
+def _actions(
+    counter: Counter, organization: OrganizationId
+) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
+    desk, tokens, _ = counter
     leave = partial(connection.disconnect, desk, tokens, organization)
     return {
         "pause": partial(connection.pause, desk, organization),

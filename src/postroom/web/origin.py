@@ -1,6 +1,6 @@
 """Which browser asks, and from which page: what keeps other sites from acting in a visitor's name.
 
-A form counts only with our cookie, which browsers send with no other site's form, and from our own origin.
+A form counts only with our cookies, which browsers send with no other site's form, and from our own origin.
 """
 
 import re
@@ -42,9 +42,12 @@ def give(response: Response, browser: Secret, *, url: str) -> None:
     )
 
 
-def is_ours(request: Request, *, url: str) -> bool:
-    """Whether a form was sent by a page of ours, in a browser that we know."""
-    return browser_of(request) is not None and request.headers.get("origin") in _origins(url)
+def is_same(request: Request, *, url: str) -> bool:
+    """Whether a form was sent by a page of ours. A browser that names no origin may still vouch for it."""
+    given = request.headers.get("origin")
+    if given is None:
+        return request.headers.get("sec-fetch-site") == "same-origin"
+    return given in _origins(url)
 
 
 def _origins(url: str) -> frozenset[str]:

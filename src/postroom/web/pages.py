@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -12,10 +13,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from postroom import __version__
+from postroom.model import Role
+from postroom.store.sessions import Visitor
 from postroom.web.health import Watch
 
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
+# Who looks, while a guarded route answers: the frame of every page shows it.
+visiting: ContextVar[Visitor | None] = ContextVar("visiting", default=None)
 _PROBLEMS: Final = {
     403: (
         "This cannot be done from here",
@@ -69,22 +74,34 @@ async def health_parts(request: Request) -> Response:
 
 def page(template: str, status: int = 200, /, **values: object) -> Response:
     """A page that shows what is now, and is kept by no cache."""
-    text = _templates.get_template(template).render(version=__version__, **values)
-    return HTMLResponse(text, status, {"cache-control": "no-store"})
+    return HTMLResponse(_rendered(template, **values), status, {"cache-control": "no-store"})
+
+
+def _rendered(template: str, **values: object) -> str:
+    return _templates.get_template(template).render(version=__version__, visitor=visiting.get(), **values)
+
+
+def not_allowed(needed: Role) -> Response:
+    """For who is signed in and lacks the role."""
+    return page(
+        "problem.html",
+        403,
+        title="Your role does not allow this",
+        advice=f"It needs the role {needed}. An admin of your organization can give it to you.",
+    )
 
 
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
     """What a visitor learns of an error: that it happened and what to do, never its words."""
     title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try something else."))
-    page = _templates.get_template("problem.html").render(title=title, advice=advice, version=__version__)
-    return HTMLResponse(page, status, headers)
+    return HTMLResponse(_rendered("problem.html", title=title, advice=advice), status, headers)
 
 
 async def _health(request: Request, template: str) -> str:
     watch: Watch = request.app.state.watch
-    return _templates.get_template(template).render(
+    return _rendered(
+        template,
         report=await watch.report(),
         running_seconds=time.monotonic() - _STARTED,
         now=datetime.now(UTC),
-        version=__version__,
     )

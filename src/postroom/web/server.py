@@ -13,8 +13,10 @@ from postroom.config import Settings
 from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store.database import Database
+from postroom.vault import Sealer
 from postroom.web import address, app, mailboxes, webhooks
 from postroom.web.connect import Counter
+from postroom.web.sessions import Gate
 
 log = Log()
 
@@ -28,10 +30,13 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         wiring.client(settings) as client,
         webhooks.taking_in(database, wiring.providers(settings, client)) as routes,
     ):
+        url = settings.public_url or address.url(listening)
+        gate = _gate(settings, database, client, url)
+        desk = wiring.desk(settings, database, client, url)
         application = app.create(
-            database,
+            gate,
             webhooks=routes,
-            mailboxes=mailboxes.routes(_counter(settings, database, client, listening)),
+            routes=mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
             performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
         )
@@ -40,11 +45,15 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     log.info("web.stopped")
 
 
-def _counter(
-    settings: Settings, database: Database, client: wiring.Client, listening: socket.socket
-) -> Counter:
-    desk = wiring.desk(settings, database, client, settings.public_url or address.url(listening))
-    return Counter(desk, wiring.access_tokens(desk), OrganizationId(settings.organization))
+def _gate(settings: Settings, database: Database, client: wiring.Client, url: str) -> Gate:
+    return Gate(
+        database,
+        OrganizationId(settings.organization),
+        url,
+        Sealer(wiring.vault_keys(settings)),
+        wiring.identities(settings, client),
+        settings.session_hours * 3600,
+    )
 
 
 async def answer(application: ASGIApp, listening: socket.socket, *, stop_seconds: float) -> None:

@@ -16,8 +16,9 @@ MOST_SOURCES: Final = 10_000
 class Throttle:
     """Each refused request costs one, each right one gives one back, and so does every second."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, credit: float = CREDIT) -> None:
         self._clock = clock
+        self._most = credit
         self._credit: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def shuts_out(self, source: str) -> bool:
@@ -31,11 +32,11 @@ class Throttle:
             self._put(source, self._now(source) + 1)
 
     def _now(self, source: str) -> float:
-        credit, at = self._credit.get(source, (CREDIT, 0.0))
-        return min(CREDIT, credit + (self._clock() - at) * PER_SECOND)
+        credit, at = self._credit.get(source, (self._most, 0.0))
+        return min(self._most, credit + (self._clock() - at) * PER_SECOND)
 
     def _put(self, source: str, credit: float) -> None:
-        if credit >= CREDIT:
+        if credit >= self._most:
             self._credit.pop(source, None)
             return
         self._credit[source] = (credit, self._clock())

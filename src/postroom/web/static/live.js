@@ -5,6 +5,7 @@ const wait = Number(live.dataset.seconds) * 1000;
 async function refresh() {
   if (document.hidden) return;
   const answer = await fetch(live.dataset.live, { cache: "no-store", signal: AbortSignal.timeout(5000) });
+  if (answer.status === 401) location.reload(); // signed out: the page leads to the sign-in
   if (!answer.ok) throw new Error(String(answer.status));
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {

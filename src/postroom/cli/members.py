@@ -1,0 +1,194 @@
+"""`postroom members`: who may sign in, as what, and links for those who have no password."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+import typer
+
+from postroom.errors import PermanentError, SettingsError
+from postroom.model import OrganizationId, Role, Secret
+
+if TYPE_CHECKING:
+    from postroom.store.database import Database
+    from postroom.store.members import Member
+
+Result = TypeVar("Result")
+
+group = typer.Typer(
+    name="members",
+    help="Members: the people who may sign in, and their roles.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom members add ann@example.org --role admin
+  postroom members link ann@example.org""",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Address = Annotated[str, typer.Argument(help="The member's address.")]
+
+
+class At(NamedTuple):
+    database: "Database"
+    organization: OrganizationId
+    url: str
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom members add ann@example.org --role admin
+  postroom members add bob@example.org --name "Bob" """
+)
+def add(
+    address: Address,
+    role: Annotated[Role, typer.Option(help="What the member may do.")] = Role.READER,
+    name: Annotated[
+        str | None, typer.Option(help="How pages call the member [default: from the address]")
+    ] = None,
+) -> None:
+    """Add a member and print a link that signs in once, within the hour."""
+
+    async def act(at: At) -> str:
+        from postroom.flow import members
+
+        return await _link(at, await members.add(at.database, at.organization, address, role=role, name=name))
+
+    typer.echo(_run(act))
+
+
+@group.command(epilog="\b\nExamples:\n  postroom members link ann@example.org")
+def link(address: Address) -> None:
+    """Print a link that signs a member in, once, within the hour."""
+
+    async def act(at: At) -> str:
+        return await _link(at, await _find(at, address))
+
+    typer.echo(_run(act))
+
+
+@group.command(
+    "list",
+    epilog="""\b
+Examples:
+  postroom members list
+  postroom members list --json | jq -r '.[].address'""",
+)
+def list_(*, json: Json = False) -> None:
+    """List the members, their roles and when each was last here."""
+
+    async def act(at: At) -> "list[Member]":
+        from postroom.store import members
+
+        async with at.database.transaction(at.organization) as connection:
+            return await members.every(connection)
+
+    from postroom.cli import output
+
+    found = _run(act)
+    if json:
+        output.as_json([asdict(each) for each in found])
+        return
+    rows = [(each.address, each.name, each.role, _ways(each), each.last_seen_at) for each in found]
+    output.table(("ADDRESS", "NAME", "ROLE", "SIGNS IN BY", "LAST SEEN"), rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom members role ann@example.org reviewer"""
+)
+def role(address: Address, role: Annotated[Role, typer.Argument(help="What the member may do.")]) -> None:
+    """Give a member another role. It counts from the next page on."""
+
+    async def act(at: At) -> bool:
+        from postroom.flow import members
+
+        return await members.set_role(at.database, await _find(at, address), role)
+
+    typer.echo("Changed." if _run(act) else "It was so already.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom members password ann@example.org
+  postroom members password ann@example.org --file /run/secrets/ann
+  postroom members password ann@example.org --remove"""
+)
+def password(
+    address: Address,
+    *,
+    file: Annotated[Path | None, typer.Option(help="Read it from the first line of this file.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Let the password count no more.")] = False,
+) -> None:
+    """Set a member's password, which also ends a lock-out and every session of the member."""
+    given = None if remove else _password(file)
+
+    async def act(at: At) -> None:
+        from postroom.flow import members
+
+        await members.set_password(at.database, await _find(at, address), given)
+
+    _run(act)
+    typer.echo("Removed." if remove else "Changed.")
+
+
+@group.command(epilog="\b\nExamples:\n  postroom members remove ann@example.org")
+def remove(address: Address) -> None:
+    """Remove a member, and sign out whoever is signed in as that."""
+
+    async def act(at: At) -> None:
+        from postroom.flow import members
+
+        await members.remove(at.database, await _find(at, address))
+
+    _run(act)
+    typer.echo("Removed.")
+
+
+def _run(act: Callable[[At], Awaitable[Result]]) -> Result:
+    from postroom import config
+    from postroom.cli import opening
+
+    settings = config.load()
+
+    async def run(database: "Database") -> Result:
+        return await act(At(database, OrganizationId(settings.organization), opening.web_url(settings)))
+
+    return opening.in_database(run)
+
+
+async def _find(at: At, address: str) -> "Member":
+    from postroom.flow import members
+
+    return await members.find(at.database, at.organization, address)
+
+
+async def _link(at: At, member: "Member") -> str:
+    from postroom.flow import signin
+
+    return signin.link_url(at.url, await signin.new_link(at.database, member))
+
+
+def _ways(member: "Member") -> str:
+    ways = [name for name, has in (("password", member.has_password), ("openid", member.by_openid)) if has]
+    return ", ".join(["link", *ways]) + (" (locked)" if member.locked_until else "")
+
+
+def _password(file: Path | None) -> Secret:
+    if file is not None:
+        try:
+            return Secret(file.read_text().partition("\n")[0])
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"The file with the password cannot be read: {type(error).__name__}."
+            ) from None
+    if not sys.stdin.isatty():
+        raise SettingsError("There is no terminal to ask for the password. Give it with --file.")
+    first = typer.prompt("New password", hide_input=True)
+    if typer.prompt("Again", hide_input=True) != first:
+        raise PermanentError("The two are not the same. Nothing was changed.")
+    return Secret(first)

@@ -1,0 +1,23 @@
+"""What a form of ours sent: names and values, never more than fits a form."""
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+LARGEST: Final = 64 * 1024
+MOST_FIELDS: Final = 500
+
+
+async def read(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
+    """The fields of a form; of a name that came twice, the last."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > largest:
+            raise HTTPException(413)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400) from None

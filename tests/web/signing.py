@@ -1,0 +1,57 @@
+"""Members and sessions for tests of pages: a gate, somebody signed in, the cookie that says so."""
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx2
+
+from postroom.config import Settings
+from postroom.flow import members, signin
+from postroom.model import OrganizationId, Role, sealing_keys
+from postroom.store.database import open_database
+from postroom.vault import GivenKeys, Sealer
+from postroom.web.sessions import Gate
+
+URL = "http://post.example"
+ORGANIZATION = Settings.model_fields["organization"].default
+SEALER = Sealer(GivenKeys(sealing_keys(["one:" + "A" * 43 + "="])))
+
+
+def gate_of(database, organization, *, url=URL, **given) -> Gate:
+    return Gate(database, organization, url, SEALER, **given)
+
+
+async def session_of(database, organization, role=Role.ADMIN, address=None) -> str:
+    """The cookie's value of a member who just signed in."""
+    member = await members.add(database, organization, address or f"{role}@example.org", role=role)
+    token = await signin.new_link(database, member)
+    done = await signin.by_link(database, token, seconds=3600)
+    return done.session.reveal()
+
+
+def new_session(database_url, role=Role.ADMIN) -> str:
+    """The same for a Postroom that runs as a program, on this database."""
+
+    async def make():
+        async with open_database(database_url, pool_size=3, name="postroom tests") as database:
+            return await session_of(database, OrganizationId(ORGANIZATION), role)
+
+    with ThreadPoolExecutor(1) as thread:  # the test may have an event loop of its own
+        return thread.submit(asyncio.run, make()).result()
+
+
+async def cookie_of(gate, role=Role.ADMIN, address=None) -> dict[str, str]:
+    return {gate.cookie: await session_of(gate.database, gate.organization, role, address)}
+
+
+@contextmanager
+def signed_in(url: str, link: str):
+    """A client that used a one-time link of a running Postroom, as a browser does."""
+    with httpx2.Client(base_url=url, trust_env=False, timeout=30, headers={"origin": url}) as client:
+        page = client.get(link)
+        token = re.search(r'name="token" value="([^"]+)"', page.text)[1]
+        done = client.post("/sign-in/link", data={"token": token})
+        assert done.status_code == 303, done.text
+        yield client

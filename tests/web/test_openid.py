@@ -1,0 +1,195 @@
+"""W6: members sign in with OpenID providers: the simulated Entra, and one of our own that also lies."""
+
+import time
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from postroom.flow import members
+from postroom.model import Role, Secret
+from postroom.providers import catalogue
+from postroom.providers.transport import open_client
+from postroom.web import app
+from providers.consent import consent
+from simulator.driver import running
+from web.hooks import serving
+from web.signing import gate_of
+
+URL = "http://127.0.0.1:9"
+KEY, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+
+
+class Provider:
+    """Whoever comes back with the code `good` is who `claims` say, signed as `key` and `algorithm` say."""
+
+    def __init__(self):
+        self.url, self.claims, self.key, self.algorithm = "", {}, KEY, "RS256"
+        self.nonce, self.asked = "", {}
+        self.app = Starlette(
+            routes=[
+                Route("/.well-known/openid-configuration", self.configuration),
+                Route("/keys", self.keys),
+                Route("/token", self.token, methods=["POST"]),
+            ]
+        )
+
+    async def configuration(self, _request):
+        return JSONResponse(
+            {
+                "issuer": self.url,
+                "authorization_endpoint": f"{self.url}/authorize",
+                "token_endpoint": f"{self.url}/token",
+                "jwks_uri": f"{self.url}/keys",
+            }
+        )
+
+    async def keys(self, _request):
+        key = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+        return JSONResponse({"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"}]})
+
+    async def token(self, request):
+        self.asked = dict(parse_qs((await request.body()).decode()))
+        if self.asked["code"] != ["good"]:
+            return JSONResponse({"error": "invalid_grant"}, 400)
+        now = int(time.time())
+        told = {"iss": self.url, "aud": "us", "sub": "s1", "iat": now, "exp": now + 60, "nonce": self.nonce}
+        told |= {"email": "Ann@example.org", "email_verified": True} | self.claims
+        key = self.key if self.algorithm == "RS256" else "x" * 32 if self.algorithm == "HS256" else ""
+        token = jwt.encode(
+            {name: value for name, value in told.items() if value is not None},
+            key,
+            self.algorithm,
+            {"kid": "k1"},
+        )
+        return JSONResponse({"access_token": "a", "token_type": "Bearer", "id_token": token})
+
+
+@pytest.fixture
+async def provider():
+    made = Provider()
+    async with serving(made.app) as made.url:
+        yield made
+
+
+@asynccontextmanager
+async def visitor(database, organization, issuer, client_id="us", secret="hush", **options):
+    async with open_client() as client:
+        identities = catalogue.openid(client, issuer, client_id, Secret(secret), **options)
+        gate = gate_of(database, organization, url=URL, identities=identities)
+        transport = httpx2.ASGITransport(app.create(gate), raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url=URL) as browser:
+            yield browser
+
+
+@pytest.fixture
+async def browser(database, organization, provider):
+    async with visitor(database, organization, provider.url) as made:
+        yield made
+
+
+@pytest.fixture
+async def ann(database, organization):
+    return await members.add(database, organization, "ann@example.org", role=Role.READER)
+
+
+async def come_back(browser, provider, code="good", state=None, **asked):
+    begun = await browser.get("/sign-in/openid", params=asked)
+    query = parse_qs(urlsplit(begun.headers["location"]).query)
+    provider.nonce = query["nonce"][0]
+    answer = {"code": code, "state": query["state"][0] if state is None else state}
+    return await browser.get("/sign-in/openid/callback", params=answer)
+
+
+async def test_a_member_is_known_by_the_verified_address_and_then_by_the_account(
+    browser, provider, ann, database, organization
+):
+    done = await come_back(browser, provider, next="/health/parts")
+    assert (done.status_code, done.headers["location"]) == (303, "/health/parts")
+    assert "code_verifier" in provider.asked
+    assert (await browser.get("/health/parts")).status_code == 200
+    provider.claims = {"email": "renamed@example.org", "email_verified": False}
+    assert (await come_back(browser, provider)).status_code == 303
+    assert (await members.find(database, organization, "ann@example.org")).by_openid
+
+
+@pytest.mark.parametrize(
+    "claims", [{"email": "bob@example.org"}, {"email_verified": False}, {"email": None}], ids=str
+)
+async def test_who_is_no_member_stays_out(browser, provider, ann, claims):
+    provider.claims = claims
+    refused = await come_back(browser, provider)
+    assert (refused.status_code, "Nobody here is known" in refused.text) == (403, True)
+
+
+async def test_a_second_account_does_not_take_over_the_member(browser, provider, ann):
+    await come_back(browser, provider)
+    provider.claims = {"sub": "s2"}
+    assert (await come_back(browser, provider)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"nonce": "another"},
+        {"nonce": None},
+        {"aud": "somebody else"},
+        {"iss": "https://elsewhere.example"},
+        {"exp": 1},
+        {"exp": None},
+        {"sub": None},
+        {"azp": "somebody else", "aud": ["us", "them"]},
+    ],
+    ids=str,
+)
+async def test_a_token_that_is_not_for_this_sign_in_opens_nothing(browser, provider, ann, lie):
+    provider.claims = lie
+    assert (await come_back(browser, provider)).status_code == 400
+    assert (await browser.get("/health/parts")).status_code == 401
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "HS256", "none"])
+async def test_a_token_signed_by_anybody_else_opens_nothing(browser, provider, ann, algorithm):
+    provider.key, provider.algorithm = OTHER, algorithm
+    assert (await come_back(browser, provider)).status_code == 400
+
+
+async def test_a_wrong_code_a_wrong_state_and_another_browser_end_it(browser, provider, ann):
+    assert (await come_back(browser, provider, code="bad")).status_code == 400
+    assert (await come_back(browser, provider, state="x")).status_code == 400
+    answer = {"code": "good", "state": "x"}
+    assert (await browser.get("/sign-in/openid/callback", params=answer)).status_code == 400
+
+
+async def test_a_provider_that_is_away_or_another_one_is_said_so(database, organization, provider):
+    for issuer, words in (("http://127.0.0.1:9", "does not answer"), (f"{provider.url}/x", "must act")):
+        async with visitor(database, organization, issuer) as browser:
+            answer = await browser.get("/sign-in/openid")
+            assert (answer.status_code, words in answer.text) == (503, True)
+
+
+async def test_the_simulated_entra_lets_a_member_in(database, organization, ann):
+    with running() as sim:
+        sim.create("outlook", "ann@example.org", messages=1)
+        told = sim.post("microsoft/tokens", address="ann@example.org")["id_token"]
+        tenant = jwt.decode(told, options={"verify_signature": False})["tid"]
+        known = sim.ready["clients"]["outlook"]
+        async with visitor(
+            database,
+            organization,
+            f"{sim.http}/{tenant}/v2.0",
+            known["client_id"],
+            known["client_secret"],
+            trust_addresses=True,
+        ) as browser:
+            begun = await browser.get("/sign-in/openid")
+            answer = await consent(begun.headers["location"], "ann@example.org")
+            done = await browser.get("/sign-in/openid/callback", params=answer)
+            assert done.status_code == 303, done.text
+            assert (await browser.get("/health/parts")).status_code == 200

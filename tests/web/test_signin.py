@@ -1,0 +1,285 @@
+"""W6: links, passwords, roles, lock-out, sessions, and forms that only we can send."""
+
+import re
+from functools import partial
+
+import httpx2
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from postroom.errors import PermanentError
+from postroom.flow import members, signin
+from postroom.model import Role, Secret
+from postroom.store import ledger
+from postroom.store import sessions as stored
+from postroom.web import app, mailboxes
+from postroom.web.connect import Counter
+from postroom.web.sessions import guarded, visitor_of
+from web.signing import SEALER, URL, cookie_of, gate_of
+
+PASSWORD = "correct horse battery"
+OURS = {"origin": URL}
+
+
+@pytest.fixture
+def gate(database, organization):
+    return gate_of(database, organization)
+
+
+async def whoami(request):
+    return PlainTextResponse(f"{visitor_of(request).address} {visitor_of(request).role}")
+
+
+def client_of(gate, **options):
+    routes = [
+        guarded(gate, "/who", whoami),
+        guarded(gate, "/review", whoami, Role.REVIEWER, methods=["POST"]),
+        guarded(gate, "/manage", whoami, Role.ADMIN, methods=["GET", "POST"]),
+    ]
+    transport = httpx2.ASGITransport(app.create(gate, routes=routes), raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url=gate.url, **options)
+
+
+@pytest.fixture
+async def browser(gate):
+    async with client_of(gate) as client:
+        yield client
+
+
+@pytest.fixture
+async def ann(database, organization):
+    member = await members.add(database, organization, "Ann@Example.org", role=Role.REVIEWER, name="Ann")
+    await members.set_password(database, member, Secret(PASSWORD))
+    return member
+
+
+async def enter(browser, address="ann@example.org", password=PASSWORD, **more):
+    form = {"address": address, "password": password, **more}
+    return await browser.post("/sign-in", data=form, headers=OURS)
+
+
+async def told(database, organization):
+    async with database.transaction(organization) as connection:
+        return [each.event_type for each in reversed(await ledger.newest(connection, limit=50))]
+
+
+async def test_a_password_lets_in_and_signing_out_ends_it(browser, ann, database, organization):
+    done = await enter(browser, next="/who")
+    assert (done.status_code, done.headers["location"]) == (303, "/who")
+    assert (await browser.get("/who")).text == "ann@example.org reviewer"
+    session = browser.cookies["postroom_session"]
+    left = await browser.post("/sign-out", headers=OURS)
+    assert left.headers["location"] == "/sign-in"
+    browser.cookies.set("postroom_session", session)
+    assert (await browser.get("/who")).status_code == 401
+    events = await told(database, organization)
+    assert events[-2:] == ["MEMBER_SIGNED_IN", "MEMBER_SIGNED_OUT"]
+
+
+async def test_the_cookie_is_out_of_reach_and_the_database_holds_no_token(browser, ann, owner):
+    cookie = (await enter(browser)).headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie, "the address is http"
+    token = browser.cookies["postroom_session"]
+    cursor = await owner.execute("SELECT * FROM sessions")
+    assert token not in str(await cursor.fetchall())
+
+
+async def test_over_https_the_cookie_belongs_to_this_host_alone(database, organization, ann):
+    gate = gate_of(database, organization, url="https://post.example")
+    async with client_of(gate) as browser:
+        done = await browser.post(
+            "/sign-in",
+            data={"address": "ann@example.org", "password": PASSWORD},
+            headers={"origin": "https://post.example"},
+        )
+    assert re.match(r"__Host-postroom=.*Path=/; SameSite=lax; Secure", done.headers["set-cookie"])
+
+
+@pytest.mark.parametrize("accept, status", [("text/html", 303), ("*/*", 401)])
+async def test_without_a_session_a_person_is_led_to_the_sign_in_and_a_script_is_told(browser, accept, status):
+    answer = await browser.get("/who?a=b", headers={"accept": accept})
+    assert answer.status_code == status
+    if status == 303:
+        assert answer.headers["location"] == "/sign-in?next=%2Fwho%3Fa%3Db"
+        page = await browser.get(answer.headers["location"])
+        assert 'value="/who?a=b"' in page.text
+
+
+@pytest.mark.parametrize(
+    "given", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "", "/\t/evil"]
+)
+async def test_after_the_sign_in_nobody_is_led_elsewhere(browser, ann, given):
+    assert (await enter(browser, next=given)).headers["location"] == "/"
+
+
+@pytest.mark.parametrize("role, seen", [("reader", [200, 403, 403]), ("reviewer", [200, 200, 403])])
+async def test_a_role_opens_its_routes_and_no_higher_ones(gate, browser, role, seen):
+    browser.cookies.update(await cookie_of(gate, Role(role)))
+    found = [
+        (await browser.get("/who")).status_code,
+        (await browser.post("/review", headers=OURS)).status_code,
+        (await browser.get("/manage")).status_code,
+    ]
+    assert found == seen
+
+
+async def test_a_changed_role_counts_from_the_next_request_on(gate, browser, ann, database):
+    await enter(browser)
+    assert (await browser.get("/manage")).status_code == 403
+    await members.set_role(database, ann, Role.ADMIN)
+    assert (await browser.get("/manage")).status_code == 200
+    await members.set_role(database, (await member_again(database, ann)), Role.ADMIN)
+
+
+async def member_again(database, member):
+    return await members.find(database, member.organization, member.address)
+
+
+async def test_a_removed_member_is_out_at_once(browser, ann, database):
+    await enter(browser)
+    await members.remove(database, ann)
+    assert (await browser.get("/who")).status_code == 401
+
+
+@pytest.mark.parametrize("origin", [None, "http://evil.example", "null"])
+async def test_other_sites_change_nothing_and_sign_nobody_in(gate, browser, ann, origin):
+    browser.cookies.update(await cookie_of(gate))
+    headers = {"origin": origin} if origin else {}
+    for path in ("/manage", "/sign-out", "/sign-in", "/sign-in/link"):
+        form = {"address": "ann@example.org", "password": PASSWORD, "token": "x"}
+        assert (await browser.post(path, data=form, headers=headers)).status_code == 403, path
+
+
+async def test_five_wrong_passwords_lock_and_the_answer_is_the_same_for_everybody(
+    browser, ann, database, organization, move_clock
+):
+    answers = [await enter(browser, password="wrong" * 3) for _ in range(5)]
+    answers.append(await enter(browser))
+    answers.append(await enter(browser, address="nobody@example.org"))
+    assert {(each.status_code, each.text) for each in answers} == {(403, answers[0].text)}
+    assert (await told(database, organization)).count("SIGN_IN_REFUSED") == 5
+    await move_clock(61)
+    assert (await enter(browser)).status_code == 303
+
+
+async def test_each_further_failure_locks_for_longer_and_a_success_forgets_them(browser, ann, move_clock):
+    for _ in range(5):
+        await enter(browser, password="wrong")
+    await move_clock(61)
+    await enter(browser, password="wrong")
+    await move_clock(61)
+    assert (await enter(browser)).status_code == 403, "two minutes now"
+    await move_clock(61)
+    assert (await enter(browser)).status_code == 303
+    await enter(browser, password="wrong")
+    assert (await enter(browser)).status_code == 303
+
+
+async def test_a_source_that_only_fails_is_shut_out_whatever_it_tries(browser, ann, move_clock):
+    for _ in range(30):
+        await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
+    shut = await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
+    assert shut.status_code == 429
+
+
+async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, ann, database, move_clock):
+    token = await signin.new_link(database, ann)
+    url = signin.link_url(URL, token)
+    for _ in range(2):
+        page = await browser.get(url)
+        assert f'value="{token.reveal()}"' in page.text
+        assert "/static/sign_in.js" in page.text
+    for status in (303, 403):
+        done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
+        assert done.status_code == status
+    late = await signin.new_link(database, ann)
+    await move_clock(3601)
+    done = await browser.post("/sign-in/link", data={"token": late.reveal()}, headers=OURS)
+    assert done.status_code == 403
+
+
+async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, database):
+    token = await signin.new_link(database, ann)
+    browser.cookies.set("postroom_session", token.reveal())
+    assert (await browser.get("/who")).status_code == 401
+    browser.cookies.clear()
+    await enter(browser)
+    session = browser.cookies["postroom_session"]
+    done = await browser.post("/sign-in/link", data={"token": session}, headers=OURS)
+    assert done.status_code == 403
+
+
+async def test_a_session_lasts_while_it_is_used_and_thirty_days_at_most(gate, browser, ann, move_clock):
+    await enter(browser)
+    for _ in range(3):
+        await move_clock(11 * 3600)
+        assert (await browser.get("/who")).status_code == 200
+    await move_clock(13 * 3600)
+    assert (await browser.get("/who")).status_code == 401
+    await enter(browser)
+    for _ in range(65):
+        await move_clock(11 * 3600)
+        await browser.get("/who")
+    await move_clock(5 * 3600)
+    assert (await browser.get("/who")).status_code == 401
+
+
+async def test_a_new_password_ends_the_sessions_of_the_old_one(browser, ann, database):
+    await enter(browser)
+    await members.set_password(database, ann, Secret("another one entirely"))
+    assert (await browser.get("/who")).status_code == 401
+    with pytest.raises(PermanentError, match="12 to 1000"):
+        await members.set_password(database, ann, Secret("short"))
+
+
+async def test_an_address_of_two_organizations_signs_in_where_its_password_is(
+    browser, ann, database, other_organization
+):
+    other = await members.add(database, other_organization, "ann@example.org", role=Role.ADMIN)
+    await members.set_password(database, other, Secret("the other password"))
+    await enter(browser, password="the other password")
+    assert (await browser.get("/who")).text == "ann@example.org admin"
+
+
+async def test_the_last_admin_stays(database, organization):
+    admin, made = await members.provide_admin(database, organization)
+    again, made_again = await members.provide_admin(database, organization)
+    assert (made, made_again, admin.id == again.id) == (True, False, True)
+    for act in (members.remove, partial(members.set_role, role=Role.READER)):
+        with pytest.raises(PermanentError, match="last admin"):
+            await act(database, admin)
+    await members.add(database, organization, "bob@example.org", role=Role.ADMIN)
+    await members.remove(database, admin)
+
+
+async def test_the_database_away_lets_in_nobody_who_was_not_in(browser, ann, database):
+    await enter(browser)
+    await database.engine_pool.close()
+    assert (await browser.get("/who")).status_code == 503
+    assert (await browser.get("/sign-in")).status_code == 200
+
+
+async def test_every_route_is_guarded_or_meant_to_be_open(gate, database):
+    counter = Counter(None, None, gate)
+    made = app.create(gate, routes=mailboxes.routes(counter))
+    routes = made._app.routes
+    opened = {route.path for route in routes if not hasattr(getattr(route, "endpoint", None), "needed")}
+    assert opened == app.OPEN
+    for route in routes:
+        if isinstance(route, Route) and route.path not in app.OPEN:
+            assert route.endpoint.needed in Role
+
+
+def test_digests_differ_and_tickets_are_for_one_purpose():
+    from postroom.vault import tickets
+
+    assert stored.digest(Secret("a")) != stored.digest(Secret("b"))
+    ticket = tickets.write(SEALER, "one", b"x", 60)
+    assert tickets.read(SEALER, "one", ticket) == b"x"
+    assert tickets.read(SEALER, "two", ticket) is None
+    assert tickets.read(SEALER, "one", ticket[:-2] + "AA") is None
+    assert tickets.read(SEALER, "one", tickets.write(SEALER, "one", b"x", -1)) is None
+    assert tickets.read(SEALER, "one", "nonsense") is None
