@@ -5,6 +5,7 @@ The only reader of the environment. Functions below wiring take the values they 
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
 
 PREFIX: Final = "POSTROOM_"
 Network = IPv4Network | IPv6Network
+_BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -84,6 +86,12 @@ def _parameter_prefix(value: str) -> str:
     if value.lower().startswith(("/aws", "/ssm")):
         raise ValueError("begins with a word that AWS reserves")
     return value
+
+
+def _blobs(value: str) -> str:
+    if value != "disk" and not _BUCKET.fullmatch(value):
+        raise ValueError("names no place for blobs")
+    return value.rstrip("/")
 
 
 def _absolute(value: Path) -> Path:
@@ -281,6 +289,26 @@ class Settings(BaseSettings):
         "a key id, an alias such as alias/postroom, or an ARN",
         None,
         pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
+    )
+    blobs: Annotated[str, AfterValidator(_blobs)] = _setting(
+        "where attachments and documents are kept: on this machine's disk, in S3 or in Google Cloud Storage",
+        "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
+        "disk",
+    )
+    blobs_endpoint: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "where that bucket is served, if not by Amazon or Google", _ANOTHER, None
+    )
+    gcs_credentials_file: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+        "the key of the service account that reaches a gs:// bucket; unset, what this machine may do",
+        "the absolute path of a JSON file",
+        None,
+    )
+    blob_grace_hours: float = _setting(
+        "how long bytes that nothing refers to are kept",
+        "a number from 1 to 8760",
+        24,
+        ge=1,
+        le=8760,
     )
     subscription_renew_hours: float = _setting(
         "how long before its end a subscription at Microsoft is renewed",

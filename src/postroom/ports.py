@@ -1,6 +1,6 @@
 """The protocols that have two real implementations each. Adapters do not inherit; wiring assigns them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -251,3 +251,57 @@ class Vault(Protocol):
     async def fetch(self, place: Place, kept: Kept) -> Secret: ...
 
     async def forget(self, place: Place, kept: Kept) -> None: ...
+
+
+# What can be stored: bytes, or pieces of them, made as they are asked for.
+Content = bytes | Iterable[bytes] | AsyncIterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes that are safe in the store. `created`: they were not there before, and this put wrote them."""
+
+    sha256: bytes
+    size: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """An object as the store lists it. Its time is the store's own."""
+
+    sha256: bytes
+    size: int
+    modified_at: datetime
+
+
+class BlobStore(Protocol):
+    """Bytes by their SHA-256, once per content and organization. Calls take a disk's or a network's time.
+
+    Putting the same content again is harmless. A put is safe when it returns: the row that refers to it may
+    commit. Raises OperatorError where somebody must act (a full disk, refused keys), else TransientError.
+    """
+
+    async def check(self) -> str:
+        """Reach the store and say where it is: processes that are told different places share no blobs."""
+        ...
+
+    async def put(self, organization: OrganizationId, content: Content) -> Blob:
+        """Large contents come as pieces: no more than a few of them are in memory at a time."""
+        ...
+
+    def read(
+        self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The bytes from `start` up to, not including, `end`, in pieces. Raises Gone where there are none."""
+        ...
+
+    async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None: ...
+
+    async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
+        """One that is gone already is no error."""
+        ...
+
+    def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+        """All objects of an organization, in no order."""
+        ...

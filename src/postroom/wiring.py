@@ -10,13 +10,14 @@ from uuid import uuid4
 
 import aiohttp
 
+from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
 from postroom.flow import sample, seal, subscribe
 from postroom.flow.connect import Desk
 from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
 from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
-from postroom.ports import IdentityProvider, Provider, RemoteMailbox, Vault
+from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
 from postroom.providers.transport import open_client
@@ -177,6 +178,23 @@ def _outlook(settings: Settings, client: Client) -> Provider:
             api_url=settings.graph_url,
         ),
     )
+
+
+def blobs(settings: Settings) -> BlobStore:
+    """Where bytes are kept."""
+    kind, _, rest = settings.blobs.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    match kind:
+        case "s3":
+            from postroom.blobs import s3
+
+            return s3.connect(bucket, prefix, settings.blobs_endpoint)
+        case "gs":
+            from postroom.blobs import gcs
+
+            return gcs.connect(bucket, prefix, settings.blobs_endpoint, settings.gcs_credentials_file)
+        case _:
+            return DiskBlobs((settings.home or default_home()) / "blobs")
 
 
 def vault_keys(settings: Settings) -> GivenKeys | KeyFile:

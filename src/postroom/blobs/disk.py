@@ -1,0 +1,288 @@
+"""Blobs on the local disk, owner-only: a temporary file, synced, linked to its name, its directory synced.
+
+Puts that come while others are being written form the next group, whose files and directories are synced side
+by side: a sync costs milliseconds, and the file system joins those that wait together. A file under its final
+name is always whole.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from errno import EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPERM, EROFS
+from hashlib import sha256
+from pathlib import Path
+from time import time
+from typing import Final
+from uuid import UUID, uuid4
+
+from postroom.blobs.names import digest_of, name_of
+from postroom.errors import Gone, OperatorError, TransientError
+from postroom.model import OrganizationId
+from postroom.ports import Blob, Content, StoredBlob
+
+PIECE_BYTES: Final = 1 << 18
+LARGEST_GROUP: Final = 256
+SYNCS_AT_ONCE: Final = 8
+STALE_SECONDS: Final = 86_400  # a temporary file this old belongs to nobody any more
+_UNUSABLE: Final = frozenset({EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPERM, EROFS})
+
+
+@dataclass(slots=True)
+class _Staged:
+    """Content on its way: a temporary file, or none where the content was there already."""
+
+    organization: OrganizationId
+    sha256: bytes
+    size: int
+    temporary: Path | None
+
+
+class DiskBlobs:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._waiting: list[tuple[OrganizationId, bytes | _Staged, asyncio.Future[Blob]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._syncing = ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="blobs")
+
+    async def check(self) -> str:
+        """The directory's own mark: the same on every machine that shares the directory, and on no other."""
+        with _disk_errors(self.root):
+            await asyncio.to_thread(self._tidy)
+            return f"disk:{await asyncio.to_thread(self._mark)}"
+
+    async def put(self, organization: OrganizationId, content: Content) -> Blob:
+        if isinstance(content, bytes):
+            return await self._in_group(organization, content)
+        if isinstance(content, AsyncIterable):
+            staged = await self._stage_stream(organization, content)
+        else:
+            staged = await asyncio.to_thread(self._stage, organization, content)
+        return await self._in_group(organization, staged)
+
+    async def read(
+        self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        with _disk_errors(self.root):
+            try:
+                file = await asyncio.to_thread(self._path(organization, sha256).open, "rb", buffering=0)
+            except FileNotFoundError:
+                raise Gone("the bytes of a blob are missing from the disk") from None
+            with file:
+                file.seek(start)
+                left = None if end is None else end - start
+                while left is None or left > 0:
+                    wanted = PIECE_BYTES if left is None else min(left, PIECE_BYTES)
+                    piece = await asyncio.to_thread(file.read, wanted)
+                    if not piece:
+                        break
+                    left = None if left is None else left - len(piece)
+                    yield piece
+
+    async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
+        with _disk_errors(self.root):
+            try:
+                found = await asyncio.to_thread(self._path(organization, sha256).stat)
+            except FileNotFoundError:
+                return None
+        return StoredBlob(sha256, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+
+    async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
+        with _disk_errors(self.root):
+            await asyncio.to_thread(self._path(organization, sha256).unlink, missing_ok=True)
+
+    async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+        for number in range(256):
+            shard = self.root / str(organization) / f"{number:02x}"
+            with _disk_errors(self.root):
+                found = await asyncio.to_thread(_listed, shard)
+            for each in found:
+                yield each
+
+    def _path(self, organization: OrganizationId, digest: bytes) -> Path:
+        return self.root / name_of(organization, digest)
+
+    def _mark(self) -> UUID:
+        path = self.root / "place"
+        with suppress(FileNotFoundError):
+            return UUID(path.read_text(encoding="ascii").strip())
+        new = self._temporary()
+        new.write_text(f"{uuid4()}\n", encoding="ascii")
+        new.chmod(0o600)
+        _sync(new)
+        with suppress(FileExistsError):  # another process was first: then its mark counts
+            os.link(new, path)
+        new.unlink()
+        _sync(self.root)
+        return UUID(path.read_text(encoding="ascii").strip())
+
+    def _temporary(self) -> Path:
+        directory = self.root / "new"
+        if not directory.is_dir():
+            with _disk_errors(self.root):
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                directory.mkdir(mode=0o700, exist_ok=True)
+                _sync(self.root.parent)
+        return directory / secrets.token_hex(16)
+
+    def _stage(self, organization: OrganizationId, pieces: Iterable[bytes]) -> _Staged:
+        writing = _Writing(self._temporary())
+        with writing:
+            for piece in pieces:
+                with _disk_errors(self.root):  # errors of where the pieces come from are none of the disk's
+                    writing.add(piece)
+        return writing.staged(organization)
+
+    async def _stage_stream(self, organization: OrganizationId, pieces: AsyncIterable[bytes]) -> _Staged:
+        writing = _Writing(self._temporary())
+        with writing:
+            async for piece in pieces:
+                with _disk_errors(self.root):
+                    await asyncio.to_thread(writing.add, piece)
+        return writing.staged(organization)
+
+    async def _in_group(self, organization: OrganizationId, content: bytes | _Staged) -> Blob:
+        """Join the next group. Whoever stops waiting stops nobody else: the group is written all the same."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((organization, content, future))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_groups())
+        return await future
+
+    async def _write_groups(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
+            try:
+                with _disk_errors(self.root):
+                    done = await asyncio.to_thread(self._write, [each[:2] for each in group])
+            except Exception as error:  # noqa: BLE001  # each of the group is told
+                for _, _, future in group:
+                    if not future.done():
+                        future.set_exception(error)
+            else:
+                for blob, (_, _, future) in zip(done, group, strict=True):
+                    if not future.done():
+                        future.set_result(blob)
+
+    def _write(self, group: Sequence[tuple[OrganizationId, bytes | _Staged]]) -> list[Blob]:
+        staged: list[_Staged] = []
+        try:
+            for organization, content in group:
+                given = self._stage_bytes(organization, content) if isinstance(content, bytes) else content
+                staged.append(given)
+            list(self._syncing.map(_sync, [each.temporary for each in staged if each.temporary]))
+            changed = {self._path(each.organization, each.sha256).parent for each in staged}
+            for directory in changed.copy():
+                changed |= _made(directory)
+            linked = [self._link(each) for each in staged]
+            list(self._syncing.map(_sync, changed))
+        finally:
+            for each in staged:
+                if each.temporary is not None:
+                    each.temporary.unlink(missing_ok=True)
+        return linked
+
+    def _stage_bytes(self, organization: OrganizationId, content: bytes) -> _Staged:
+        digest = sha256(content).digest()
+        if self._path(organization, digest).exists():
+            return _Staged(organization, digest, len(content), None)
+        return self._stage(organization, [content])
+
+    def _link(self, staged: _Staged) -> Blob:
+        """Give the file its name. One that has the name already holds the same bytes."""
+        if staged.temporary is None:
+            return Blob(staged.sha256, staged.size, created=False)
+        path = self._path(staged.organization, staged.sha256)
+        try:
+            os.link(staged.temporary, path)
+        except FileExistsError:
+            return Blob(staged.sha256, staged.size, created=False)
+        return Blob(staged.sha256, staged.size, created=True)
+
+    def _tidy(self) -> None:
+        """Remove temporary files that killed processes left behind."""
+        with suppress(FileNotFoundError):
+            for each in (self.root / "new").iterdir():
+                with suppress(FileNotFoundError):
+                    if each.stat().st_mtime < time() - STALE_SECONDS:
+                        each.unlink()
+
+
+class _Writing:
+    """A temporary file being written; gone again where that fails."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self.digest = sha256()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _disk_errors(path.parent.parent):
+            self.file = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.file.close()
+        if kind is not None:
+            self.path.unlink(missing_ok=True)
+
+    def add(self, piece: bytes) -> None:
+        self.digest.update(piece)
+        self.size += len(piece)
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[self.file.write(rest) :]
+
+    def staged(self, organization: OrganizationId) -> _Staged:
+        return _Staged(organization, self.digest.digest(), self.size, self.path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _made(directory: Path) -> set[Path]:
+    """Make a shard where it is missing; the directories that have a new name in them since."""
+    changed: set[Path] = set()
+    for each in (directory.parent, directory):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
+            changed.add(each.parent)
+    return changed
+
+
+def _listed(shard: Path) -> list[StoredBlob]:
+    found: list[StoredBlob] = []
+    with suppress(FileNotFoundError), os.scandir(shard) as entries:
+        for entry in entries:
+            digest = digest_of(entry.name)
+            with suppress(FileNotFoundError):
+                if digest is not None and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    moment = datetime.fromtimestamp(status.st_mtime, UTC)
+                    found.append(StoredBlob(digest, status.st_size, moment))
+    return found
+
+
+@contextmanager
+def _disk_errors(root: Path) -> Generator[None]:
+    """A disk that refuses is one clear line; what may pass by itself is tried again."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
+        if error.errno not in _UNUSABLE:
+            raise TransientError(f"the blobs on the disk could not be reached: {reason}") from error
+        raise OperatorError(
+            f"Blobs cannot be kept in {root}: {reason}."
+            " Give this user room and access there, or set POSTROOM_HOME to another directory."
+        ) from error

@@ -1,0 +1,155 @@
+"""Blobs in a bucket of S3, or of what speaks like it, by obstore, with the credentials that boto3 finds.
+
+The library's errors become ours here and nowhere else; their words stay out, since they quote whole answers.
+"""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final
+
+from postroom.blobs.names import digest_of, name_of
+from postroom.blobs.spool import IN_MEMORY_BYTES, spooled
+from postroom.errors import Gone, OperatorError, PostroomError, SettingsError, TransientError
+from postroom.model import OrganizationId
+from postroom.ports import Blob, Content, StoredBlob
+
+PIECE_BYTES: Final = 1 << 20
+PART_BYTES: Final = 8 << 20
+_DENIED: Final = frozenset({"PermissionDeniedError", "UnauthenticatedError"})
+
+
+def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3) -> "S3Blobs":
+    """The store in a bucket. Region and credentials are found the way all AWS tools find them."""
+    try:
+        boto3: Any = import_module("boto3")
+        store: Any = import_module("obstore.store")
+        auth: Any = import_module("obstore.auth.boto3")
+    except ImportError:
+        raise SettingsError(
+            "POSTROOM_BLOBS=s3://… needs the libraries obstore and boto3. Run `pip install postroom[aws]`."
+        ) from None
+    session = boto3.session.Session()
+    if session.get_credentials() is None:
+        raise SettingsError(
+            "POSTROOM_BLOBS=s3://… finds no credentials. Set AWS_PROFILE, or give this machine a role."
+        )
+    if session.region_name is None and endpoint is None:
+        raise SettingsError("POSTROOM_BLOBS=s3://… needs a region. Set AWS_REGION, such as eu-west-1.")
+    options: dict[str, Any] = {"timeout": "60s", "connect_timeout": "5s"}
+    if endpoint is not None and endpoint.startswith("http://"):
+        options["allow_http"] = True
+    opened = store.S3Store(
+        bucket,
+        prefix=prefix or None,
+        endpoint=endpoint,
+        region=session.region_name or "us-east-1",
+        credential_provider=auth.Boto3CredentialProvider(session),
+        client_options=options,
+        retry_config={"max_retries": retries},
+    )
+    return S3Blobs(opened, f"s3://{bucket}/{prefix}".rstrip("/"))
+
+
+class S3Blobs:
+    def __init__(self, store: Any, place: str) -> None:
+        self._store = store
+        self._place = place
+        self._obstore: Any = import_module("obstore")
+
+    async def check(self) -> str:
+        with self._errors():
+            await self._store.list(prefix="none", chunk_size=1).collect_async()
+        return self._place
+
+    async def put(self, organization: OrganizationId, content: Content) -> Blob:
+        async with spooled(content) as given:
+            name = name_of(organization, given.sha256)
+            if given.content is not None and given.size <= IN_MEMORY_BYTES:
+                created = await self._create(name, given.content)
+            else:
+                created = await self.find(organization, given.sha256) is None
+                if created:
+                    with self._errors():
+                        await self._store.put_async(
+                            name,
+                            given.file if given.file is not None else given.content,
+                            use_multipart=True,
+                            chunk_size=PART_BYTES,
+                            max_concurrency=2,
+                        )
+            return Blob(given.sha256, given.size, created=created)
+
+    async def _create(self, name: str, content: bytes) -> bool:
+        """Whether the object is new. Of two at once the bucket takes one, and both hold the same bytes."""
+        try:
+            with self._errors():
+                await self._store.put_async(name, content, mode="create", use_multipart=False)
+        except _Exists:
+            return False
+        return True
+
+    async def read(
+        self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        found = await self.find(organization, sha256)
+        if found is None:
+            raise Gone("the bytes of a blob are missing from the bucket")
+        stop = found.size if end is None else min(end, found.size)
+        if start >= stop:
+            return
+        with self._errors():
+            answer = await self._store.get_async(
+                name_of(organization, sha256), options={"range": (start, stop)}
+            )
+            async for piece in answer.stream(min_chunk_size=PIECE_BYTES):
+                yield bytes(piece)
+
+    async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
+        try:
+            with self._errors():
+                meta = await self._store.head_async(name_of(organization, sha256))
+        except Gone:
+            return None
+        return StoredBlob(sha256, meta["size"], meta["last_modified"])
+
+    async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
+        try:
+            with self._errors():
+                await self._store.delete_async(name_of(organization, sha256))
+        except Gone:
+            return
+
+    async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+        with self._errors():
+            async for page in self._store.list(prefix=str(organization), chunk_size=1000):
+                for meta in page:
+                    digest = digest_of(meta["path"])
+                    if digest is not None:
+                        yield StoredBlob(digest, meta["size"], meta["last_modified"])
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        try:
+            yield
+        except PostroomError:
+            raise
+        except self._obstore.exceptions.AlreadyExistsError:
+            raise _Exists from None
+        except (FileNotFoundError, self._obstore.exceptions.BaseError) as error:
+            if "NoSuchBucket" in str(error):
+                raise OperatorError(
+                    f"{self._place} is in no such bucket. Create it, or correct POSTROOM_BLOBS."
+                ) from None
+            if isinstance(error, FileNotFoundError):
+                raise Gone("the bucket has no such object") from None
+            if type(error).__name__ in _DENIED:
+                raise OperatorError(
+                    f"{self._place} refuses Postroom's credentials."
+                    " Allow s3:GetObject, PutObject, DeleteObject and ListBucket there."
+                ) from None
+            raise TransientError(f"the bucket did not answer ({type(error).__name__})") from None
+
+
+class _Exists(Exception):
+    """The bucket has the object already."""

@@ -1,0 +1,85 @@
+"""One contract, three stores: a directory, a bucket of moto's S3, a bucket of an emulator of Google's."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from uuid import uuid4
+
+import pytest
+from gcp_storage_emulator.server import create_server
+
+from postroom.blobs import DiskBlobs, gcs, s3
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+@pytest.fixture(scope="session")
+def moto():
+    command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    found = None
+    while found is None:
+        line = process.stderr.readline()
+        assert line, "moto's server ended"
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+    threading.Thread(target=process.stderr.read, daemon=True).start()
+    yield found[0]
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def google():
+    server = create_server("127.0.0.1", 0, in_memory=True)
+    server.start()
+    host, port = server._api._httpd.socket.getsockname()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def s3_blobs(moto, aws):
+    import boto3
+
+    bucket = f"blobs-{uuid4().hex}"
+    client = boto3.client("s3", endpoint_url=moto)
+    client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    return s3.connect(bucket, "mail/kept", moto)
+
+
+@pytest.fixture
+def gcs_blobs(google):
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    bucket = f"blobs-{uuid4().hex}"
+    client = storage.Client(
+        project="tests", credentials=AnonymousCredentials(), client_options={"api_endpoint": google}
+    )
+    client.create_bucket(bucket)
+    return gcs.connect(bucket, "mail/kept", google, None)
+
+
+@pytest.fixture(params=["disk", "s3", "gcs"])
+def blobs(request, tmp_path):
+    if request.param == "disk":
+        return DiskBlobs(tmp_path / "blobs")
+    return request.getfixturevalue(f"{request.param}_blobs")

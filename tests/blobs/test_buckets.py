@@ -1,0 +1,95 @@
+"""Blobs in buckets: how they are chosen, what is missing said clearly, and errors that say who must act."""
+
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from postroom import config, wiring
+from postroom.blobs import DiskBlobs, gcs, s3
+from postroom.errors import OperatorError, SettingsError, TransientError
+
+ORGANIZATION = uuid4()
+
+
+def test_the_setting_chooses_the_store(tmp_path, aws):
+    def chosen(**given):
+        return wiring.blobs(config.load(home=tmp_path, **given))
+
+    assert isinstance(chosen(), DiskBlobs)
+    assert chosen().root == tmp_path / "blobs"
+    assert isinstance(chosen(blobs="s3://my-bucket/a/b", blobs_endpoint="http://127.0.0.1:9"), s3.S3Blobs)
+    assert isinstance(chosen(blobs="gs://my-bucket", blobs_endpoint="http://127.0.0.1:9"), gcs.GcsBlobs)
+
+
+@pytest.mark.parametrize(
+    "value", ["s3://", "s3:///x", "ftp://bucket", "/var/blobs", "s3://Bucket", "s3://b/../c d"]
+)
+def test_a_place_that_is_none_is_refused(value):
+    with pytest.raises(SettingsError, match="POSTROOM_BLOBS"):
+        config.load(blobs=value)
+
+
+def test_without_credentials_the_setting_is_refused(monkeypatch, aws):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(SettingsError, match="finds no credentials"):
+        s3.connect("bucket", "", None)
+
+
+def test_a_key_file_that_is_none_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match="POSTROOM_GCS_CREDENTIALS_FILE"):
+        gcs.connect("bucket", "", None, tmp_path / "missing.json")
+    (tmp_path / "key.json").write_text("{}")
+    with pytest.raises(SettingsError, match="POSTROOM_GCS_CREDENTIALS_FILE"):
+        gcs.connect("bucket", "", None, tmp_path / "key.json")
+
+
+async def test_a_bucket_that_nobody_made_is_not_a_blob_that_is_gone(moto, google, aws):
+    for blobs in (s3.connect("nowhere-to-be-found", "", moto), gcs.connect("nowhere", "", google, None)):
+        with pytest.raises(OperatorError, match="no such bucket"):
+            await blobs.check()
+        with pytest.raises(OperatorError, match="no such bucket"):
+            await blobs.put(ORGANIZATION, b"x")
+
+
+async def test_a_bucket_that_does_not_answer_is_tried_again_later(aws):
+    for blobs in (
+        s3.connect("bucket", "", "http://127.0.0.1:9", retries=0),
+        gcs.connect("bucket", "", "http://127.0.0.1:9", None, retry_seconds=0.1),
+    ):
+        with pytest.raises(TransientError):
+            await blobs.put(ORGANIZATION, b"x")
+
+
+async def test_objects_lie_under_prefix_organization_and_digest(s3_blobs, gcs_blobs, moto):
+    import boto3
+
+    name = f"mail/kept/{ORGANIZATION}/{sha256(b'x').hexdigest()[:2]}/{sha256(b'x').hexdigest()}"
+    await s3_blobs.put(ORGANIZATION, b"x")
+    bucket = (await s3_blobs.check()).split("/")[2]
+    listed = boto3.client("s3", endpoint_url=moto).list_objects_v2(Bucket=bucket)["Contents"]
+    assert [each["Key"] for each in listed] == [name]
+    await gcs_blobs.put(ORGANIZATION, b"x")
+    assert [blob.name for blob in gcs_blobs._bucket.list_blobs()] == [name]
+
+
+def test_the_libraries_of_clouds_are_loaded_only_where_chosen():
+    code = (
+        "import sys, postroom.wiring, postroom.blobs;"
+        "print([name for name in ('obstore', 'boto3', 'google.cloud.storage') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_library_that_is_not_installed_is_named(monkeypatch):
+    for name in ("obstore.store", "google.cloud.storage"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SettingsError, match=r"postroom\[aws\]"):
+        s3.connect("bucket", "", None)
+    with pytest.raises(SettingsError, match=r"postroom\[gcs\]"):
+        gcs.connect("bucket", "", None, Path("/x"))
