@@ -79,8 +79,9 @@ def reads_environment(node):
 def test_only_the_settings_read_the_environment():
     readers = [path for path in POSTROOM if any(map(reads_environment, ast.walk(tree(path))))]
     # The store hands the environment on to PostgreSQL's programs; it reads no setting.
-    assert [named(path) for path in readers if "store" not in path.parts] == ["src/postroom/config.py"]
-    assert [named(path) for path in readers if '"POSTROOM_' in path.read_text()] == ["src/postroom/config.py"]
+    reader = "src/postroom/config/__init__.py"
+    assert [named(path) for path in readers if "store" not in path.parts] == [reader]
+    assert [named(path) for path in readers if '"POSTROOM_' in path.read_text()] == []
 
 
 def log_events(path):

@@ -1,31 +1,20 @@
-"""Settings: read once from the environment, checked together, every fault reported at once with its remedy.
+"""Every setting: its type, its limits, its meaning, and what a right value looks like."""
 
-The only reader of the environment. Functions below wiring take the values they use, never the Settings.
-"""
-
-import difflib
-import os
-import re
-import sys
-from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from postroom.errors import SettingsError
-from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
+from postroom.config import values
+from postroom.model import Secret
 
 PREFIX: Final = "POSTROOM_"
 Network = IPv4Network | IPv6Network
-_BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -56,44 +45,6 @@ def _secret(value: object) -> object:
     return Secret(value) if isinstance(value, str) else value
 
 
-def _postgresql_url(value: Secret) -> Secret:
-    if splits_its_password(value.reveal()):
-        raise ValueError("has an @ or a / in its user or password, to be percent-encoded as %40 or %2F")
-    try:
-        parts = urlsplit(value.reveal())
-        usable = (
-            parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/") != "" and parts.port != 0
-        )
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("is not the URL of a PostgreSQL database")
-    return value
-
-
-def _vault_keys(value: Secret) -> Secret:
-    sealing_keys(value.reveal().split(","))
-    return value
-
-
-def _ledger_key(value: Secret) -> Secret:
-    key_bytes(value.reveal())
-    return value
-
-
-def _parameter_prefix(value: str) -> str:
-    # AWS keeps names that begin with these words for itself.
-    if value.lower().startswith(("/aws", "/ssm")):
-        raise ValueError("begins with a word that AWS reserves")
-    return value
-
-
-def _blobs(value: str) -> str:
-    if value != "disk" and not _BUCKET.fullmatch(value):
-        raise ValueError("names no place for blobs")
-    return value.rstrip("/")
-
-
 def _absolute(value: Path) -> Path:
     if not value.is_absolute():
         raise ValueError("is a relative path")
@@ -107,15 +58,6 @@ def _public_url(value: str) -> str:
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
         raise ValueError("is not an https address, and providers call no other")
     return value.rstrip("/")
-
-
-def _networks(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
-    except ValueError:
-        raise ValueError("is no list of networks") from None
 
 
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
@@ -134,12 +76,12 @@ class Settings(BaseSettings):
     home: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
         "where the embedded database and local files live", "an absolute path of a directory", None
     )
-    database_url: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_postgresql_url)] | None = (
-        _setting(
-            "a PostgreSQL server of yours, 15 or newer, instead of the embedded one",
-            "a URL such as postgresql://user:password@host:5432/database",
-            None,
-        )
+    database_url: (
+        Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.postgresql_url)] | None
+    ) = _setting(
+        "a PostgreSQL server of yours, 15 or newer, instead of the embedded one",
+        "a URL such as postgresql://user:password@host:5432/database",
+        None,
     )
     database_pool_size: int = _setting(
         "the most connections one process opens", "a whole number from 4 to 500", 10, ge=4, le=500
@@ -161,10 +103,12 @@ class Settings(BaseSettings):
         "an https address such as https://post.example.org, or http on a loopback host for development",
         None,
     )
-    trusted_proxies: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(_networks)] = _setting(
-        "proxies of yours in front of the web process, whose word on source address and https is taken",
-        "networks such as 10.0.0.0/8 or single addresses, separated by commas",
-        None,
+    trusted_proxies: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
+        _setting(
+            "proxies of yours in front of the web process, whose word on source address and https is taken",
+            "networks such as 10.0.0.0/8 or single addresses, separated by commas",
+            None,
+        )
     )
     organization: UUID = _setting(
         "the organization that pages and commands act for; it is made at first use",
@@ -273,12 +217,14 @@ class Settings(BaseSettings):
         "local or ssm",
         VaultKind.LOCAL,
     )
-    vault_keys: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_vault_keys)] | None = _setting(
-        "the vault's keys, instead of the file vault.keys in the home; the first seals, all open",
-        "id:key, or several separated by commas, each key 32 bytes in base64 (openssl rand -base64 32)",
-        None,
+    vault_keys: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.vault_keys)] | None = (
+        _setting(
+            "the vault's keys, instead of the file vault.keys in the home; the first seals, all open",
+            "id:key, or several separated by commas, each key 32 bytes in base64 (openssl rand -base64 32)",
+            None,
+        )
     )
-    ssm_prefix: Annotated[str, AfterValidator(_parameter_prefix)] = _setting(
+    ssm_prefix: Annotated[str, AfterValidator(values.parameter_prefix)] = _setting(
         "what the names of Postroom's parameters in AWS SSM begin with",
         "a path such as /postroom/production",
         "/postroom",
@@ -290,7 +236,7 @@ class Settings(BaseSettings):
         None,
         pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
     )
-    blobs: Annotated[str, AfterValidator(_blobs)] = _setting(
+    blobs: Annotated[str, AfterValidator(values.blobs)] = _setting(
         "where attachments and documents are kept: on this machine's disk, in S3 or in Google Cloud Storage",
         "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
@@ -320,10 +266,12 @@ class Settings(BaseSettings):
     watch_renew_hours: float = _setting(
         "how often a watch at Gmail is renewed", "a number from 1 to 144", 24, ge=1, le=144
     )
-    ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(_ledger_key)] | None = _setting(
-        "the key that signs the ledger's seals, instead of the file ledger.key in the home",
-        "32 bytes in base64 (openssl rand -base64 32)",
-        None,
+    ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.ledger_key)] | None = (
+        _setting(
+            "the key that signs the ledger's seals, instead of the file ledger.key in the home",
+            "32 bytes in base64 (openssl rand -base64 32)",
+            None,
+        )
     )
     log_level: LogLevel = _setting(
         "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO
@@ -403,103 +351,3 @@ class Settings(BaseSettings):
         if value < info.data.get("backoff_first_seconds", value):
             raise ValueError("is shorter than the first wait")
         return value
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One setting as `postroom config show` prints it: secrets are masked already."""
-
-    name: str
-    value: str | int | float | None
-    source: str
-    meaning: str
-
-
-def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
-    """The settings of this process. Options that are given win over the environment."""
-    given = {name: value for name, value in options.items() if value is not None}
-    given |= {name: Settings.model_fields[name].default for name in ignoring}
-    faults = _unknown_names()
-    try:
-        settings = Settings(**cast("dict[str, Any]", given))
-    except ValidationError as error:
-        faults = [
-            _fault(found["loc"][0], found["type"], found["msg"], found["input"]) for found in error.errors()
-        ] + faults
-        raise SettingsError("\n".join(faults)) from None
-    if faults:
-        raise SettingsError("\n".join(faults))
-    return settings
-
-
-def shown(settings: Settings) -> list[Shown]:
-    return [
-        Shown(
-            name=_variable(name),
-            value=_plain(getattr(settings, name)),
-            source=_source(name),
-            meaning=field.description or "",
-        )
-        for name, field in Settings.model_fields.items()
-    ]
-
-
-def has_screen() -> bool:
-    """Whether this process can open a window for a person to see."""
-    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-
-
-def environment_with(**changed: object) -> dict[str, str]:
-    """The environment for a child process: ours with these settings replaced, or removed by None."""
-    environment = {
-        name: value for name, value in os.environ.items() if name.upper() not in map(_variable, changed)
-    }
-    return environment | {_variable(name): str(value) for name, value in changed.items() if value is not None}
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()
-
-
-def _plain(value: object) -> str | int | float | None:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, tuple):
-        return ",".join(map(str, cast("tuple[object, ...]", value)))
-    return value if isinstance(value, int | float) or value is None else str(value)
-
-
-def _source(name: str) -> str:
-    given = any(variable.upper() == _variable(name) and value for variable, value in os.environ.items())
-    return "environment" if given else "default"
-
-
-def _unknown_names() -> list[str]:
-    given = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
-    known = [name.upper() for name in Settings.model_fields]
-    return [
-        _unknown(name, difflib.get_close_matches(rest, known, n=1))
-        for name, rest in given
-        if name.upper().startswith(PREFIX) and rest not in known
-    ]
-
-
-def _unknown(name: str, near: list[str]) -> str:
-    remedy = (
-        f"Did you mean {PREFIX}{near[0]}?"
-        if near
-        else "Remove it; `postroom config show` lists every setting."
-    )
-    return f"{name}: there is no such setting. {remedy}"
-
-
-def _fault(name: str | int, kind: str, message: str, given: object) -> str:
-    field: FieldInfo = Settings.model_fields[str(name)]
-    extra = cast("dict[str, str]", field.json_schema_extra)
-    cause = message.removeprefix("Value error, ") if kind == "value_error" else "cannot be used"
-    value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
-    return f"{_variable(str(name))}: {value} {cause}. Give {extra['expects']}."
-
-
-def _is_secret(field: FieldInfo) -> bool:
-    return "Secret" in str(field.annotation)

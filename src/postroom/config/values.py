@@ -1,0 +1,57 @@
+"""Checks of single values: each raises with what is wrong."""
+
+import re
+from ipaddress import ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
+
+_BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
+
+
+def postgresql_url(value: Secret) -> Secret:
+    if splits_its_password(value.reveal()):
+        raise ValueError("has an @ or a / in its user or password, to be percent-encoded as %40 or %2F")
+    try:
+        parts = urlsplit(value.reveal())
+        usable = (
+            parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/") != "" and parts.port != 0
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("is not the URL of a PostgreSQL database")
+    return value
+
+
+def vault_keys(value: Secret) -> Secret:
+    sealing_keys(value.reveal().split(","))
+    return value
+
+
+def ledger_key(value: Secret) -> Secret:
+    key_bytes(value.reveal())
+    return value
+
+
+def parameter_prefix(value: str) -> str:
+    # AWS keeps names that begin with these words for itself.
+    if value.lower().startswith(("/aws", "/ssm")):
+        raise ValueError("begins with a word that AWS reserves")
+    return value
+
+
+def blobs(value: str) -> str:
+    if value != "disk" and not _BUCKET.fullmatch(value):
+        raise ValueError("names no place for blobs")
+    return value.rstrip("/")
+
+
+def networks(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+    except ValueError:
+        raise ValueError("is no list of networks") from None
