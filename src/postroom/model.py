@@ -249,7 +249,7 @@ class RemoteFolder:
     name: str
     parent: str | None
     role: FolderRole | None
-    scope: str | None  # None where it has no feed of its own (a label)
+    scope: str | None  # all labels share one; None where the mailbox is limited to another folder
 
 
 @dataclass(frozen=True, slots=True)

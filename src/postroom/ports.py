@@ -173,7 +173,9 @@ class Provider(Protocol):
     @property
     def push(self) -> PushReader: ...
 
-    def mailbox(self, user_id: str, tokens: TokenSource) -> RemoteMailbox: ...
+    def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> RemoteMailbox:
+        """`folder`: its id or well-known name, where only that one shall be read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

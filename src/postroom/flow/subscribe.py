@@ -93,7 +93,8 @@ class Subscribing:
                 f"There is a mailbox of {mailbox.provider}, and no settings for {mailbox.provider}."
                 " `postroom config show` lists what is missing."
             )
-        return provider.mailbox(mailbox.provider_user_id, self.tokens(mailbox.organization, mailbox.id))
+        tokens = self.tokens(mailbox.organization, mailbox.id)
+        return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
 
     def prefix(self, mailbox: Mailbox) -> str:
         """What the notification addresses of this Postroom begin with; the row's id follows."""
