@@ -7,12 +7,15 @@ PostroomError
 │   ├── DatabaseTooOld      the server is older than PostgreSQL 15
 │   └── SchemaError         the schema is newer, older or changed compared with this Postroom
 ├── TransientError          the same attempt may succeed later; carries `retry_after` where known
+│   ├── Throttled           the provider asks to be asked less; `everybody`: of all mailboxes together
 │   └── PushUnclear         whether a push is genuine cannot be told now; the provider shall send it again
 ├── PermanentError          the same attempt will never succeed
 │   ├── GrantLost           what opened the mailbox is gone; its owner must connect it again
 │   ├── LoginRefused        the provider did not accept a login; nothing was stored
 │   ├── Gone                the provider no longer has what was asked for
 │   ├── CursorExpired       the provider no longer tells what changed since; everything must be listed anew
+│   ├── AnswerTooLarge      the provider's answer is larger than can be held; asking for less may do
+│   ├── Unsupported         the provider does not offer this with the access that was given
 │   ├── AlreadyExists       the provider has an equal one; carries its id
 │   ├── PushRefused         a push is not from whom it claims to be
 │   └── Unreadable          a file cannot be read, or not within the limits; the message says why
@@ -50,6 +53,12 @@ class TransientError(PostroomError):
         self.retry_after = retry_after
 
 
+class Throttled(TransientError):
+    def __init__(self, message: str, *, retry_after: float | None = None, everybody: bool = False) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.everybody = everybody
+
+
 class PushUnclear(TransientError):
     pass
 
@@ -71,6 +80,14 @@ class Gone(PermanentError):
 
 
 class CursorExpired(PermanentError):
+    pass
+
+
+class AnswerTooLarge(PermanentError):
+    pass
+
+
+class Unsupported(PermanentError):
     pass
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from postroom.errors import (
     AlreadyExists,
+    AnswerTooLarge,
+    CursorExpired,
     DatabaseTooOld,
     DatabaseUnavailable,
     Gone,
@@ -19,7 +21,9 @@ from postroom.errors import (
     PushUnclear,
     SchemaError,
     SettingsError,
+    Throttled,
     TransientError,
+    Unsupported,
 )
 
 
@@ -45,10 +49,14 @@ EXITS: Final[Mapping[type[PostroomError], Exit]] = {
     SchemaError: Exit.SCHEMA,
     TransientError: Exit.TRY_AGAIN,
     PermanentError: Exit.FAILED,
+    Throttled: Exit.TRY_AGAIN,
     PushUnclear: Exit.TRY_AGAIN,
     GrantLost: Exit.FAILED,
     LoginRefused: Exit.FAILED,
     Gone: Exit.FAILED,
+    AnswerTooLarge: Exit.FAILED,
+    Unsupported: Exit.FAILED,
+    CursorExpired: Exit.FAILED,
     AlreadyExists: Exit.FAILED,
     PushRefused: Exit.FAILED,
     LeaseLost: Exit.FAILED,

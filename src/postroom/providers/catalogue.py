@@ -6,6 +6,7 @@ import aiohttp
 
 from postroom.model import Secret
 from postroom.providers import openid as openid_connect
+from postroom.providers import quotas
 from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.gmail.adapter import Gmail
 from postroom.providers.gmail.login import GoogleLogin
@@ -15,6 +16,7 @@ from postroom.providers.graph.adapter import Graph
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
 from postroom.providers.openid import OpenId
+from postroom.providers.pace import Clock, shared
 from postroom.providers.transport import Transport
 
 
@@ -33,6 +35,7 @@ class Google:
     token_url: str
     certs_url: str
     api_url: str
+    quota: str = "new"  # or `old`, or units a minute and user
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Microsoft:
     api_url: str
 
 
-def gmail(client: aiohttp.ClientSession, google: Google) -> Gmail:
+def gmail(client: aiohttp.ClientSession, google: Google, clock: Clock | None = None) -> Gmail:
+    clock = clock or Clock()
     tokens = Transport(client, gmail_wire.token_refusal)
     login = GoogleLogin(tokens, google.client_id, google.client_secret, google.accounts_url, google.token_url)
     push = GmailPush(
@@ -57,11 +61,15 @@ def gmail(client: aiohttp.ClientSession, google: Google) -> Gmail:
         google.service_account,
         google.subscription,
     )
-    return Gmail(login, push, Transport(client, gmail_wire.refusal), google.api_url, google.topic)
+    api = Transport(client, gmail_wire.refusal, clock)
+    project = (google.api_url, google.client_id)
+    paces = shared(client, project, quotas.gmail(google.quota), clock)
+    return Gmail(login, push, api, google.api_url, google.topic, paces)
 
 
-def graph(client: aiohttp.ClientSession, microsoft: Microsoft) -> Graph:
-    api = Transport(client, graph_wire.refusal)
+def graph(client: aiohttp.ClientSession, microsoft: Microsoft, clock: Clock | None = None) -> Graph:
+    clock = clock or Clock()
+    api = Transport(client, graph_wire.refusal, clock)
     login = EntraLogin(
         Transport(client, graph_wire.token_refusal),
         api,
@@ -72,7 +80,9 @@ def graph(client: aiohttp.ClientSession, microsoft: Microsoft) -> Graph:
         microsoft.client_secret,
     )
     subscriptions = Transport(client, graph_wire.subscription_refusal)
-    return Graph(login, GraphPush(), api, subscriptions, microsoft.api_url)
+    project = (microsoft.api_url, microsoft.client_id)
+    paces = shared(client, project, quotas.GRAPH, clock)
+    return Graph(login, GraphPush(), api, subscriptions, microsoft.api_url, paces)
 
 
 def openid(

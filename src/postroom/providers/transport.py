@@ -4,27 +4,37 @@ Short waits happen here, inside the call; a long one becomes a TransientError th
 work row waits instead of a connection.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from yarl import URL
 
-from postroom.errors import PermanentError, PostroomError, TransientError
+from postroom.errors import AnswerTooLarge, GrantLost, PostroomError, Throttled, TransientError
+from postroom.model import Secret
 from postroom.ports import TokenSource
+from postroom.providers.pace import Clock, Pace
 
 ATTEMPTS: Final = 4
 LONGEST_WAIT_SECONDS: Final = 10.0
-LARGEST_ANSWER_BYTES: Final = 200 * 2**20
+LARGEST_ANSWER_BYTES: Final = 100 * 2**20
+_LARGEST_REFUSAL_BYTES: Final = 2**20
+_PIECE_BYTES: Final = 2**16
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `repeatable`: doing it twice does no more than doing it once."""
+    """One request. `url` is percent-encoded already. `repeatable`: doing it twice does no more than once.
+
+    `units` and `width` say what it costs and how much of it runs at the same time at the provider.
+    """
 
     method: str
     url: str
@@ -32,7 +42,11 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     json: object = None
     form: Mapping[str, str] | None = None
+    body: bytes | None = None
     repeatable: bool = True
+    units: float = 1
+    width: int = 1
+    largest: int = LARGEST_ANSWER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +57,19 @@ class Answer:
 
     def json(self) -> Any:
         """The decoded body; an answer cut short or not JSON at all may be whole the next time."""
+        return self.read(object)
+
+    def read(self, shape: type[T]) -> T:
         try:
-            return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
-            raise TransientError("the provider's answer is not JSON") from error
+            return msgspec.json.decode(self.body, type=shape)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TransientError("the provider's answer is not the JSON that was expected") from error
 
     def told(self) -> dict[str, Any]:
         """The body of a refusal as an object; empty where it is HTML or broken, as front ends may answer."""
         try:
             found = msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
@@ -61,89 +78,165 @@ class Answer:
 Refusal = Callable[[Answer], PostroomError | None]
 
 
-class Pace:
-    """How many calls of one mailbox may run at the same time."""
+@dataclass
+class _Attempts:
+    """What one call has tried so far."""
 
-    def __init__(self, concurrent: int) -> None:
-        self._turns = asyncio.Semaphore(concurrent)
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None]:
-        async with self._turns:
-            yield
+    token: Secret | None
+    made: int = 1
+    refreshed: bool = False
 
 
 class Transport:
     """Calls to one provider over one shared client."""
 
-    def __init__(self, client: aiohttp.ClientSession, refusal: Refusal) -> None:
+    def __init__(self, client: aiohttp.ClientSession, refusal: Refusal, clock: Clock | None = None) -> None:
         self._client = client
-        self._refusal = refusal
+        self.refusal = refusal
+        self._clock = clock or Clock()
 
     async def send(
         self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
     ) -> Answer:
         """The answer of success, or the error of ours that says who must act."""
-        token = await tokens.current() if tokens else None
-        refreshed = False
-        attempt = 1
+        return await self.read(call, lambda answer: answer, tokens=tokens, pace=pace)
+
+    async def read(
+        self,
+        call: Call,
+        use: Callable[[Answer], T],
+        *,
+        tokens: TokenSource | None = None,
+        pace: Pace | None = None,
+    ) -> T:
+        """What `use` makes of the answer; where it raises TransientError, the call is made again."""
+        tried = _Attempts(await tokens.current() if tokens else None)
         while True:
-            headers = dict(call.headers) | (
-                {"Authorization": f"Bearer {token.reveal()}"} if token is not None else {}
-            )
             try:
-                async with pace.turn() if pace else nullcontext():
-                    answer = await self._request(call, headers)
-                error = self._refusal(answer)
+                answer = await self._once(call, tried.token, pace)
+                error = self.refusal(answer)
                 if error is None:
-                    return answer
-                if answer.status == 401 and tokens is not None and token is not None and not refreshed:
-                    token, refreshed = await tokens.instead_of(token), True
-                    continue
+                    used = use(answer)
+                    if pace:
+                        pace.accepted()
+                    return used
             except TransientError as away:
                 error = away
-            await self._wait_or_raise(call, error, attempt)
-            attempt += 1
+            await self._again_or_raise(call, error, tried, tokens, pace)
 
-    async def _request(self, call: Call, headers: Mapping[str, str]) -> Answer:
+    async def attempt(
+        self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
+    ) -> Answer:
+        """One answer of any status, for who decides about another attempt; a refused token is renewed."""
+        token = await tokens.current() if tokens else None
+        answer = await self._once(call, token, pace)
+        if answer.status == 401 and tokens and token:
+            answer = await self._once(call, await tokens.instead_of(token), pace)
+        return answer
+
+    async def _once(self, call: Call, token: Secret | None, pace: Pace | None) -> Answer:
+        async with _turn(pace, call), self._opened(call, token) as response:
+            return await _whole(response, call.largest)
+
+    async def stream(
+        self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The body piece by piece. Once a piece was handed on, an interruption cannot be mended here."""
+        tried = _Attempts(await tokens.current() if tokens else None)
+        while True:
+            begun = False
+            try:
+                async with _turn(pace, call), self._opened(call, tried.token) as response:
+                    if response.status < 300:
+                        async for piece in response.content.iter_chunked(_PIECE_BYTES):
+                            begun = True
+                            yield piece
+                        return
+                    error = self.refusal(await _whole(response, _LARGEST_REFUSAL_BYTES))
+            except TransientError as away:
+                error = away
+                if begun:
+                    raise
+            await self._again_or_raise(call, error, tried, tokens, pace)
+
+    @asynccontextmanager
+    async def _opened(self, call: Call, token: Secret | None) -> AsyncGenerator[aiohttp.ClientResponse]:
+        headers = dict(call.headers)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.reveal()}"
+        body: object = call.body if call.body is not None else call.form
         if call.json is not None:
-            headers = {**headers, "Content-Type": "application/json"}
+            headers["Content-Type"] = "application/json"
+            body = msgspec.json.encode(call.json)
+        url = f"{call.url}?{urlencode(call.query)}" if call.query else call.url
         try:
             async with self._client.request(
-                call.method,
-                call.url,
-                params=call.query or None,
-                headers=headers,
-                data=msgspec.json.encode(call.json) if call.json is not None else call.form,
-                allow_redirects=False,
+                call.method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
             ) as response:
-                if (response.content_length or 0) > LARGEST_ANSWER_BYTES:
-                    raise PermanentError("the provider's answer is larger than any that can be used")
-                body = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
+                yield response
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise TransientError("the provider cannot be reached, or its answer was cut short") from error
-        named = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status, named, body)
 
-    async def _wait_or_raise(self, call: Call, error: PostroomError, attempt: int) -> None:
-        """Wait for another attempt, if one makes sense within this call."""
-        if not isinstance(error, TransientError) or not call.repeatable or attempt >= ATTEMPTS:
+    async def _again_or_raise(
+        self,
+        call: Call,
+        error: PostroomError | None,
+        tried: _Attempts,
+        tokens: TokenSource | None,
+        pace: Pace | None,
+    ) -> None:
+        """Wait for another attempt, if one makes sense within this call; a refused token is renewed once."""
+        if error is None:
+            error = TransientError("the provider answered with a redirect")
+        if isinstance(error, GrantLost) and tokens and tried.token and not tried.refreshed:
+            tried.token, tried.refreshed = await tokens.instead_of(tried.token), True
+            return
+        if pace and isinstance(error, Throttled):
+            pace.refused(error)
+        if not isinstance(error, TransientError) or not call.repeatable or tried.made >= ATTEMPTS:
             raise error
-        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (attempt - 1)
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried.made - 1)
         if wait > LONGEST_WAIT_SECONDS:
             raise error
-        await asyncio.sleep(wait * random.uniform(1, 1.2))
+        tried.made += 1
+        await self._clock.sleep(wait * random.uniform(1, 1.2))
+
+
+def _turn(pace: Pace | None, call: Call) -> AbstractAsyncContextManager[None]:
+    return pace.turn(call.units, call.width) if pace else nullcontext()
+
+
+async def _whole(response: aiohttp.ClientResponse, largest: int) -> Answer:
+    """The answer as one piece; refused before it is read, or while it is, where that would be too large."""
+    pieces: list[bytes] = []
+    left = largest
+    if (response.content_length or 0) <= largest:
+        async for piece in response.content.iter_any():
+            left -= len(piece)
+            if left < 0:
+                break
+            pieces.append(piece)
+    if left < 0 or (response.content_length or 0) > largest:
+        response.close()
+        raise AnswerTooLarge("the provider's answer is larger than any that can be used")
+    named = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status, named, b"".join(pieces))
 
 
 @asynccontextmanager
-async def open_client(*, certificate_authorities: str | None = None) -> AsyncGenerator[aiohttp.ClientSession]:
-    """The HTTP client of this process. It follows no redirect and takes nothing from the environment."""
+async def open_client(
+    *, certificate_authorities: str | None = None, read_seconds: float = 30
+) -> AsyncGenerator[aiohttp.ClientSession]:
+    """The HTTP client of this process. It follows no redirect and takes nothing from the environment.
+
+    An answer may take its time, but no longer than `read_seconds` between two pieces of it.
+    """
     import ssl
 
     context = ssl.create_default_context(cafile=certificate_authorities)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context, limit=200),
-        timeout=aiohttp.ClientTimeout(total=120, sock_connect=10, sock_read=30),
+        timeout=aiohttp.ClientTimeout(total=600, sock_connect=10, sock_read=read_seconds),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     ) as client:

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from postroom.config import Network
 from postroom.errors import (
     AlreadyExists,
+    AnswerTooLarge,
+    CursorExpired,
     DatabaseTooOld,
     DatabaseUnavailable,
     Gone,
@@ -28,7 +30,9 @@ from postroom.errors import (
     PushUnclear,
     SchemaError,
     SettingsError,
+    Throttled,
     TransientError,
+    Unsupported,
 )
 from postroom.logs import Log
 from postroom.web import pages, signin
@@ -48,10 +52,14 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
     SchemaError: 503,
     TransientError: 503,
     PermanentError: 500,
+    Throttled: 503,
     PushUnclear: 503,
     GrantLost: 409,
     LoginRefused: 400,
     Gone: 410,
+    AnswerTooLarge: 502,
+    Unsupported: 502,
+    CursorExpired: 502,
     AlreadyExists: 409,
     PushRefused: 403,
     LeaseLost: 409,

@@ -1,21 +1,27 @@
 """Gmail as a `ports.Provider`, and one account's mailbox there."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
-import msgspec
-
-from postroom.model import Channel, ProviderName
+from postroom.model import (
+    Change,
+    Channel,
+    ContentPolicy,
+    Enclosure,
+    Fetched,
+    Page,
+    ProviderName,
+    RemoteFolder,
+    Unfetched,
+)
 from postroom.ports import ChannelRequest, TokenSource
-from postroom.providers.gmail import wire
+from postroom.providers.gmail import fetching, reading, wire
+from postroom.providers.gmail.calls import Calls
 from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
-from postroom.providers.transport import Answer, Call, Pace, Transport
-
-# Gmail counts calls under way per user, over all of the user's programs, and publishes no number.
-CONCURRENT: Final = 4
+from postroom.providers.pace import Paces
+from postroom.providers.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -25,22 +31,23 @@ class Gmail:
     api: Transport
     api_url: str
     topic: str
+    paces: Paces
     name: ProviderName = ProviderName.GMAIL
 
-    def mailbox(self, user_id: str, tokens: TokenSource) -> "GmailMailbox":
-        return GmailMailbox(self.api, f"{self.api_url}/gmail/v1/users/{user_id}", self.topic, tokens)
+    def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GmailMailbox":
+        del folder  # labels are no places: an account is read whole
+        return GmailMailbox(
+            Calls(self.api, self.api_url, user_id, tokens, self.paces.of(user_id)), self.topic
+        )
 
 
 @dataclass(frozen=True)
 class GmailMailbox:
-    api: Transport
-    url: str
+    calls: Calls
     topic: str
-    tokens: TokenSource
-    pace: Pace = field(default_factory=lambda: Pace(CONCURRENT))
 
     async def check(self) -> None:
-        await self._send("GET", "profile")
+        await reading.pin(self.calls)
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         del wanted  # Gmail publishes every change of the account to one topic
@@ -52,18 +59,46 @@ class GmailMailbox:
 
     async def _watch(self) -> Channel:
         """The history id of the answer is no cursor of ours: taking it would jump over changes."""
-        answer = await self._send("POST", "watch", json={"topicName": self.topic})
-        told = msgspec.convert(answer.json(), wire.WatchAnswer)
+        answer = await self.calls.post("watch", "watch", {"topicName": self.topic})
+        told = answer.read(wire.WatchAnswer)
         return Channel(None, self.topic, None, datetime.fromtimestamp(int(told.expiration) / 1000, UTC))
 
     async def unsubscribe(self, channel: Channel) -> None:
         del channel  # there is one for each account
-        await self._send("POST", "stop")
+        await self.calls.post("stop", "stop")
 
     async def channels(self) -> Sequence[Channel]:
         return ()
 
-    async def _send(self, method: str, path: str, *, json: object = None) -> Answer:
-        return await self.api.send(
-            Call(method, f"{self.url}/{path}", json=json), tokens=self.tokens, pace=self.pace
-        )
+    async def folders(self) -> Sequence[RemoteFolder]:
+        return await reading.folders(self.calls)
+
+    async def pin(self, scope: str) -> str | None:
+        del scope  # there is one
+        return await reading.pin(self.calls)
+
+    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> Page:
+        del scope
+        return await reading.listing(self.calls, cursor, since)
+
+    async def changes(self, scope: str, cursor: str) -> Page:
+        del scope
+        return await reading.changes(self.calls, cursor)
+
+    async def recent(self, since: datetime) -> Sequence[Change]:
+        del since  # the history tells it
+        return ()
+
+    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
+        return await fetching.look(self.calls, keys)
+
+    def fetch(
+        self, wanted: Sequence[Change], policy: ContentPolicy
+    ) -> AsyncIterator[Sequence[Fetched | Unfetched]]:
+        return fetching.fetch(self.calls, wanted, policy)
+
+    def enclosure(self, key: str, enclosure: Enclosure) -> AsyncIterator[bytes]:
+        return fetching.enclosure(self.calls, key, enclosure)
+
+    async def raw(self, key: str) -> bytes:
+        return await fetching.raw(self.calls, key)

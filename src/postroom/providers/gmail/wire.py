@@ -1,4 +1,4 @@
-"""Shapes and refusals of Google's wire. Pure."""
+"""Shapes and refusals of Google's wire. Pure. Numbers of 64 bits are texts there; what is empty is absent."""
 
 import re
 from datetime import UTC, datetime
@@ -8,13 +8,16 @@ from typing import Any, cast
 import msgspec
 
 from postroom.errors import (
+    CursorExpired,
     Gone,
     GrantLost,
     LoginRefused,
     OperatorError,
     PermanentError,
     PostroomError,
+    Throttled,
     TransientError,
+    Unsupported,
 )
 from postroom.providers.transport import Answer
 
@@ -24,6 +27,78 @@ class WatchAnswer(msgspec.Struct, rename="camel"):
     expiration: str
 
 
+class Profile(msgspec.Struct, rename="camel"):
+    history_id: str
+    messages_total: int = 0
+
+
+class Label(msgspec.Struct):
+    id: str
+    name: str
+
+
+class Labels(msgspec.Struct):
+    labels: tuple[Label, ...] = ()
+
+
+class Reference(msgspec.Struct, rename="camel"):
+    """What listings and records say about a message."""
+
+    id: str
+    thread_id: str | None = None
+
+
+class Listed(msgspec.Struct, rename="camel"):
+    messages: tuple[Reference, ...] = ()
+    next_page_token: str | None = None
+
+
+class Touched(msgspec.Struct, rename="camel"):
+    """A message in a record of the history; `label_ids` are those that were added or removed."""
+
+    message: Reference
+    label_ids: tuple[str, ...] = ()
+
+
+class Record(msgspec.Struct, rename="camel"):
+    id: str
+    messages_added: tuple[Touched, ...] = ()
+    messages_deleted: tuple[Touched, ...] = ()
+    labels_added: tuple[Touched, ...] = ()
+    labels_removed: tuple[Touched, ...] = ()
+
+
+class History(msgspec.Struct, rename="camel"):
+    history_id: str
+    history: tuple[Record, ...] = ()
+    next_page_token: str | None = None
+
+
+class Header(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class Payload(msgspec.Struct, rename="camel"):
+    mime_type: str = ""
+    headers: tuple[Header, ...] = ()
+
+
+class Message(msgspec.Struct, rename="camel"):
+    """`raw` stays as it is on the wire, so that it is decoded without becoming a text before."""
+
+    id: str
+    history_id: str
+    internal_date: str
+    thread_id: str | None = None
+    label_ids: frozenset[str] = frozenset()
+    size_estimate: int | None = None
+    payload: Payload | None = None
+    raw: msgspec.Raw = msgspec.Raw(b"")
+
+
+# Too many calls at the same time: not a matter of how many there are in a minute.
+CROWDED = "Gmail does not answer so many calls at the same time"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
@@ -35,7 +110,11 @@ def refusal(answer: Answer) -> PostroomError | None:
         return None
     reason, message = _reason(answer)
     if reason in _RATE or answer.status == 429:
-        return TransientError("Gmail asks for patience", retry_after=_retry_after(answer, message))
+        return Throttled(
+            CROWDED if "concurrent" in message else "Gmail asks for patience",
+            retry_after=_retry_after(answer, message),
+            everybody="'Queries per minute'" in message,  # and not per user
+        )
     if answer.status >= 500:
         return TransientError("Gmail has a fault of its own")
     return _refusal_of_the_request(answer.status, reason, message)
@@ -57,8 +136,12 @@ def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomE
         return OperatorError(
             "Another topic of this project already receives this mailbox's pushes; stop it first."
         )
-    if status == 404:
+    if status in {404, 410}:
         return Gone("Gmail no longer has this")
+    if status == 400 and "pageToken" in message:
+        return CursorExpired("Gmail no longer knows this page of its listing")
+    if status == 403 and "Metadata scope" in message:
+        return Unsupported("Gmail does not offer this where only metadata may be read")
     if status == 400 and reason == "failedPrecondition":
         return TransientError("Gmail says that a precondition failed")
     return PermanentError(f"Gmail refuses with {status} {reason}".strip())

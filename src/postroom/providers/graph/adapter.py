@@ -1,24 +1,28 @@
 """Microsoft 365 as a `ports.Provider`, and one account's mailbox there."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
-
-import msgspec
 
 from postroom.errors import Gone
-from postroom.model import Channel, ProviderName
+from postroom.model import (
+    Change,
+    Channel,
+    ContentPolicy,
+    Enclosure,
+    Fetched,
+    Page,
+    ProviderName,
+    RemoteFolder,
+    Unfetched,
+)
 from postroom.ports import ChannelRequest, TokenSource
-from postroom.providers.graph import wire
+from postroom.providers.graph import fetching, reading, wire
+from postroom.providers.graph.calls import IMMUTABLE, Calls
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
-from postroom.providers.transport import Answer, Call, Pace, Transport
-
-# Graph lets an application make four calls at a time to one mailbox; one is left for other processes.
-CONCURRENT: Final = 3
-# Ids that survive a move; every call that reads or uses ids must ask for them.
-IMMUTABLE: Final = {"Prefer": 'IdType="ImmutableId"'}
+from postroom.providers.pace import Paces
+from postroom.providers.transport import Answer, Call, Transport
 
 
 @dataclass(frozen=True)
@@ -28,23 +32,22 @@ class Graph:
     api: Transport
     subscriptions: Transport
     api_url: str
+    paces: Paces
     name: ProviderName = ProviderName.OUTLOOK
 
-    def mailbox(self, user_id: str, tokens: TokenSource) -> "GraphMailbox":
-        return GraphMailbox(self.api, self.subscriptions, f"{self.api_url}/v1.0", user_id, tokens)
+    def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GraphMailbox":
+        calls = Calls(self.api, f"{self.api_url}/v1.0", user_id, tokens, self.paces.of(user_id))
+        return GraphMailbox(calls, self.subscriptions, folder)
 
 
 @dataclass(frozen=True)
 class GraphMailbox:
-    api: Transport
+    calls: Calls
     subscriptions: Transport
-    url: str
-    user_id: str
-    tokens: TokenSource
-    pace: Pace = field(default_factory=lambda: Pace(CONCURRENT))
+    folder: str | None
 
     async def check(self) -> None:
-        await self._send("GET", f"users/{self.user_id}/mailFolders/inbox?$select=id")
+        await self.calls.get(self.calls.path("mailFolders", "inbox", select="id"), wire.Folder)
 
     async def subscribe(self, wanted: ChannelRequest) -> Channel:
         answer = await self._send(
@@ -62,7 +65,7 @@ class GraphMailbox:
             },
             repeatable=False,
         )
-        return _channel(msgspec.convert(answer.json(), wire.Subscription))
+        return _channel(answer.read(wire.Subscription))
 
     async def renew(self, channel: Channel, *, expires_at: datetime) -> Channel:
         """PATCH renews and reauthorizes in one, so that the two never come close to each other."""
@@ -71,7 +74,7 @@ class GraphMailbox:
             f"subscriptions/{channel.provider_subscription_id}",
             json={"expirationDateTime": _text(expires_at)},
         )
-        return _channel(msgspec.convert(answer.json(), wire.Subscription))
+        return _channel(answer.read(wire.Subscription))
 
     async def unsubscribe(self, channel: Channel) -> None:
         try:
@@ -83,19 +86,52 @@ class GraphMailbox:
         found: list[Channel] = []
         path: str | None = "subscriptions"
         while path is not None:
-            page = msgspec.convert((await self._send("GET", path)).json(), wire.Subscriptions)
+            page = (await self._send("GET", path)).read(wire.Subscriptions)
             found.extend(_channel(each) for each in page.value)
-            path = page.next_link and page.next_link.removeprefix(f"{self.url}/")
+            path = page.next_link and self.calls.relative(page.next_link)
         return found
 
     def _resource(self, folder: str | None) -> str:
         inside = f"/mailFolders('{folder}')" if folder else ""
-        return f"users/{self.user_id}{inside}/messages"
+        return f"users/{self.calls.user_id}{inside}/messages"
 
     async def _send(self, method: str, path: str, *, json: object = None, repeatable: bool = True) -> Answer:
-        call = Call(method, f"{self.url}/{path}", headers=IMMUTABLE, json=json, repeatable=repeatable)
-        transport = self.subscriptions if path.startswith("subscriptions") else self.api
-        return await transport.send(call, tokens=self.tokens, pace=self.pace)
+        calls = self.calls
+        call = Call(
+            method, f"{calls.url}/{path}", headers={"Prefer": IMMUTABLE}, json=json, repeatable=repeatable
+        )
+        return await self.subscriptions.send(call, tokens=calls.tokens, pace=calls.pace)
+
+    async def folders(self) -> Sequence[RemoteFolder]:
+        return await reading.folders(self.calls, self.folder)
+
+    async def pin(self, scope: str) -> str | None:
+        del scope  # only the end of a listing tells from where changes are to be read
+
+    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> Page:
+        del since  # each message tells its own time, and a feed that is limited in time is not complete
+        return await reading.listing(self.calls, scope, cursor)
+
+    async def changes(self, scope: str, cursor: str) -> Page:
+        del scope  # the cursor is an address
+        return await reading.changes(self.calls, cursor)
+
+    async def recent(self, since: datetime) -> Sequence[Change]:
+        return await reading.recent(self.calls, since, self.folder)
+
+    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
+        return await fetching.look(self.calls, keys)
+
+    def fetch(
+        self, wanted: Sequence[Change], policy: ContentPolicy
+    ) -> AsyncIterator[Sequence[Fetched | Unfetched]]:
+        return fetching.fetch(self.calls, wanted, policy)
+
+    def enclosure(self, key: str, enclosure: Enclosure) -> AsyncIterator[bytes]:
+        return fetching.enclosure(self.calls, key, enclosure)
+
+    async def raw(self, key: str) -> bytes:
+        return await fetching.raw(self.calls, key)
 
 
 def _channel(told: wire.Subscription) -> Channel:

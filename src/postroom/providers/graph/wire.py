@@ -7,13 +7,16 @@ import msgspec
 
 from postroom.errors import (
     AlreadyExists,
+    CursorExpired,
     Gone,
     GrantLost,
     LoginRefused,
     OperatorError,
     PermanentError,
     PostroomError,
+    Throttled,
     TransientError,
+    Unsupported,
 )
 from postroom.providers.transport import Answer
 
@@ -36,6 +39,109 @@ class Subscriptions(msgspec.Struct):
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
+class Folder(msgspec.Struct, rename="camel"):
+    id: str
+    display_name: str = ""
+    parent_folder_id: str | None = None
+    total_item_count: int | None = None
+    kind: str = msgspec.field(name="@odata.type", default="")
+
+
+class Folders(msgspec.Struct):
+    value: tuple[Folder, ...] = ()
+    next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
+
+
+class EmailAddress(msgspec.Struct):
+    name: str | None = None
+    address: str | None = None
+
+
+class Recipient(msgspec.Struct, rename="camel"):
+    email_address: EmailAddress | None = None
+
+
+class Flag(msgspec.Struct, rename="camel"):
+    flag_status: str | None = None
+
+
+class Body(msgspec.Struct, rename="camel"):
+    content_type: str = "html"
+    content: str | None = None
+
+
+class Header(msgspec.Struct):
+    name: str
+    value: str | None = None
+
+
+class Attachment(msgspec.Struct, rename="camel"):
+    """Of a file, an item or a reference; only a file has its bytes here."""
+
+    id: str
+    name: str | None = None
+    content_type: str | None = None
+    size: int = 0
+    is_inline: bool = False
+    content_id: str | None = None
+    content_bytes: bytes | None = None
+    kind: str = msgspec.field(name="@odata.type", default="")
+
+
+class Attachments(msgspec.Struct):
+    value: tuple[Attachment, ...] = ()
+    next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
+
+
+class Message(msgspec.Struct, rename="camel"):
+    """A feed of changes tells of a message only what changed: everything but the id may be absent."""
+
+    id: str
+    conversation_id: str | None = None
+    parent_folder_id: str | None = None
+    change_key: str | None = None
+    last_modified_date_time: str | None = None
+    received_date_time: str | None = None
+    sent_date_time: str | None = None
+    is_read: bool | None = None
+    is_draft: bool | None = None
+    importance: str | None = None
+    categories: frozenset[str] | None = None
+    flag: Flag | None = None
+    has_attachments: bool | None = None
+    internet_message_id: str | None = None
+    internet_message_headers: tuple[Header, ...] = ()
+    subject: str | None = None
+    sender: Recipient | None = None
+    from_: Recipient | None = msgspec.field(name="from", default=None)
+    to_recipients: tuple[Recipient, ...] = ()
+    cc_recipients: tuple[Recipient, ...] = ()
+    bcc_recipients: tuple[Recipient, ...] = ()
+    body_preview: str | None = None
+    body: Body | None = None
+    attachments: tuple[Attachment, ...] = ()
+    removed: dict[str, Any] | None = msgspec.field(name="@removed", default=None)
+
+
+class Messages(msgspec.Struct):
+    """A page has either link. Which one it is counts, not how its token is called."""
+
+    value: tuple[Message, ...] = ()
+    next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
+    delta_link: str | None = msgspec.field(name="@odata.deltaLink", default=None)
+
+
+class Part(msgspec.Struct):
+    id: str
+    status: int
+    headers: dict[str, Any] = {}
+    body: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Batch(msgspec.Struct):
+    responses: tuple[Part, ...] = ()
+
+
 # The public table of AADSTS codes, by who must act. `error` is looked at where no code is listed.
 _TRY_AGAIN: Final = {90033, 50033, 90024, 90006, 50196}
 _OPERATOR: Final = {7000215, 7000222, 700027, 700016, 7000112, 900144, 9002313, 90002, 70011, 9001023, 50011}
@@ -47,6 +153,7 @@ _NO_MAILBOX: Final = {
     "mailboxnotenabledforrestapi",
     "mailboxnotsupportedforrestapi",
 }
+_EXPIRED: Final = {"syncstatenotfound", "syncstateinvalid", "resyncrequired"}
 _EXISTING: Final = re.compile(r"Subscription Id ([0-9a-fA-F-]{36}) already exists")
 
 
@@ -55,28 +162,42 @@ def refusal(answer: Answer) -> PostroomError | None:
     if answer.status < 400:
         return None
     code, message = _code(answer)
-    if answer.status in {423, 429, 509} or answer.status >= 500:
+    if answer.status == 429:
+        return Throttled("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
+    if answer.status in {423, 509} or answer.status >= 500:
         return TransientError("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
     if answer.status == 401:
         return GrantLost("Microsoft refuses the access token, a fresh one too. Connect the mailbox again.")
-    if answer.status == 403:
-        return PermanentError(
-            "Microsoft does not allow access to this mailbox: it lacks a permission, or a policy forbids it."
-        )
-    if answer.status == 404 and code in _NO_MAILBOX:
-        return PermanentError("Microsoft has no mailbox for this user.")
-    if answer.status in {404, 410}:
-        return Gone("Microsoft no longer has this")
     if answer.status == 409 and (found := _EXISTING.search(message)):
         return AlreadyExists("Microsoft already has an equal subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:
         return TransientError("Microsoft could not validate the notification address")
-    return PermanentError(f"Microsoft refuses with {answer.status} {code}".strip())
+    return _refusal_of_the_request(answer.status, code, message)
+
+
+def _refusal_of_the_request(status: int, code: str, message: str) -> PostroomError:
+    if status == 410 or code in _EXPIRED or "Badly formed token" in message:
+        return CursorExpired("Microsoft no longer tells what changed since the last sync")
+    match status:
+        case 403:
+            return PermanentError(
+                "Microsoft does not allow access to this mailbox: a permission or a policy is against it."
+            )
+        case 404 if code in _NO_MAILBOX:
+            return PermanentError("Microsoft has no mailbox for this user.")
+        case 404:
+            return Gone("Microsoft no longer has this")
+        case 405:
+            return Unsupported("Microsoft does not give this")
+        case _:
+            return PermanentError(f"Microsoft refuses with {status} {code}".strip())
 
 
 def subscription_refusal(answer: Answer) -> PostroomError | None:
     """The same for `/subscriptions`, where 404 speaks of the subscription and not of a mailbox."""
-    return Gone("Microsoft no longer has this subscription") if answer.status == 404 else refusal(answer)
+    if answer.status in {404, 410}:
+        return Gone("Microsoft no longer has this subscription")
+    return refusal(answer)
 
 
 def token_refusal(answer: Answer) -> PostroomError | None:

@@ -1,0 +1,192 @@
+"""Asks for many messages, many in one call, several calls at a time. Every key is answered once.
+
+A part that is throttled or broken is asked for again alone; one that fails for good is the caller's to name.
+What concerns the whole mailbox is raised. Knows no provider.
+"""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError
+from postroom.providers.pace import LONGEST_PATIENCE_SECONDS, Pace
+from postroom.providers.transport import ATTEMPTS, Answer, Refusal
+
+# Just after a push a message may not be readable yet: it is gone when it is missing a second time.
+SECOND_LOOK_SECONDS: Final = 1.0
+_MOST_THROTTLED: Final = 8  # batches in a row of which nothing came but requests for patience
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asking(Generic[T]):
+    """How a provider is asked. `send` returns what came back, by key; `failed` may raise instead."""
+
+    send: Callable[[Sequence[str]], Awaitable[Mapping[str, Answer]]]
+    refusal: Refusal
+    convert: Callable[[str, Answer], T]
+    failed: Callable[[str, PostroomError], T]
+    pace: Pace
+    cost: float
+    largest: int  # parts of one call
+    parallel: int
+    crowded: Callable[[Throttled], bool] = lambda _: False
+    patient: bool = True  # look a second time for what is missing
+
+
+async def answers(asking: Asking[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
+    """In groups, as they come."""
+    waiting = _Waiting(asking, deque(dict.fromkeys(keys)), asking.largest)
+    under_way: set[asyncio.Task[list[T]]] = set()
+    try:
+        while waiting.left() or under_way:
+            while waiting.keys and len(under_way) < asking.parallel:
+                under_way.add(asyncio.create_task(waiting.batch()))
+            if not under_way:
+                await waiting.second_look()
+                continue
+            done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if found := task.result():
+                    yield found
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def side_by_side(jobs: Iterable[Callable[[], Awaitable[T]]], parallel: int) -> AsyncGenerator[T]:
+    """What jobs return, so many under way at a time, as they end."""
+    waiting = deque(jobs)
+    under_way: set[asyncio.Task[T]] = set()
+    try:
+        while waiting or under_way:
+            while waiting and len(under_way) < parallel:
+                under_way.add(asyncio.ensure_future(_run(waiting.popleft())))
+            done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield task.result()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def _run(job: Callable[[], Awaitable[T]]) -> T:
+    return await job()
+
+
+@dataclass
+class _Waiting(Generic[T]):
+    """What is still to be asked for."""
+
+    asking: Asking[T]
+    keys: deque[str]
+    largest: int
+    missing: list[str] = field(default_factory=list[str])
+    looked_twice: set[str] = field(default_factory=set[str])
+    attempts: Counter[str] = field(default_factory=Counter[str])
+    throttled: int = 0
+    order: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def left(self) -> bool:
+        return bool(self.keys or self.missing)
+
+    async def second_look(self) -> None:
+        await self.asking.pace.clock.sleep(SECOND_LOOK_SECONDS)
+        self.looked_twice.update(self.missing)
+        self.keys.extend(self.missing)
+        self.missing.clear()
+
+    async def batch(self) -> list[T]:
+        """One call, as large as the pace allows."""
+        pace = self.asking.pace
+        async with self.order:
+            most = min(self.largest, pace.batch, len(self.keys))
+            if not most:
+                return []
+            granted = await pace.grant(self.asking.cost, most)
+            keys = [self.keys.popleft() for _ in range(granted)]
+        try:
+            came = await self.asking.send(keys)
+        except AnswerTooLarge as error:
+            return self._halved(keys, error)
+        except TransientError as error:
+            await self._put_back(keys, error)
+            return []
+        return self._settled(keys, came)
+
+    def _halved(self, keys: Sequence[str], error: AnswerTooLarge) -> list[T]:
+        if len(keys) == 1:
+            return [self.asking.failed(keys[0], error)]
+        self.largest = max(1, len(keys) // 2)
+        self.keys.extend(keys)
+        return []
+
+    async def _put_back(self, keys: Sequence[str], error: TransientError) -> None:
+        """The whole call failed: again a little later, unless that would be long or has been tried enough."""
+        self.attempts.update(keys)
+        tried = max(self.attempts[key] for key in keys)
+        if tried >= ATTEMPTS or (error.retry_after or 0) > LONGEST_PATIENCE_SECONDS:
+            raise error
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
+        await self.asking.pace.clock.sleep(wait * random.uniform(1, 1.2))
+        self.keys.extendleft(reversed(keys))
+
+    def _settled(self, keys: Sequence[str], came: Mapping[str, Answer]) -> list[T]:
+        found: list[T] = []
+        refusals: list[Throttled] = []
+        for key in keys:
+            answer = came.get(key)
+            try:
+                found.append(self._converted(key, answer))
+            except Throttled as error:
+                refusals.append(error)
+                self.keys.append(key)
+            except PostroomError as error:
+                found.extend(self._failed(key, error, answer.status if answer else 0))
+        self._pace(refusals, any_came=bool(found))
+        return found
+
+    def _converted(self, key: str, answer: Answer | None) -> T:
+        if answer is None:
+            raise TransientError("the provider left a part of a batch unanswered")
+        error = self.asking.refusal(answer)
+        if error is not None:
+            raise error
+        return self.asking.convert(key, answer)
+
+    def _failed(self, key: str, error: PostroomError, status: int) -> list[T]:
+        """Nothing where it is to be asked for again."""
+        if isinstance(error, Gone) and self.asking.patient and key not in self.looked_twice:
+            self.missing.append(key)
+            return []
+        # Access is refused to a mailbox, not to a message; but a token may expire while a batch is under way.
+        of_the_mailbox = status in {401, 403}
+        if isinstance(error, TransientError) or of_the_mailbox:
+            self.attempts[key] += 1
+            if self.attempts[key] < (2 if of_the_mailbox else ATTEMPTS):
+                self.keys.append(key)
+                return []
+        if of_the_mailbox:
+            raise error
+        return [self.asking.failed(key, error)]
+
+    def _pace(self, refusals: Sequence[Throttled], *, any_came: bool) -> None:
+        pace = self.asking.pace
+        if not refusals:
+            self.throttled = 0
+            pace.accepted()
+            pace.roomy()
+            return
+        worst = max(refusals, key=lambda error: error.retry_after or 0)
+        self.throttled = 0 if any_came else self.throttled + 1
+        if self.throttled >= _MOST_THROTTLED:
+            raise worst
+        if any(self.asking.crowded(error) for error in refusals):
+            pace.crowded()
+        pace.refused(worst)

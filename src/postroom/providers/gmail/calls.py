@@ -1,0 +1,58 @@
+"""The calls of one Gmail account: each by its kind, which says what it costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+from postroom.ports import TokenSource
+from postroom.providers.gmail import batch
+from postroom.providers.pace import Pace
+from postroom.providers.transport import Answer, Call, Transport
+
+# Of a batch. Messages of more than this together are asked for in smaller ones.
+LARGEST_BATCH_BYTES: Final = 24 * 2**20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Calls:
+    api: Transport
+    api_url: str
+    user_id: str
+    tokens: TokenSource
+    pace: Pace
+
+    async def get(self, kind: str, path: str, shape: type[T], query: Mapping[str, Any] | None = None) -> T:
+        call = Call("GET", self.url(path, query), units=self.pace.quota.cost(kind))
+        return await self._read(call, lambda answer: answer.read(shape))
+
+    async def post(self, kind: str, path: str, json: object = None) -> Answer:
+        call = Call("POST", self.url(path), json=json, units=self.pace.quota.cost(kind))
+        return await self._read(call, lambda answer: answer)
+
+    async def messages(self, keys: Sequence[str], query: Mapping[str, str]) -> Mapping[str, Answer]:
+        """Messages by one batch. Its parts are paid for already, and it is repeated by whoever asks."""
+        paths = [self.path(f"messages/{quote(key, safe='')}", query) for key in keys]
+        call = Call(
+            "POST",
+            f"{self.api_url}/batch/gmail/v1",
+            headers={"Content-Type": batch.CONTENT_TYPE},
+            body=batch.envelope(paths),
+            repeatable=False,
+            units=0,
+            largest=LARGEST_BATCH_BYTES if len(keys) > 1 else 4 * LARGEST_BATCH_BYTES,
+        )
+        found = batch.opened(await self._read(call, lambda answer: answer))
+        return {keys[place]: answer for place, answer in found.items() if place < len(keys)}
+
+    def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:
+        return self.api_url + self.path(path, query)
+
+    def path(self, path: str, query: Mapping[str, Any] | None = None) -> str:
+        options = urlencode({**(query or {}), "prettyPrint": "false"}, doseq=True)
+        return f"/gmail/v1/users/{quote(self.user_id, safe='@')}/{path}?{options}"
+
+    async def _read(self, call: Call, use: Callable[[Answer], T]) -> T:
+        return await self.api.read(call, use, tokens=self.tokens, pace=self.pace)

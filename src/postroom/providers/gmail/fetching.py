@@ -1,0 +1,85 @@
+"""Gmail's messages themselves: how they stand, as much of them as a policy allows, their bytes."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from postroom.errors import Gone, PostroomError, Throttled, TransientError
+from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Presence, Unfetched
+from postroom.providers import batching
+from postroom.providers.gmail import letters, wire
+from postroom.providers.gmail.calls import Calls
+from postroom.providers.letters import of_mail
+
+_LARGEST: Final = 50  # parts of a batch; Google advises against more
+_PARALLEL: Final = 3
+_QUERIES: Final = {
+    ContentPolicy.METADATA: {"format": "metadata", "fields": letters.METADATA},
+    # One call brings bodies and attachments; asking for each alone would cost as much again.
+    ContentPolicy.DOCUMENTS: {"format": "raw", "fields": letters.RAW},
+    ContentPolicy.FULL: {"format": "raw", "fields": letters.RAW},
+}
+_MINIMAL: Final = {"format": "minimal", "fields": letters.MINIMAL}
+
+T = TypeVar("T")
+
+
+async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
+    def failed(key: str, error: PostroomError) -> Change:
+        if isinstance(error, Gone):
+            return Change(key, Presence.DELETED)
+        raise error
+
+    asking = _asking(calls, _MINIMAL, letters.seen, failed)
+    return [each async for group in batching.answers(asking, keys) for each in group]
+
+
+async def fetch(
+    calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
+) -> AsyncGenerator[Sequence[Fetched | Unfetched]]:
+    def failed(key: str, error: PostroomError) -> Fetched | Unfetched:
+        after = error.retry_after if isinstance(error, TransientError) else None
+        return Unfetched(key, isinstance(error, Gone), str(error), after)
+
+    def convert(message: wire.Message) -> Fetched | Unfetched:
+        return letters.fetched(message)
+
+    asking = _asking(calls, _QUERIES[policy], convert, failed)
+    async for group in batching.answers(asking, [change.key for change in wanted]):
+        yield group
+
+
+def _asking(
+    calls: Calls,
+    query: Mapping[str, str],
+    convert: Callable[[wire.Message], T],
+    failed: Callable[[str, PostroomError], T],
+) -> batching.Asking[T]:
+    return batching.Asking(
+        send=lambda keys: calls.messages(keys, query),
+        refusal=wire.refusal,
+        convert=lambda _, answer: convert(answer.read(wire.Message)),
+        failed=failed,
+        pace=calls.pace,
+        cost=calls.pace.quota.cost("messages.get"),
+        largest=_LARGEST,
+        parallel=_PARALLEL,
+        crowded=_is_crowded,
+    )
+
+
+def _is_crowded(error: Throttled) -> bool:
+    return str(error) == wire.CROWDED
+
+
+async def raw(calls: Calls, key: str) -> bytes:
+    query = _QUERIES[ContentPolicy.FULL]
+    return letters.raw(await calls.get("messages.get", f"messages/{key}", wire.Message, query))
+
+
+async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator[bytes]:
+    """Attachment ids of Gmail change with every answer; the part's place in the message does not."""
+    for each in of_mail(await raw(calls, key)).enclosures:
+        if each.part == wanted.part and each.content is not None:
+            yield each.content
+            return
+    raise Gone("the message has no such attachment any more")

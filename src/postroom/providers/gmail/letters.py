@@ -1,0 +1,96 @@
+"""Gmail's messages and history as the domain knows them. Pure."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from postroom.errors import TransientError
+from postroom.model import Change, Fetched, Letter, Presence, State
+from postroom.providers import letters
+from postroom.providers.gmail import wire
+
+# The snippet is a piece of the body: it is never asked for.
+MINIMAL: Final = "id,threadId,labelIds,historyId,internalDate,sizeEstimate"
+METADATA: Final = f"{MINIMAL},payload(mimeType,headers)"
+RAW: Final = f"{MINIMAL},raw"
+_DIGITS: Final = 20  # of the largest number of 64 bits
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def version(history_id: str) -> str:
+    """History ids rise; with zeros before them they do so as texts too."""
+    return history_id.rjust(_DIGITS, "0")
+
+
+def state(message: wire.Message) -> State:
+    labels = message.label_ids
+    return State(
+        thread=message.thread_id,
+        labels=labels,
+        is_read="UNREAD" not in labels,
+        is_flagged="STARRED" in labels,
+        is_draft="DRAFT" in labels,
+        received_at=datetime.fromtimestamp(int(message.internal_date) / 1000, UTC),
+    )
+
+
+def seen(message: wire.Message) -> Change:
+    return Change(message.id, Presence.HERE, version(message.history_id), state(message))
+
+
+def fetched(message: wire.Message) -> Fetched:
+    letter = _of_payload(message) if message.payload is not None else letters.of_mail(raw(message))
+    return Fetched(message.id, version(message.history_id), state(message), letter)
+
+
+def _of_payload(message: wire.Message) -> Letter:
+    """Of a message without its body only its outermost type tells whether something is attached."""
+    payload = message.payload or wire.Payload()
+    return replace(
+        letters.of_headers((each.name, each.value) for each in payload.headers),
+        size=message.size_estimate,
+        has_attachments=payload.mime_type.lower() == "multipart/mixed",
+    )
+
+
+def raw(message: wire.Message) -> bytes:
+    """base64url, whose padding is not dependable, straight from the bytes of the answer."""
+    text = bytes(message.raw)[1:-1]
+    if b"\\" in text:
+        text = msgspec.json.decode(message.raw, type=str).encode()
+    try:
+        return b64decode(text.translate(_STANDARD) + b"==")
+    except NotBase64 as error:
+        raise TransientError("Gmail's answer holds a message that is not base64") from error
+
+
+def changes(records: Iterable[wire.Record]) -> tuple[Change, ...]:
+    return letters.combined(change for record in records for change in _of_record(record))
+
+
+def _of_record(record: wire.Record) -> Iterator[Change]:
+    number = version(record.id)
+    for each in record.messages_added:
+        yield Change(each.message.id, Presence.HERE, number, State(thread=each.message.thread_id))
+    for each in record.labels_added:
+        labels = frozenset(each.label_ids)
+        yield Change(each.message.id, Presence.HERE, number, _flags(labels, on=True), labels_added=labels)
+    for each in record.labels_removed:
+        labels = frozenset(each.label_ids)
+        yield Change(each.message.id, Presence.HERE, number, _flags(labels, on=False), labels_removed=labels)
+    for each in record.messages_deleted:
+        yield Change(each.message.id, Presence.DELETED, number)
+
+
+def _flags(labels: frozenset[str], *, on: bool) -> State:
+    """What labels that came or went say about a message."""
+    return State(
+        is_read=not on if "UNREAD" in labels else None,
+        is_flagged=on if "STARRED" in labels else None,
+        is_draft=on if "DRAFT" in labels else None,
+    )

@@ -1,0 +1,116 @@
+"""What stands in a Gmail account and what changed there: labels, listings, history. Gmail has one feed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from postroom.errors import CursorExpired, Gone, Unsupported
+from postroom.model import Change, FolderRole, Page, Presence, RemoteFolder, State
+from postroom.providers.gmail import letters, wire
+from postroom.providers.gmail.calls import Calls
+
+SCOPE: Final = ""
+PAGE: Final = 100  # as many messages as are fetched and committed together
+_TYPES: Final = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")
+_ROLES: Final = {
+    "INBOX": FolderRole.INBOX,
+    "SENT": FolderRole.SENT,
+    "DRAFT": FolderRole.DRAFTS,
+    "SPAM": FolderRole.SPAM,
+    "TRASH": FolderRole.TRASH,
+}
+
+
+class Place(msgspec.Struct, omit_defaults=True):
+    """How far a listing has come. `after` stays what it was when the listing began."""
+
+    page: str
+    after: int | None = None
+    searches: bool = True
+
+
+async def folders(calls: Calls) -> Sequence[RemoteFolder]:
+    """Labels. One that is named `Clients/Acme` lies in `Clients`, where there is such a label."""
+    found = (await calls.get("labels.list", "labels", wire.Labels)).labels
+    keys = {label.name: label.id for label in found}
+    return [
+        RemoteFolder(label.id, label.name, _parent(label.name, keys), _ROLES.get(label.id), SCOPE)
+        for label in sorted(found, key=lambda label: label.name.count("/"))
+    ]
+
+
+def _parent(name: str, keys: dict[str, str]) -> str | None:
+    above, slash, _ = name.rpartition("/")
+    return keys.get(above) if slash else None
+
+
+async def pin(calls: Calls) -> str:
+    return (await calls.get("profile", "profile", wire.Profile)).history_id
+
+
+async def listing(calls: Calls, cursor: str | None, since: datetime | None) -> Page:
+    if cursor is not None:
+        return await _listed(calls, msgspec.json.decode(cursor, type=Place), None)
+    after = None if since is None else int(since.timestamp())
+    expected = None
+    if after is None:
+        expected = (await calls.get("profile", "profile", wire.Profile)).messages_total
+    try:
+        return await _listed(calls, Place("", after), expected)
+    except Unsupported:  # where only metadata may be read, there is no search
+        return await _listed(calls, Place("", after, searches=False), None)
+
+
+async def _listed(calls: Calls, place: Place, expected: int | None) -> Page:
+    query: dict[str, str | int] = {
+        "maxResults": PAGE,
+        "includeSpamTrash": "true",
+        "fields": "messages(id,threadId),nextPageToken",
+    }
+    if place.page:
+        query["pageToken"] = place.page
+    if place.after is not None and place.searches:
+        query["q"] = f"after:{place.after}"
+    told = await calls.get("messages.list", "messages", wire.Listed, query)
+    changes = tuple(
+        Change(each.id, Presence.HERE, state=State(thread=each.thread_id)) for each in told.messages
+    )
+    more = told.next_page_token is not None and not await _passed(calls, place, told)
+    following = Place(told.next_page_token or "", place.after, place.searches)
+    cursor = msgspec.json.encode(following).decode() if more else ""
+    return Page(changes, cursor, more, expected=expected)
+
+
+async def _passed(calls: Calls, place: Place, told: wire.Listed) -> bool:
+    """Whether a listing that cannot search has come to mail that is too old. Newest first: the last tells."""
+    if place.searches or place.after is None or not told.messages:
+        return False
+    path = f"messages/{told.messages[-1].id}"
+    query = {"format": "minimal", "fields": letters.MINIMAL}
+    try:
+        last = await calls.get("messages.get", path, wire.Message, query)
+    except Gone:
+        return False
+    return int(last.internal_date) < place.after * 1000
+
+
+async def changes(calls: Calls, cursor: str) -> Page:
+    """The records after the cursor. A page is passed over by the id of its last record; the mailbox's own id
+    comes with every page, and is where the next sync begins only after the last one.
+    """
+    page_token: str | None = None
+    while True:
+        query: dict[str, object] = {"startHistoryId": cursor, "maxResults": PAGE, "historyTypes": _TYPES}
+        if page_token is not None:
+            query["pageToken"] = page_token
+        try:
+            told = await calls.get("history.list", "history", wire.History, query)
+        except (Gone, CursorExpired) as error:
+            raise CursorExpired("Gmail no longer tells what changed since the last sync") from error
+        page_token = told.next_page_token
+        if page_token is None:
+            return Page(letters.changes(told.history), told.history_id, more=False)
+        if told.history:  # a page may be empty and have a successor, and then only its token leads on
+            return Page(letters.changes(told.history), told.history[-1].id, more=True)

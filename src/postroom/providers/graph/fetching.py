@@ -1,0 +1,222 @@
+"""Graph's messages themselves: how they stand, as much of them as a policy allows, their bytes.
+
+A few messages are read one by one. Many that lie close in time, as the pages of a listing do, come by one
+listing of that time; what it left out, and attachments, come by batches.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError, Unsupported
+from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Presence, Unfetched
+from postroom.providers import batching
+from postroom.providers.graph import letters, wire
+from postroom.providers.graph.calls import FEW, Calls, asking
+from postroom.providers.transport import Answer
+
+Results = list[Fetched | Unfetched]
+
+CHUNK: Final = 50  # messages of one listing
+PARALLEL: Final = 3
+SMALL_BYTES: Final = 3 * 2**20  # attachments of one message that come together with it
+CHUNK_BYTES: Final = 16 * 2**20  # attachments that are held at a time
+_EXPANDED: Final = f"attachments($select={letters.ATTACHMENT})"
+_LISTED: Final = f"{letters.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
+
+
+async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
+    def convert(_: str, answer: Answer) -> Change:
+        return letters.seen(answer.read(wire.Message))
+
+    def failed(key: str, error: PostroomError) -> Change:
+        if isinstance(error, Gone):
+            return Change(key, Presence.DELETED)
+        raise error
+
+    asked = asking(calls, lambda key: calls.path("messages", key, select=letters.STATE), convert, failed)
+    return [each async for group in batching.answers(asked, keys) for each in group]
+
+
+async def fetch(
+    calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
+) -> AsyncGenerator[Sequence[Fetched | Unfetched]]:
+    different = list({change.key: change for change in wanted}.values())
+    if len(different) <= FEW:
+        yield await _one_by_one(calls, different, policy)
+        return
+    jobs = [partial(_together, calls, chunk, policy) for chunk in _chunks(different)]
+    async for found in batching.side_by_side(jobs, PARALLEL):
+        yield found
+
+
+def _chunks(wanted: Sequence[Change]) -> list[Sequence[Change]]:
+    """Folder by folder, newest first; those of which either is not known come last."""
+    by_folder: dict[str, list[Change]] = {}
+    for change in wanted:
+        known = change.state.folder if change.state.received_at else None
+        by_folder.setdefault(known or "", []).append(change)
+    unknown = by_folder.pop("", [])
+    for group in by_folder.values():
+        group.sort(key=_received, reverse=True)
+    groups = [*by_folder.values(), unknown]
+    return [group[at : at + CHUNK] for group in groups for at in range(0, len(group), CHUNK)]
+
+
+def _received(change: Change) -> datetime:
+    return change.state.received_at or datetime.min.replace(tzinfo=UTC)
+
+
+async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPolicy) -> Results:
+    """With their attachments at once, unless that is too much."""
+
+    def path(key: str) -> str:
+        if policy is ContentPolicy.METADATA:
+            return calls.path("messages", key, select=letters.METADATA)
+        return calls.path("messages", key, select=letters.CONTENT, expand="attachments")
+
+    def convert(_: str, answer: Answer) -> Fetched | Unfetched | AnswerTooLarge:
+        message = answer.read(wire.Message)
+        return letters.fetched(message, [letters.enclosure(each) for each in message.attachments])
+
+    def failed(key: str, error: PostroomError) -> Fetched | Unfetched | AnswerTooLarge:
+        if isinstance(error, AnswerTooLarge):
+            large.append(key)
+            return error
+        return _unfetched(key, error)
+
+    large: list[str] = []
+    asked = asking(calls, path, convert, failed)
+    keys = [change.key for change in wanted]
+    found = [each async for group in batching.answers(asked, keys) for each in group]
+    results = [each for each in found if not isinstance(each, AnswerTooLarge)]
+    if large:
+        results += await _together(calls, [Change(key, Presence.HERE) for key in large], policy)
+    return results
+
+
+async def _together(calls: Calls, wanted: Sequence[Change], policy: ContentPolicy) -> Results:
+    found = await _by_listing(calls, wanted, policy)
+    failed: Results = []
+    rest = [change.key for change in wanted if change.key not in found]
+    asked = asking(
+        calls,
+        lambda key: calls.path("messages", key, **_options(policy)),
+        lambda _, answer: answer.read(wire.Message),
+        _unfetched,
+    )
+    async for group in batching.answers(asked, rest):
+        for each in group:
+            if isinstance(each, Unfetched):
+                failed.append(each)
+            else:
+                found[each.id] = each
+    attached = await _attachments(calls, [each for each in found.values() if _has_attachments(each)])
+    return [*failed, *(_fetched(each, attached.get(each.id, ())) for each in found.values())]
+
+
+def _options(policy: ContentPolicy) -> dict[str, str]:
+    """Of attachments only what they are, so that nobody is surprised by their size."""
+    if policy is ContentPolicy.METADATA:
+        return {"select": letters.METADATA}
+    return {"select": letters.CONTENT, "expand": _EXPANDED}
+
+
+def _has_attachments(message: wire.Message) -> bool:
+    """Where only pictures inside the body are attached, Exchange says that there are none."""
+    return bool(message.attachments) or (bool(message.has_attachments) and message.body is not None)
+
+
+def _fetched(message: wire.Message, attached: Sequence[Enclosure] | Unfetched) -> Fetched | Unfetched:
+    return attached if isinstance(attached, Unfetched) else letters.fetched(message, attached)
+
+
+def _unfetched(key: str, error: PostroomError) -> Unfetched:
+    after = error.retry_after if isinstance(error, TransientError) else None
+    return Unfetched(key, isinstance(error, Gone), str(error), after)
+
+
+async def _by_listing(
+    calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
+) -> dict[str, wire.Message]:
+    """What one listing shows of them: all, where nothing else lies between them."""
+    folder = wanted[0].state.folder
+    if len(wanted) <= FEW or folder is None or wanted[0].state.received_at is None:
+        return {}
+    first, last = _received(wanted[-1]), _received(wanted[0]) + timedelta(seconds=1)
+    path = calls.path(
+        "mailFolders",
+        folder,
+        "messages",
+        filter=f"receivedDateTime ge {_text(first)} and receivedDateTime lt {_text(last)}",
+        orderby="receivedDateTime desc",
+        top=str(len(wanted) + 5),
+        **_options(policy),
+    )
+    try:
+        told = await calls.get(path, wire.Messages)
+    except Throttled:
+        raise
+    except (Gone, AnswerTooLarge, TransientError):  # then each for itself
+        return {}
+    keys = {change.key for change in wanted}
+    return {each.id: each for each in told.value if each.id in keys}
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _attachments(
+    calls: Calls, messages: Sequence[wire.Message]
+) -> Mapping[str, Sequence[Enclosure] | Unfetched]:
+    """With their bytes where they are small together; else the bytes are streamed later, one by one."""
+    large: set[str] = set()
+    room = CHUNK_BYTES
+    for message in messages:
+        size = sum(each.size for each in message.attachments)
+        if size > min(SMALL_BYTES, room):
+            large.add(message.id)
+        else:
+            room -= size
+
+    def path(key: str) -> str:
+        options = {"select": _LISTED} if key in large else {}
+        return calls.path("messages", key, "attachments", **options)
+
+    found: dict[str, Sequence[Enclosure] | Unfetched] = {}
+    asked = asking(calls, path, lambda key, answer: (key, answer.read(wire.Attachments)), _failed_attachments)
+    async for group in batching.answers(asked, [message.id for message in messages]):
+        for key, told in group:
+            found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, told)
+    return found
+
+
+def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Attachments | Unfetched]:
+    return key, _unfetched(key, error)
+
+
+async def _all_pages(calls: Calls, page: wire.Attachments) -> list[Enclosure]:
+    found = [letters.enclosure(each) for each in page.value]
+    while page.next_link:
+        page = await calls.get(calls.relative(page.next_link), wire.Attachments)
+        found.extend(letters.enclosure(each) for each in page.value)
+    return found
+
+
+async def raw(calls: Calls, key: str) -> bytes:
+    return await calls.download(calls.path("messages", key, "$value"))
+
+
+async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator[bytes]:
+    """The bytes of a file, the MIME of an item. Of a link to a file elsewhere there are none."""
+    if wanted.kind == "reference":
+        raise Unsupported("what is attached is a link to a file elsewhere")
+    received = 0
+    async for piece in calls.stream(calls.path("messages", key, "attachments", wanted.part, "$value")):
+        received += len(piece)
+        yield piece
+    # The size that Exchange tells counts a little more than the bytes: far fewer bytes are not all of them.
+    if wanted.kind == "file" and wanted.content is None and received < 0.7 * wanted.size - 4096:
+        raise TransientError("Microsoft's answer is shorter than the attachment")

@@ -1,0 +1,130 @@
+"""Graph's messages and attachments as the domain knows them. Pure."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final, Literal
+
+from postroom.mime.text import kept
+from postroom.model import Change, Enclosure, Fetched, Importance, Letter, Person, Presence, State
+from postroom.providers import letters
+from postroom.providers.graph import wire
+
+# What may change. Neither body nor preview: feeds and looks are the same for every policy.
+STATE: Final = (
+    "id,conversationId,parentFolderId,changeKey,lastModifiedDateTime,receivedDateTime,"
+    "isRead,isDraft,importance,categories,flag"
+)
+METADATA: Final = (
+    f"{STATE},internetMessageId,subject,sender,from,toRecipients,ccRecipients,bccRecipients,sentDateTime,"
+    "hasAttachments,internetMessageHeaders"
+)
+CONTENT: Final = f"{METADATA},body,bodyPreview"
+ATTACHMENT: Final = "id,name,contentType,size,isInline"
+
+_KINDS: Final[dict[str, Literal["item", "reference"]]] = {
+    "#microsoft.graph.itemattachment": "item",
+    "#microsoft.graph.referenceattachment": "reference",
+}
+
+
+def version(message: wire.Message) -> str:
+    """Rises with every change: by the time, and within a second by the change key, whose bytes count up.
+
+    Empty where the feed tells only what changed, and not when.
+    """
+    if message.last_modified_date_time is None or message.change_key is None:
+        return ""
+    try:
+        counted = b64decode(message.change_key).hex()
+    except NotBase64:
+        counted = message.change_key
+    return f"{message.last_modified_date_time}|{counted}"
+
+
+def state(message: wire.Message) -> State:
+    flagged = message.flag and message.flag.flag_status
+    return State(
+        thread=message.conversation_id,
+        folder=message.parent_folder_id,
+        categories=message.categories,
+        is_read=message.is_read,
+        is_flagged=flagged == "flagged" if flagged else None,
+        is_draft=message.is_draft,
+        importance=_importance(message.importance),
+        received_at=_moment(message.received_date_time),
+    )
+
+
+def _importance(word: str | None) -> Importance | None:
+    try:
+        return None if word is None else Importance(word.lower())
+    except ValueError:
+        return None
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def seen(message: wire.Message) -> Change:
+    """In a feed, whoever is removed may have moved as well."""
+    if message.removed is not None:
+        return Change(message.id, Presence.LEFT)
+    return Change(message.id, Presence.HERE, version(message), state(message))
+
+
+def fetched(message: wire.Message, enclosures: Sequence[Enclosure] = ()) -> Fetched:
+    return Fetched(message.id, version(message), state(message), _letter(message, enclosures))
+
+
+def _letter(message: wire.Message, enclosures: Sequence[Enclosure]) -> Letter:
+    """Addresses, subject and date as Exchange has read them; what machines wrote only the headers tell."""
+    headers = ((header.name, header.value or "") for header in message.internet_message_headers)
+    body = message.body
+    html = body is not None and body.content_type.lower() == "html"
+    text = None if body is None or body.content is None else kept(body.content)
+    return replace(
+        letters.of_headers(headers),
+        internet_message_id=message.internet_message_id,
+        sender=_person(message.from_) or _person(message.sender),
+        to=_people(message.to_recipients),
+        cc=_people(message.cc_recipients),
+        bcc=_people(message.bcc_recipients),
+        subject=None if message.subject is None else kept(message.subject),
+        sent_at=_moment(message.sent_date_time),
+        has_attachments=bool(message.has_attachments),
+        snippet=None if message.body_preview is None else kept(message.body_preview),
+        body_plain=None if html else text,
+        body_html=text if html else None,
+        enclosures=tuple(enclosures),
+    )
+
+
+def _people(told: Sequence[wire.Recipient]) -> tuple[Person, ...]:
+    return tuple(person for each in told if (person := _person(each)) is not None)
+
+
+def _person(told: wire.Recipient | None) -> Person | None:
+    found = told and told.email_address
+    if not found or not (found.name or found.address):
+        return None
+    return Person(kept(found.name or ""), kept(found.address or ""))
+
+
+def enclosure(told: wire.Attachment) -> Enclosure:
+    """Its id is its key: ids survive moves. The size counts a little more than the bytes."""
+    content = told.content_bytes
+    return Enclosure(
+        part=told.id,
+        kind=_KINDS.get(told.kind.lower(), "file"),
+        media_type=(told.content_type or "application/octet-stream").lower(),
+        size=told.size if content is None else len(content),
+        file_name=kept(told.name) if told.name else None,
+        is_inline=told.is_inline,
+        content_id=told.content_id,
+        provider_attachment_id=told.id,
+        content=content,
+    )

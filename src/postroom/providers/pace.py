@@ -1,0 +1,237 @@
+"""How fast a mailbox is asked: units in a window, calls at a time, patience where the provider asks for it.
+
+A mailbox's pace is shared by all who call for it in this process. Short waits happen here; a long one becomes
+a TransientError that carries it. Knows no provider.
+"""
+
+import asyncio
+import random
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from postroom.errors import Throttled, TransientError
+from postroom.providers.quotas import Quota
+
+LONGEST_PATIENCE_SECONDS: Final = 10.0  # that a provider asks for
+LONGEST_PACING_SECONDS: Final = 60.0  # that our own pace asks for
+_MAILBOXES_REMEMBERED: Final = 10_000
+_LARGEST_BATCH: Final = 50
+_SMALLEST_BATCH: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds that only rise, and waiting. Tests bring their own."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Allowance:
+    """Units of a moving window. One half may be spent at once and comes back a window later; the other half
+    comes evenly, so that new mail never waits for the whole window however much old mail is being read.
+    """
+
+    def __init__(self, units: float, seconds: float, now: float) -> None:
+        # What is spent here at one moment is counted there at another: a margin for the difference.
+        usable = units * 0.985
+        self._window = seconds + 0.5
+        self._burst = usable / 2
+        self._rate = usable / 2 / self._window
+        self._most_saved = units * 0.015
+        self._saved = self._most_saved
+        self._seen = now
+        self._spent: deque[tuple[float, float]] = deque()  # of the half that comes back at once
+        self._out = 0.0
+
+    def free(self, now: float) -> float:
+        self._saved = min(self._most_saved, self._saved + (now - self._seen) * self._rate)
+        self._seen = now
+        while self._spent and self._spent[0][0] <= now - self._window:
+            self._out -= self._spent.popleft()[1]
+        return self._saved + self._burst - self._out
+
+    def take(self, units: float, now: float) -> float:
+        """Take them, or return how long to wait before asking again."""
+        units = min(units, self._burst)
+        missing = units - self.free(now)
+        if missing > 0:
+            saved = missing / self._rate if self._saved + missing <= self._most_saved else self._window
+            returned = self._spent[0][0] + self._window - now if self._spent else self._window
+            return max(min(saved, returned), 0.01)
+        from_saved = min(units, self._saved)
+        self._saved -= from_saved
+        if units > from_saved:
+            self._spent.append((now, units - from_saved))
+            self._out += units - from_saved
+        return 0.0
+
+
+class Everybody:
+    """What all mailboxes of a project spend together. Nobody publishes what is left of that, so it is
+    learned: a refusal lowers the rate below the one at which it came, and then it rises slowly again.
+    """
+
+    _MEASURED_SECONDS: Final = 10.0
+    _FORGOTTEN_SECONDS: Final = 600.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._spent: deque[tuple[float, float]] = deque()
+        self._rate: float | None = None  # units a second; None: no limit is known
+        self._refused = 0.0
+        self._raised = 0.0
+        self._free_at = 0.0
+
+    async def spend(self, units: float) -> None:
+        now = self._clock.now()
+        self._spent.append((now, units))
+        while self._spent[0][0] < now - self._MEASURED_SECONDS:
+            self._spent.popleft()
+        rate = self._current(now)
+        if rate is None:
+            return
+        start = max(now, self._free_at)
+        self._free_at = start + units / rate
+        if start > now:
+            await self._clock.sleep(start - now)
+
+    def refused(self) -> None:
+        now = self._clock.now()
+        if self._rate is not None and now - self._refused < 1:
+            return  # calls that were under way together tell the same thing
+        measured = sum(units for _, units in self._spent) / self._MEASURED_SECONDS
+        self._rate = max(1.0, 0.7 * min(measured, self._rate or measured))
+        self._refused = self._raised = now
+
+    def _current(self, now: float) -> float | None:
+        if self._rate is not None:
+            if now - self._refused > self._FORGOTTEN_SECONDS:
+                self._rate = None
+            else:
+                self._rate *= 1.01 ** (now - self._raised)
+                self._raised = now
+        return self._rate
+
+
+class Turns:
+    """So many calls at a time. A batch, whose parts run side by side there, takes several places."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._places = asyncio.Semaphore(most)
+        self._door = asyncio.Lock()
+
+    @asynccontextmanager
+    async def take(self, width: int) -> AsyncGenerator[None]:
+        taken = 0
+        try:
+            async with self._door:  # in order, so that a wide one is not overtaken for ever
+                while taken < min(width, self._most):
+                    await self._places.acquire()
+                    taken += 1
+            yield
+        finally:
+            for _ in range(taken):
+                self._places.release()
+
+
+class Pace:
+    """Of one mailbox."""
+
+    def __init__(self, quota: Quota, everybody: Everybody, clock: Clock) -> None:
+        self.quota = quota
+        self.clock = clock
+        self.batch = _LARGEST_BATCH  # parts of one batch; fewer where the account tolerates less
+        self._everybody = everybody
+        self._allowance = Allowance(quota.units, quota.seconds, clock.now())
+        self._turns = Turns(quota.concurrent)
+        self._order = asyncio.Lock()
+        self._blocked_until = 0.0
+        self._refusals = 0
+
+    @asynccontextmanager
+    async def turn(self, units: float = 1, width: int = 1) -> AsyncGenerator[None]:
+        """A call that costs so many units; `width`: how many of it run at the same time."""
+        await self.spend(units)
+        async with self._turns.take(width):
+            yield
+
+    async def spend(self, units: float) -> None:
+        async with self._order:
+            await self._patience()
+            while wait := self._allowance.take(units, self.clock.now()):
+                await self._sleep(wait, LONGEST_PACING_SECONDS, "the mailbox's quota is used up for now")
+        await self._everybody.spend(units)
+
+    async def grant(self, cost: float, most: int) -> int:
+        """How many calls of this cost may be made now, at least one and at most so many. They are spent."""
+        async with self._order:
+            await self._patience()
+            least = min(most, 4)  # fewer are not worth a round trip
+            while wait := self._allowance.take(cost * least, self.clock.now()):
+                await self._sleep(wait, LONGEST_PACING_SECONDS, "the mailbox's quota is used up for now")
+            more = min(most - least, int(self._allowance.free(self.clock.now()) / cost))
+            self._allowance.take(cost * more, self.clock.now())
+        await self._everybody.spend(cost * (least + more))
+        return least + more
+
+    def refused(self, error: Throttled) -> None:
+        """The provider asks for patience; nobody calls for this mailbox before it ends."""
+        if error.everybody:
+            self._everybody.refused()
+        self._refusals += 1
+        told = error.retry_after
+        wait = told if told is not None else min(2 ** (self._refusals - 1), 32) * random.uniform(1, 1.5)
+        self._blocked_until = max(self._blocked_until, self.clock.now() + wait)
+
+    def accepted(self) -> None:
+        self._refusals = 0
+
+    def crowded(self) -> None:
+        """Too many parts ran at the same time."""
+        self.batch = max(_SMALLEST_BATCH, self.batch * 2 // 3)
+
+    def roomy(self) -> None:
+        self.batch = min(_LARGEST_BATCH, self.batch + 1)
+
+    async def _patience(self) -> None:
+        while (wait := self._blocked_until - self.clock.now()) > 0:
+            await self._sleep(wait, LONGEST_PATIENCE_SECONDS, "the provider asks for patience")
+
+    async def _sleep(self, wait: float, longest: float, why: str) -> None:
+        if wait > longest:
+            raise TransientError(why, retry_after=wait)
+        await self.clock.sleep(wait)
+
+
+class Paces:
+    """The paces of one project's mailboxes, and what they spend together."""
+
+    def __init__(self, quota: Quota, clock: Clock) -> None:
+        self._quota = quota
+        self._clock = clock
+        self._everybody = Everybody(clock)
+        self._known: OrderedDict[str, Pace] = OrderedDict()
+
+    def of(self, user_id: str) -> Pace:
+        pace = self._known.get(user_id)
+        if pace is None:
+            pace = self._known[user_id] = Pace(self._quota, self._everybody, self._clock)
+            if len(self._known) > _MAILBOXES_REMEMBERED:
+                self._known.popitem(last=False)
+        self._known.move_to_end(user_id)
+        return pace
+
+
+_SHARED: WeakKeyDictionary[object, dict[Hashable, Paces]] = WeakKeyDictionary()
+
+
+def shared(client: object, project: Hashable, quota: Quota, clock: Clock) -> Paces:
+    """One for each project and client: whoever calls through the same client shares its budgets."""
+    return _SHARED.setdefault(client, {}).setdefault((project, quota.units), Paces(quota, clock))
