@@ -140,6 +140,41 @@ async def set_health(
     return cursor.rowcount == 1
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a sync under way must know: whether and how much it may still keep, and if it was woken again."""
+
+    policy: ContentPolicy
+    wanted: bool
+    generation: int
+
+
+async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Standing | None:
+    cursor = await connection.execute(
+        """
+        SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation
+        FROM mailboxes CROSS JOIN work WHERE mailboxes.id = %b AND work.id = %b
+        """,
+        [mailbox, work],
+    )
+    row = await cursor.fetchone()
+    return Standing(ContentPolicy(row[0]), row[1], row[2]) if row else None
+
+
+async def synced(connection: Connection, mailbox: MailboxId) -> None:
+    """A sync came to its end: the provider's trouble, if there was any, is over."""
+    await connection.execute(
+        """
+        UPDATE mailboxes SET last_synced_at = postroom_now(),
+            health = CASE WHEN health = 'provider_error' THEN 'active' ELSE health END,
+            health_since = CASE WHEN health = 'provider_error' THEN postroom_now() ELSE health_since END,
+            last_error = CASE WHEN health IN ('active', 'provider_error') THEN NULL ELSE last_error END
+        WHERE id = %s
+        """,
+        [mailbox],
+    )
+
+
 async def pause(connection: Connection, mailbox: MailboxId) -> bool:
     cursor = await connection.execute(
         """

@@ -1,0 +1,231 @@
+"""From what a page told to what a transaction can write: looks, fetches, bytes made safe. No SQL here.
+
+Every observation either changes a stored message, or asks for a look (only that tells where a message went),
+or asks for a fetch (it is new, or a draft that was written on), or says nothing new.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from postroom.errors import GrantLost, PermanentError, TransientError
+from postroom.flow.sync import content
+from postroom.flow.sync.merge import is_news, stored
+from postroom.flow.sync.reading import Reading
+from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
+from postroom.store import messages
+from postroom.store.failures import Failure, What
+from postroom.store.messages import Content, Stored
+
+# How long a message that failed alone waits for its next attempt, and when it is left to a person.
+WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+# A message may be told of before it can be read.
+EARLY_WAITS: Final = (2.0, 8.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One observation. A certain one was made by looking; the others come from the feed of a scope."""
+
+    change: Change
+    scope: str = ""
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A message that can be written: its bytes are safe and its content is what the policy allows."""
+
+    key: str
+    version: str
+    state: State
+    content: Content
+    attachments: tuple[tuple[Enclosure, bytes | None], ...]
+    blobs: dict[bytes, int]
+
+
+@dataclass
+class Gathered:
+    """What a page comes to."""
+
+    changes: list[Told] = field(default_factory=list[Told])
+    ready: list[Ready] = field(default_factory=list[Ready])
+    failures: list[Failure] = field(default_factory=list[Failure])
+    gone: list[str] = field(default_factory=list[str])
+    shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
+    retried: list[tuple[What, str]] = field(default_factory=list[tuple[What, str]])  # failures tried again
+
+    def folders(self) -> set[str]:
+        told = [each.change.state.folder for each in self.changes]
+        return {key for key in (*told, *(each.state.folder for each in self.ready)) if key}
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a page is read.
+
+    What is not stored and told without a date is fetched, or left to another listing. What is stored and told
+    without its state is looked at, or taken to be as it is stored.
+    """
+
+    since: datetime | None
+    fetches_dateless: bool = True
+    looks_at_bare: bool = False
+    refetches: bool = False
+
+
+@dataclass
+class _Sorted:
+    changes: list[Told] = field(default_factory=list[Told])
+    look: dict[str, None] = field(default_factory=dict[str, None])
+    fetch: dict[str, Change] = field(default_factory=dict[str, Change])
+
+
+async def gather(reading: Reading, told: Sequence[Told], manner: Manner) -> Gathered:
+    found = Gathered(shown=[each.change.key for each in told if each.change.presence is Presence.HERE])
+    known = await _known(reading, {each.change.key for each in told})
+    sorted_ = _sort(reading, told, known, manner)
+    if sorted_.look:
+        looked = [Told(change, certain=True) for change in await reading.remote.look(list(sorted_.look))]
+        found.shown += [each.change.key for each in looked if each.change.presence is Presence.HERE]
+        again = _sort(reading, looked, known, manner)
+        sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.look]
+        sorted_.changes += again.changes
+        sorted_.fetch.update(again.fetch)
+    found.changes = sorted_.changes
+    await _fetch(reading, found, list(sorted_.fetch.values()), manner)
+    return found
+
+
+async def _known(reading: Reading, keys: set[str]) -> dict[str, Stored]:
+    if not keys:
+        return {}
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        return await messages.known(connection, reading.id, keys)
+
+
+def _sort(reading: Reading, told: Sequence[Told], known: dict[str, Stored], manner: Manner) -> _Sorted:
+    found = _Sorted()
+    here = {each.change.key for each in told if each.change.presence is Presence.HERE}
+    for each in told:
+        row = known.get(each.change.key)
+        if row is None:
+            _sort_unknown(each.change, manner, found)
+        else:
+            _sort_known(reading, each, row, manner, found, elsewhere=each.change.key in here)
+    return found
+
+
+def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
+    """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
+    if change.presence is not Presence.HERE:
+        found.fetch.pop(change.key, None)
+        return
+    received = change.state.received_at
+    if change.state.thread is None and change.labels_added | change.labels_removed:
+        return
+    if received is None and not manner.fetches_dateless:
+        return
+    if received is None or manner.since is None or received >= manner.since:
+        found.fetch[change.key] = change
+
+
+def _sort_known(
+    reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted, *, elsewhere: bool
+) -> None:
+    change = told.change
+    if told.certain:
+        found.changes.append(told)
+        if manner.refetches or (row.is_draft and change.version > row.version):
+            found.fetch[change.key] = change
+        return
+    if change.presence is Presence.LEFT:
+        if not row.deleted and not elsewhere and _scope_of(reading, row) == told.scope:
+            found.look[change.key] = None
+        return
+    if not is_news(stored(row), change):
+        return
+    if change.presence is Presence.HERE and (row.deleted or _is_bare(change)):
+        if row.deleted or manner.looks_at_bare:
+            found.look[change.key] = None
+        return
+    found.changes.append(told)
+    if row.is_draft and change.presence is Presence.HERE and change.version:
+        found.fetch[change.key] = change
+
+
+def _scope_of(reading: Reading, row: Stored) -> str | None:
+    folder = reading.folders.get(row.folder) if row.folder else None
+    return folder.scope if folder else None
+
+
+def _is_bare(change: Change) -> bool:
+    told = replace(change.state, thread=None) != State() or change.labels_added | change.labels_removed
+    return not change.version and not told
+
+
+async def _fetch(reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner) -> None:
+    if not wanted:
+        return
+    async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
+        fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
+        for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
+            found.ready.append(ready)
+            found.failures += failures
+        for each in group:
+            if isinstance(each, Unfetched):
+                _note_unfetched(found, each)
+
+
+def _too_old(fetched: Fetched, manner: Manner) -> bool:
+    received = fetched.state.received_at
+    return manner.since is not None and received is not None and received < manner.since
+
+
+def _note_unfetched(found: Gathered, unfetched: Unfetched) -> None:
+    if unfetched.gone:
+        found.gone.append(unfetched.key)
+    else:
+        wait = max(unfetched.retry_after or 0, WAITS[0])
+        found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
+
+
+async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Failure]]:
+    """Make its bytes safe; what is left is small."""
+    policy = reading.mailbox.policy
+    kept = content.kept_enclosures(fetched.letter, policy, reading.parts.accept)
+    attachments: list[tuple[Enclosure, bytes | None]] = []
+    blobs: dict[bytes, int] = {}
+    failures: list[Failure] = []
+    for enclosure in kept:
+        sha256 = None
+        if enclosure.kind != "reference":
+            try:
+                given = enclosure.content
+                source = reading.remote.enclosure(fetched.key, enclosure) if given is None else given
+                blob = await reading.parts.keep(reading.organization, source)
+                blobs[blob.sha256] = blob.size
+                sha256 = blob.sha256
+            except GrantLost:
+                raise
+            except (PermanentError, TransientError) as error:
+                subject = attachment_subject(fetched.key, enclosure.part)
+                failures.append(Failure("attachment", subject, str(error), WAITS[0]))
+        attachments.append((replace(enclosure, content=None), sha256))
+    written = content.kept(fetched.letter, policy)
+    return Ready(fetched.key, fetched.version, fetched.state, written, tuple(attachments), blobs), failures
+
+
+def attachment_subject(key: str, part: str) -> str:
+    """How a failure names an attachment."""
+    return f"{key}\n{part}"
+
+
+def observed(changes: Iterable[Change], scope: str) -> list[Told]:
+    return [Told(change, scope) for change in changes]
+
+
+def certain(changes: Iterable[Change]) -> list[Told]:
+    return [Told(change, certain=True) for change in changes]

@@ -1,0 +1,173 @@
+"""Live changes: what a push named is fetched first, then the feeds say what else changed.
+
+A push only narrows where to look: its messages, and the feeds of the folders they lie or lay in. Feeds that
+were not read since the last sweep are read with them, so a mailbox that is pushed to all day is swept too.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from postroom.errors import CursorExpired, Gone, TransientError
+from postroom.flow.sync import tree
+from postroom.flow.sync.commit import Passing, commit
+from postroom.flow.sync.gather import EARLY_WAITS, WAITS, Gathered, Manner, Told, gather, observed
+from postroom.flow.sync.reading import Reading
+from postroom.model import Change, Page, Presence
+from postroom.store import failures, mailboxes, messages, notifications, work
+from postroom.store.cursors import CursorKind, Move
+from postroom.store.failures import Due, Failure
+from postroom.store.notifications import Hints
+
+OVERLAP: Final = timedelta(minutes=10)  # what was received so long before the newest that is stored
+RETRIES: Final = 50
+
+
+async def run(reading: Reading) -> None:
+    """Read what is new: by the hints where they are complete, else everywhere."""
+    hints = await _hints(reading)
+    if tree.is_stale(reading, CursorKind.FOLDERS):
+        await tree.follow(reading)
+    scopes = _live(reading)
+    narrow = bool(hints.message_ids) and hints.complete
+    if hints.message_ids:
+        near, sure = await _by_hint(reading, hints)
+        if narrow and sure:
+            scopes = [
+                scope for scope in scopes if scope in near or tree.is_stale(reading, CursorKind.LIVE, scope)
+            ]
+    await _recent(reading)
+    await _follow(reading, scopes)
+    if hints != notifications.NO_HINTS:
+        async with work.fenced(reading.parts.database, reading.lease) as connection:
+            await notifications.forget(connection, reading.id, hints)
+
+
+async def _hints(reading: Reading) -> Hints:
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        standing = await mailboxes.standing(connection, reading.id, reading.lease.id)
+        if standing is not None:
+            reading.answered = reading.generation = standing.generation
+        return await notifications.hints(connection, reading.id)
+
+
+def _live(reading: Reading) -> list[str]:
+    return [scope for scope in reading.scopes() if reading.cursor(CursorKind.LIVE, scope)]
+
+
+async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], bool]:
+    """The scopes near the messages that pushes named, and whether every one of them was found."""
+    told = [Told(Change(key, Presence.HERE)) for key in sorted(hints.message_ids)]
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        before = await messages.known(connection, reading.id, hints.message_ids)
+    gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest(), looks_at_bare=True))
+    early = [key for key in gathered.gone if key not in before]
+    gathered.failures += [
+        Failure("message", key, "It was told of and could not be read yet.", EARLY_WAITS[0]) for key in early
+    ]
+    await commit(reading, gathered, Passing(), live=True)
+    keys = gathered.folders() | {row.folder for row in before.values() if row.folder}
+    return {reading.folders[key].scope for key in keys if key in reading.folders}, not early
+
+
+async def gathered_in_known_folders(reading: Reading, told: Sequence[Told], manner: Manner) -> Gathered:
+    """A page whose folders are all known: the tree is read again where one is new."""
+    gathered = await gather(reading, told, manner)
+    if any(key not in reading.folders or reading.folders[key].deleted for key in gathered.folders()):
+        await tree.follow(reading)
+    return gathered
+
+
+async def _recent(reading: Reading) -> None:
+    """While a folder's first listing goes on, no feed tells of its new mail."""
+    listing = [
+        cursor.started_at
+        for cursor in reading.of_kind(CursorKind.BACKFILL)
+        if reading.cursor(CursorKind.LIVE, cursor.scope) is None
+    ]
+    if not listing:
+        return
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        newest = await messages.newest(connection, reading.id)
+    since = max(min(listing), min(newest, reading.now) if newest else min(listing)) - OVERLAP
+    changes = await reading.remote.recent(since)
+    if changes:
+        gathered = await gathered_in_known_folders(reading, observed(changes, ""), Manner(reading.earliest()))
+        await commit(reading, gathered, Passing(), live=True)
+
+
+async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
+    """The pages of all these feeds, as many rounds as the longest has: one round, one transaction."""
+    values: dict[str, str] = {}
+    for scope in scopes:
+        cursor = reading.cursor(CursorKind.LIVE, scope)
+        values[scope] = (cursor.value if cursor else None) or ""
+    while values:
+        answers = await asyncio.gather(*(_page(reading, scope, value) for scope, value in values.items()))
+        pages = {scope: page for scope, page in zip(values, answers, strict=True) if isinstance(page, Page)}
+        await _take(reading, pages)
+        for scope, answer in zip(values, answers, strict=True):
+            if isinstance(answer, CursorExpired):
+                await _expire(reading, scope)
+            elif isinstance(answer, Gone):
+                await _vanish(reading, scope)
+        values = {scope: page.cursor for scope, page in pages.items() if page.more}
+
+
+async def _page(reading: Reading, scope: str, value: str) -> Page | CursorExpired | Gone:
+    try:
+        return await reading.remote.changes(scope, value)
+    except (CursorExpired, Gone) as error:
+        return error
+
+
+async def _take(reading: Reading, pages: dict[str, Page]) -> None:
+    if not pages:
+        return
+    told = [each for scope, page in pages.items() for each in observed(page.changes, scope)]
+    gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest()))
+    moves = [Move(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
+    await commit(reading, gathered, Passing(moves), live=True)
+
+
+async def _expire(reading: Reading, scope: str) -> None:
+    begins = await tree.expired(reading, scope)
+    drops = [] if any(each.kind is CursorKind.LIVE for each in begins) else [(CursorKind.LIVE, scope)]
+    await commit(reading, Gathered(), Passing(begins=begins, drops=drops))
+
+
+async def _vanish(reading: Reading, scope: str) -> None:
+    await tree.follow(reading)
+    if scope in reading.scopes():
+        raise TransientError("A folder is listed and cannot be read.")
+
+
+async def retry(reading: Reading) -> None:
+    """What failed alone, and is due to be tried again."""
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        due = await failures.due(connection, reading.id, limit=RETRIES)
+    if not due:
+        return
+    attempts = {each.subject.partition("\n")[0]: each for each in due}
+    told = [Told(Change(key, Presence.HERE), certain=True) for key in sorted(attempts)]
+    gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest(), refetches=True))
+    gathered.retried = [(each.kind, each.subject) for each in due]
+    gathered.failures = [_longer(each, attempts) for each in gathered.failures]
+    gathered.failures += [_early(each) for each in due if _is_early(each, gathered)]
+    await commit(reading, gathered, Passing(), rewrites=True)
+
+
+def _longer(failure: Failure, attempts: dict[str, Due]) -> Failure:
+    tried = attempts[failure.subject.partition("\n")[0]].attempts
+    return replace(failure, wait=WAITS[tried] if tried < len(WAITS) else None)
+
+
+def _is_early(due: Due, gathered: Gathered) -> bool:
+    """Told of and not there: given some time, and then taken to be gone."""
+    return due.subject in gathered.gone and due.attempts < len(EARLY_WAITS)
+
+
+def _early(due: Due) -> Failure:
+    return Failure(due.kind, due.subject, "It was told of and cannot be read.", EARLY_WAITS[due.attempts])

@@ -1,0 +1,130 @@
+"""What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from postroom.flow.sync.content import Accept
+from postroom.model import FolderRole, MailboxId, OrganizationId, ProviderName
+from postroom.ports import RemoteMailbox
+from postroom.store.cursors import Cursor, CursorKind
+from postroom.store.database import Database
+from postroom.store.folders import Folder
+from postroom.store.mailboxes import Mailbox
+from postroom.store.work import Lease
+
+KIND: Final = "sync"
+
+
+class Blob(NamedTuple):
+    """Bytes that are safe: their digest and how many they are."""
+
+    sha256: bytes
+    size: int
+
+
+# Keeps bytes for an organization; when it returns, they are safe.
+Keep = Callable[[OrganizationId, bytes | AsyncIterator[bytes]], Awaitable[Blob]]
+
+
+@dataclass(frozen=True)
+class Syncing:
+    """What the step needs."""
+
+    database: Database
+    remote: Callable[[Mailbox], RemoteMailbox]
+    keep: Keep
+    accept: Accept
+    sweep_seconds: Mapping[ProviderName, float]
+    backfill_days: float
+    slice_seconds: float
+
+
+@dataclass(slots=True)
+class Did:
+    """What a sync did (Y9)."""
+
+    threads: int = 0
+    messages: int = 0
+    attachments: int = 0
+    events: int = 0
+    deleted: int = 0
+    errors: int = 0
+    pages: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return self.events + self.errors + self.messages > 0
+
+
+@dataclass
+class Reading:
+    """One run for one mailbox. Everything here is as the last commit left it."""
+
+    parts: Syncing
+    lease: Lease
+    mailbox: Mailbox
+    remote: RemoteMailbox
+    now: datetime
+    folders: dict[str, Folder] = field(default_factory=dict[str, Folder])
+    cursors: dict[tuple[CursorKind, str], Cursor] = field(
+        default_factory=dict[tuple[CursorKind, str], Cursor]
+    )
+    did: Did = field(default_factory=Did)
+    generation: int = 0  # of the work row, as the last commit saw it
+    answered: int = 0  # the generation whose news were read
+    told_start: bool = False
+    begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
+    arrived: list[datetime] = field(default_factory=list[datetime])  # when new mail of the feeds was received
+
+    @property
+    def id(self) -> MailboxId:
+        return self.mailbox.id
+
+    @property
+    def organization(self) -> OrganizationId:
+        return self.mailbox.organization
+
+    def cursor(self, kind: CursorKind, scope: str) -> Cursor | None:
+        return self.cursors.get((kind, scope))
+
+    def of_kind(self, kind: CursorKind) -> list[Cursor]:
+        return [cursor for (each, _), cursor in self.cursors.items() if each is kind]
+
+    def scopes(self) -> list[str]:
+        """The feeds that tell of this mailbox, the inbox's first."""
+        there = [folder for folder in self.folders.values() if not folder.deleted]
+        inbox = [folder.scope for folder in there if folder.role is FolderRole.INBOX]
+        found = {folder.scope for folder in there if folder.scope is not None}
+        return sorted(found, key=lambda scope: (scope not in inbox, scope))
+
+    def mirrors(self, folder: str | None) -> bool:
+        """Whether mail in this folder belongs to what is mirrored. Where there are no folders, all does."""
+        if folder is None:
+            return True
+        known = self.folders.get(folder)
+        return known is not None and not known.deleted and known.scope is not None
+
+    def folder_ids(self, scope: str) -> list[int] | None:
+        """The folders whose mail a scope tells of; None: all mail."""
+        return [folder.id for folder in self.folders.values() if folder.scope == scope] if scope else None
+
+    def since(self, scope: str) -> datetime | None:
+        """How far back mail of a scope is mirrored."""
+        backfill = self.cursor(CursorKind.BACKFILL, scope)
+        return backfill.since if backfill else None
+
+    def earliest(self) -> datetime | None:
+        """How far back mail is mirrored at all."""
+        found = [cursor.since for cursor in self.of_kind(CursorKind.BACKFILL) if cursor.since]
+        return min(found) if found else None
+
+    def listings(self) -> Collection[Cursor]:
+        """Those that are not at their end."""
+        return [
+            cursor
+            for cursor in self.cursors.values()
+            if cursor.kind in {CursorKind.RESYNC, CursorKind.REFILL}
+            or (cursor.kind is CursorKind.BACKFILL and cursor.completed_at is None)
+        ]

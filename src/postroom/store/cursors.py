@@ -1,0 +1,209 @@
+"""The table `cursors`: where reading a mailbox left off; and `listed`: what a listing under way has shown.
+
+Values are opaque here: only the adapter that made one reads it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from psycopg.rows import class_row
+
+from postroom.model import MailboxId
+from postroom.store.database import Connection
+
+
+class CursorKind(StrEnum):
+    LIVE = "live"  # changes
+    BACKFILL = "backfill"  # the first listing, back to `since`; completed when its last page was
+    RESYNC = "resync"  # a whole listing after an expired cursor; completed: what it did not show is settled
+    REFILL = "refill"  # stored messages fetched anew, after the content policy was raised
+    FOLDERS = "folders"  # when the folder tree was last read
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    kind: CursorKind
+    scope: str
+    value: str | None
+    since: datetime | None
+    listed: int
+    expected: int | None
+    started_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", CursorKind(self.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A cursor that starts, or starts anew."""
+
+    kind: CursorKind
+    scope: str
+    value: str | None = None
+    since: datetime | None = None
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A cursor that passes over a page."""
+
+    kind: CursorKind
+    scope: str
+    value: str
+    listed: int = 0
+    expected: int | None = None
+    completed: bool = False
+
+
+async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Cursor]:
+    cursor = connection.cursor(row_factory=class_row(Cursor))
+    await cursor.execute(
+        """
+        SELECT kind, scope, value, since, listed, expected, started_at, updated_at, completed_at
+        FROM cursors WHERE mailbox_id = %s ORDER BY started_at, scope, kind
+        """,
+        [mailbox],
+    )
+    return await cursor.fetchall()
+
+
+async def begin(connection: Connection, mailbox: MailboxId, begins: Sequence[Begin]) -> None:
+    rows = sorted(begins, key=lambda row: (row.kind, row.scope))
+    if not rows:
+        return
+    await forget_listed(
+        connection, mailbox, "resync", [row.scope for row in rows if row.kind is CursorKind.RESYNC]
+    )
+    await connection.execute(
+        """
+        INSERT INTO cursors AS kept
+            (organization_id, mailbox_id, kind, scope, value, since, completed_at)
+        SELECT current_organization(), %b, kind, scope, value, since,
+            CASE WHEN completed THEN postroom_now() END
+        FROM unnest(%b::text[], %b::text[], %b::text[], %b::timestamptz[], %b::bool[])
+            AS given (kind, scope, value, since, completed)
+        ON CONFLICT (organization_id, mailbox_id, kind, scope) DO UPDATE SET
+            value = excluded.value, since = coalesce(excluded.since, kept.since), listed = 0, expected = NULL,
+            started_at = postroom_now(), updated_at = postroom_now(), completed_at = excluded.completed_at
+        """,
+        [
+            mailbox,
+            [row.kind.value for row in rows],
+            [row.scope for row in rows],
+            [row.value for row in rows],
+            [row.since for row in rows],
+            [row.completed for row in rows],
+        ],
+    )
+
+
+async def move(connection: Connection, mailbox: MailboxId, moves: Sequence[Move]) -> None:
+    """In the transaction of what the page told."""
+    rows = sorted(moves, key=lambda row: (row.kind, row.scope))
+    if not rows:
+        return
+    await connection.execute(
+        """
+        UPDATE cursors SET value = given.value, listed = cursors.listed + given.listed,
+            expected = coalesce(given.expected, cursors.expected), updated_at = postroom_now(),
+            completed_at = CASE WHEN completed THEN postroom_now() END
+        FROM unnest(%b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[], %b::bool[])
+            AS given (kind, scope, value, listed, expected, completed)
+        WHERE mailbox_id = %b AND cursors.kind = given.kind AND cursors.scope = given.scope
+        """,
+        [
+            [row.kind.value for row in rows],
+            [row.scope for row in rows],
+            [row.value for row in rows],
+            [row.listed for row in rows],
+            [row.expected for row in rows],
+            [row.completed for row in rows],
+            mailbox,
+        ],
+    )
+
+
+async def drop(connection: Connection, mailbox: MailboxId, cursors: Sequence[tuple[CursorKind, str]]) -> None:
+    if cursors:
+        await connection.execute(
+            """
+            DELETE FROM cursors USING unnest(%b::text[], %b::text[]) AS given (kind, scope)
+            WHERE mailbox_id = %b AND cursors.kind = given.kind AND cursors.scope = given.scope
+            """,
+            [[kind.value for kind, _ in cursors], [scope for _, scope in cursors], mailbox],
+        )
+        await forget_listed(
+            connection, mailbox, "resync", [scope for kind, scope in cursors if kind is CursorKind.RESYNC]
+        )
+
+
+Listing = Literal["resync", "audit"]
+
+
+async def note_listed(
+    connection: Connection, mailbox: MailboxId, kind: Listing, scope: str, keys: Collection[str]
+) -> None:
+    """These were shown, in this listing or by a look at them."""
+    if keys:
+        await connection.execute(
+            """
+            INSERT INTO listed (organization_id, mailbox_id, kind, scope, provider_message_id)
+            SELECT current_organization(), %b, %b, %b, key FROM unnest(%b::text[]) AS key
+            ON CONFLICT DO NOTHING
+            """,
+            [mailbox, kind, scope, sorted(keys)],
+        )
+
+
+async def forget_listed(
+    connection: Connection, mailbox: MailboxId, kind: Listing, scopes: Collection[str]
+) -> None:
+    if not scopes:
+        return
+    await connection.execute(
+        "DELETE FROM listed WHERE mailbox_id = %s AND kind = %s AND scope = ANY(%s)",
+        [mailbox, kind, list(scopes)],
+    )
+
+
+async def unlisted(
+    connection: Connection,
+    mailbox: MailboxId,
+    kind: Listing,
+    scope: str,
+    *,
+    folders: Collection[int] | None,
+    limit: int,
+) -> list[str]:
+    """Stored messages of these folders (None: of all) that the listing did not show.
+
+    They may have come since, or have been moved: a look at each decides.
+    """
+    cursor = await connection.execute(
+        """
+        SELECT provider_message_id FROM messages
+        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL
+            AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
+            AND NOT EXISTS (
+                SELECT FROM listed
+                WHERE listed.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
+                    AND listed.provider_message_id = messages.provider_message_id
+            )
+        ORDER BY received_at DESC, id DESC LIMIT %(limit)s
+        """,
+        {
+            "mailbox": mailbox,
+            "kind": kind,
+            "scope": scope,
+            "folders": None if folders is None else list(folders),
+            "limit": limit,
+        },
+    )
+    return [row[0] for row in await cursor.fetchall()]

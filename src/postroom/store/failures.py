@@ -1,0 +1,114 @@
+"""The table `failures`: what failed alone, written with the page whose cursor passes over it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from postroom.model import MailboxId
+from postroom.store.database import Connection
+
+What = Literal["folder", "thread", "message", "attachment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`wait` is how long until it is tried again; None: it waits for a person."""
+
+    kind: What
+    subject: str
+    error: str
+    wait: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    kind: What
+    subject: str
+    attempts: int
+
+
+async def record(connection: Connection, mailbox: MailboxId, failures: Collection[Failure]) -> None:
+    """A failure that is known counts one attempt more."""
+    by_key = {(each.kind, each.subject): each for each in failures}
+    rows: Sequence[Failure] = [by_key[key] for key in sorted(by_key)]
+    if not rows:
+        return
+    await connection.execute(
+        """
+        INSERT INTO failures AS kept (organization_id, mailbox_id, kind, subject, last_error, due_at)
+        SELECT current_organization(), %b, kind, subject, error, postroom_now() + wait * interval '1 second'
+        FROM unnest(%b::text[], %b::text[], %b::text[], %b::float8[]) AS given (kind, subject, error, wait)
+        ON CONFLICT (mailbox_id, kind, subject) DO UPDATE SET
+            attempts = CASE WHEN kept.resolved_at IS NULL THEN kept.attempts + 1 ELSE 1 END,
+            first_failed_at = CASE WHEN kept.resolved_at IS NULL THEN kept.first_failed_at
+                ELSE postroom_now() END,
+            last_error = excluded.last_error, last_failed_at = postroom_now(), due_at = excluded.due_at,
+            resolved_at = NULL
+        """,
+        [
+            mailbox,
+            [row.kind for row in rows],
+            [row.subject for row in rows],
+            [row.error for row in rows],
+            [row.wait for row in rows],
+        ],
+    )
+
+
+async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[tuple[What, str]]) -> None:
+    if solved:
+        rows = sorted(solved)
+        await connection.execute(
+            """
+            UPDATE failures SET resolved_at = postroom_now(), due_at = NULL
+            FROM unnest(%b::text[], %b::text[]) AS given (kind, subject)
+            WHERE mailbox_id = %b AND failures.kind = given.kind AND failures.subject = given.subject
+                AND resolved_at IS NULL
+            """,
+            [[kind for kind, _ in rows], [subject for _, subject in rows], mailbox],
+        )
+
+
+async def due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[Due]:
+    cursor = await connection.execute(
+        """
+        SELECT kind, subject, attempts FROM failures
+        WHERE mailbox_id = %s AND resolved_at IS NULL AND due_at <= postroom_now()
+        ORDER BY due_at LIMIT %s
+        """,
+        [mailbox, limit],
+    )
+    return [Due(*row) for row in await cursor.fetchall()]
+
+
+async def next_due_seconds(connection: Connection, mailbox: MailboxId) -> float | None:
+    cursor = await connection.execute(
+        """
+        SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM failures
+        WHERE mailbox_id = %s AND resolved_at IS NULL
+        """,
+        [mailbox],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def try_again(connection: Connection, mailbox: MailboxId) -> int:
+    """A person asks for another round of those that wait for one; how many there are."""
+    cursor = await connection.execute(
+        """
+        UPDATE failures SET due_at = postroom_now(), attempts = 0
+        WHERE mailbox_id = %s AND resolved_at IS NULL
+        """,
+        [mailbox],
+    )
+    return cursor.rowcount
+
+
+async def open_count(connection: Connection, mailbox: MailboxId) -> int:
+    cursor = await connection.execute(
+        "SELECT count(*) FROM failures WHERE mailbox_id = %s AND resolved_at IS NULL", [mailbox]
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "a count has a row"
+    return row[0]

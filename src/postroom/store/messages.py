@@ -1,0 +1,342 @@
+"""The tables `messages`, `message_contents` and `attachments`, written a page at a time.
+
+Rows come in the order of their keys, or two writers deadlock. Only the holder of a mailbox's lease writes its
+messages, so what was read in a transaction still holds when it is written.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from postroom.model import Enclosure, MailboxId
+from postroom.store.database import Connection
+
+
+class Stored(NamedTuple):
+    """What of a stored message may change."""
+
+    key: str
+    id: int
+    thread: int
+    version: str
+    folder: str | None
+    labels: frozenset[str]
+    categories: frozenset[str]
+    is_read: bool
+    is_flagged: bool
+    is_draft: bool
+    importance: str
+    received_at: datetime | None
+    deleted: bool
+
+
+class Standing(NamedTuple):
+    """How a stored message stands now. Folders are rows of ours."""
+
+    id: int
+    version: str
+    folder_id: int | None
+    labels: Collection[str]
+    categories: Collection[str]
+    is_read: bool
+    is_flagged: bool
+    is_draft: bool
+    importance: str
+    received_at: datetime | None
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What of a message does not change, as far as the policy lets it be kept. People are JSON."""
+
+    internet_message_id: str | None
+    from_name: str | None
+    from_address: str | None
+    to: str
+    cc: str
+    bcc: str
+    subject: str | None
+    snippet: str | None
+    sent_at: datetime | None
+    size: int | None
+    is_newsletter: bool
+    is_automated: bool
+    has_attachments: bool
+    raw_sha256: bytes | None
+    headers: str | None
+    body_plain: str | None
+    body_html: str | None
+    people: str
+    words: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    key: str
+    thread: int
+    version: str
+    folder_id: int | None
+    labels: Collection[str]
+    categories: Collection[str]
+    is_read: bool
+    is_flagged: bool
+    is_draft: bool
+    importance: str
+    received_at: datetime | None
+    content: Content
+
+
+async def known(connection: Connection, mailbox: MailboxId, keys: Collection[str]) -> dict[str, Stored]:
+    """Those of these that are stored, deleted ones too."""
+    if not keys:
+        return {}
+    cursor = await connection.execute(
+        """
+        SELECT provider_message_id, messages.id, thread_id, coalesce(version, ''), provider_folder_id,
+            labels, categories, is_read, is_flagged, is_draft, importance, received_at,
+            messages.deleted_at IS NOT NULL
+        FROM messages LEFT JOIN folders
+            ON folders.organization_id = messages.organization_id AND folders.id = folder_id
+        WHERE messages.mailbox_id = %b AND provider_message_id = ANY(%b::text[])
+        """,
+        [mailbox, list(keys)],
+    )
+    return {
+        row[0]: Stored._make((*row[:5], frozenset(row[5]), frozenset(row[6]), *row[7:]))
+        for row in await cursor.fetchall()
+    }
+
+
+async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[New]) -> dict[str, int]:
+    """Insert messages with their contents; their ids by key."""
+    if not rows:
+        return {}
+    ordered = sorted(rows, key=lambda row: row.key)
+    contents = [row.content for row in ordered]
+    cursor = await connection.execute(
+        _ADD,
+        [
+            mailbox,
+            [row.key for row in ordered],
+            [row.thread for row in ordered],
+            [row.version for row in ordered],
+            [row.folder_id for row in ordered],
+            ["\n".join(sorted(row.labels)) for row in ordered],
+            ["\n".join(sorted(row.categories)) for row in ordered],
+            [row.is_read for row in ordered],
+            [row.is_flagged for row in ordered],
+            [row.is_draft for row in ordered],
+            [row.importance for row in ordered],
+            [row.received_at for row in ordered],
+            *_columns(contents),
+        ],
+    )
+    ids: dict[str, int] = {row[0]: row[1] for row in await cursor.fetchall()}
+    await _put_bodies(connection, [(ids[row.key], row.content) for row in ordered])
+    return ids
+
+
+_ADD = """
+    INSERT INTO messages (organization_id, mailbox_id, provider_message_id, thread_id, version, folder_id,
+        labels, categories, is_read, is_flagged, is_draft, importance, received_at, internet_message_id,
+        from_name, from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at,
+        size, is_newsletter, is_automated, has_attachments, raw_sha256)
+    SELECT current_organization(), %b::uuid, key, thread, version, folder,
+        string_to_array(labels, E'\\n'), string_to_array(categories, E'\\n'), is_read, is_flagged, is_draft,
+        importance, received_at, internet_message_id, from_name, from_address, recipients::jsonb, cc::jsonb,
+        bcc::jsonb, subject, snippet, sent_at, size, newsletter, automated, attached, raw_sha256
+    FROM unnest(%b::text[], %b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[],
+        %b::bool[], %b::bool[], %b::text[], %b::timestamptz[], %b::text[], %b::text[], %b::text[],
+        %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[], %b::int8[],
+        %b::bool[], %b::bool[], %b::bool[], %b::bytea[])
+        AS given (key, thread, version, folder, labels, categories, is_read, is_flagged, is_draft,
+            importance, received_at, internet_message_id, from_name, from_address, recipients, cc, bcc,
+            subject, snippet, sent_at, size, newsletter, automated, attached, raw_sha256)
+    RETURNING provider_message_id, id
+"""
+
+
+async def replace(connection: Connection, rows: Sequence[tuple[int, Content]]) -> None:
+    """Give stored messages other contents: a draft was written on, or the policy was changed."""
+    if not rows:
+        return
+    ordered = sorted(rows, key=lambda row: row[0])
+    await connection.execute(
+        _REPLACE, [[id_ for id_, _ in ordered], *_columns([content for _, content in ordered])]
+    )
+    await _put_bodies(connection, ordered)
+
+
+_REPLACE = """
+    UPDATE messages SET
+        internet_message_id = given.internet_message_id, from_name = given.from_name,
+        from_address = given.from_address, to_recipients = recipients::jsonb, cc_recipients = cc::jsonb,
+        bcc_recipients = bcc::jsonb, subject = given.subject, snippet = given.snippet,
+        sent_at = given.sent_at, size = given.size, is_newsletter = newsletter, is_automated = automated,
+        has_attachments = attached, raw_sha256 = given.raw_sha256, updated_at = postroom_now()
+    FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+        %b::text[], %b::text[], %b::timestamptz[], %b::int8[], %b::bool[], %b::bool[], %b::bool[],
+        %b::bytea[])
+        AS given (id, internet_message_id, from_name, from_address, recipients, cc, bcc, subject, snippet,
+            sent_at, size, newsletter, automated, attached, raw_sha256)
+    WHERE messages.id = given.id
+"""
+
+
+def _columns(contents: Sequence[Content]) -> list[Sequence[object]]:
+    return [
+        [each.internet_message_id for each in contents],
+        [each.from_name for each in contents],
+        [each.from_address for each in contents],
+        [each.to for each in contents],
+        [each.cc for each in contents],
+        [each.bcc for each in contents],
+        [each.subject for each in contents],
+        [each.snippet for each in contents],
+        [each.sent_at for each in contents],
+        [each.size for each in contents],
+        [each.is_newsletter for each in contents],
+        [each.is_automated for each in contents],
+        [each.has_attachments for each in contents],
+        [each.raw_sha256 for each in contents],
+    ]
+
+
+async def _put_bodies(connection: Connection, rows: Sequence[tuple[int, Content]]) -> None:
+    await connection.execute(
+        """
+        INSERT INTO message_contents (organization_id, message_id, headers, body_plain, body_html, search)
+        SELECT current_organization(), id, headers::jsonb, plain, html, message_search(subject, people, words)
+        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
+            AS given (id, headers, plain, html, subject, people, words)
+        ON CONFLICT (organization_id, message_id) DO UPDATE SET headers = excluded.headers,
+            body_plain = excluded.body_plain, body_html = excluded.body_html, search = excluded.search
+        """,
+        [
+            [id_ for id_, _ in rows],
+            [content.headers for _, content in rows],
+            [content.body_plain for _, content in rows],
+            [content.body_html for _, content in rows],
+            [content.subject for _, content in rows],
+            [content.people for _, content in rows],
+            [content.words for _, content in rows],
+        ],
+    )
+
+
+async def change(connection: Connection, rows: Sequence[Standing]) -> None:
+    """Write how messages stand now."""
+    if not rows:
+        return
+    ordered = sorted(rows, key=lambda row: row.id)
+    await connection.execute(
+        """
+        UPDATE messages SET version = given.version, folder_id = given.folder,
+            labels = string_to_array(given.labels, E'\\n'),
+            categories = string_to_array(given.categories, E'\\n'), is_read = given.is_read,
+            is_flagged = given.is_flagged, is_draft = given.is_draft, importance = given.importance,
+            received_at = given.received_at, updated_at = (SELECT postroom_now()),
+            deleted_at = CASE WHEN deleted THEN coalesce(deleted_at, (SELECT postroom_now())) END
+        FROM unnest(%b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[], %b::bool[],
+            %b::bool[], %b::text[], %b::timestamptz[], %b::bool[])
+            AS given (id, version, folder, labels, categories, is_read, is_flagged, is_draft, importance,
+                received_at, deleted)
+        WHERE messages.id = given.id
+        """,
+        [
+            [row.id for row in ordered],
+            [row.version for row in ordered],
+            [row.folder_id for row in ordered],
+            ["\n".join(sorted(row.labels)) for row in ordered],
+            ["\n".join(sorted(row.categories)) for row in ordered],
+            [row.is_read for row in ordered],
+            [row.is_flagged for row in ordered],
+            [row.is_draft for row in ordered],
+            [row.importance for row in ordered],
+            [row.received_at for row in ordered],
+            [row.deleted for row in ordered],
+        ],
+    )
+
+
+class Attached(NamedTuple):
+    """An attachment, and the hash of its bytes where they are kept."""
+
+    message: int
+    enclosure: Enclosure
+    sha256: bytes | None
+
+
+async def attach(connection: Connection, attachments: Sequence[Attached], *, anew: Collection[int]) -> None:
+    """Write attachments; those of the messages in `anew` that are not named any more go."""
+    if anew:
+        await connection.execute("DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(anew)])
+    if not attachments:
+        return
+    rows = sorted(attachments, key=lambda row: (row.message, row.enclosure.part))
+    await connection.execute(
+        """
+        INSERT INTO attachments (organization_id, message_id, part, kind, provider_attachment_id, file_name,
+            media_type, size, is_inline, content_id, sha256)
+        SELECT current_organization(), * FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[],
+            %b::text[], %b::text[], %b::int8[], %b::bool[], %b::text[], %b::bytea[])
+        ON CONFLICT (organization_id, message_id, part) DO UPDATE SET sha256 = excluded.sha256,
+            provider_attachment_id = excluded.provider_attachment_id
+        """,
+        [
+            [row.message for row in rows],
+            [row.enclosure.part for row in rows],
+            [row.enclosure.kind for row in rows],
+            [row.enclosure.provider_attachment_id for row in rows],
+            [row.enclosure.file_name for row in rows],
+            [row.enclosure.media_type for row in rows],
+            [row.enclosure.size for row in rows],
+            [row.enclosure.is_inline for row in rows],
+            [row.enclosure.content_id for row in rows],
+            [row.sha256 for row in rows],
+        ],
+    )
+
+
+async def keys_below(
+    connection: Connection, mailbox: MailboxId, *, below: int | None, limit: int
+) -> list[tuple[int, str]]:
+    """Ids and keys of stored messages, the newest rows first, from below an id on."""
+    cursor = await connection.execute(
+        """
+        SELECT id, provider_message_id FROM messages
+        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND (%(below)s::int8 IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "below": below, "limit": limit},
+    )
+    return await cursor.fetchall()
+
+
+async def newest(connection: Connection, mailbox: MailboxId) -> datetime | None:
+    """When the newest message was received."""
+    cursor = await connection.execute(
+        """
+        SELECT received_at FROM messages WHERE mailbox_id = %s AND received_at IS NOT NULL
+        ORDER BY received_at DESC LIMIT 1
+        """,
+        [mailbox],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def record_blobs(connection: Connection, sizes: dict[bytes, int]) -> None:
+    """Before the attachments that refer to them."""
+    if sizes:
+        rows = sorted(sizes.items())
+        await connection.execute(
+            """
+            INSERT INTO blobs (organization_id, sha256, size)
+            SELECT current_organization(), * FROM unnest(%b::bytea[], %b::int8[])
+            ON CONFLICT (organization_id, sha256) DO NOTHING
+            """,
+            [[sha256 for sha256, _ in rows], [size for _, size in rows]],
+        )

@@ -1,0 +1,89 @@
+"""The table `threads`: messages that belong together, and what they add up to."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from postroom.model import MailboxId
+from postroom.store.database import Connection
+
+
+class Thread(NamedTuple):
+    id: int
+    key: str
+    made: bool
+
+
+class Summed(NamedTuple):
+    id: int
+    key: str
+    message_count: int
+
+
+async def provide(connection: Connection, mailbox: MailboxId, keys: Collection[str]) -> dict[str, Thread]:
+    """The threads of these keys, made where missing."""
+    if not keys:
+        return {}
+    cursor = await connection.execute(
+        """
+        WITH given AS MATERIALIZED (
+            SELECT key FROM unnest(%b::text[]) AS key
+        ), made AS (
+            INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
+            SELECT current_organization(), %b, key FROM given
+            ON CONFLICT DO NOTHING
+            RETURNING id, provider_thread_id
+        )
+        SELECT id, provider_thread_id, true FROM made
+        UNION ALL
+        SELECT id, provider_thread_id, false FROM threads
+        WHERE mailbox_id = %b AND provider_thread_id IN (SELECT key FROM given)
+        """,
+        [sorted(keys), mailbox, mailbox],
+    )
+    return {row[1]: Thread(*row) for row in await cursor.fetchall()}
+
+
+async def add_up(connection: Connection, threads: Collection[int]) -> list[Summed]:
+    """Sum up what stands in these threads. Deleted messages do not count; a thread of none stays, empty."""
+    if not threads:
+        return []
+    cursor = await connection.execute(_ADD_UP, [sorted(threads)])
+    return [Summed(*row) for row in await cursor.fetchall()]
+
+
+_ADD_UP = """
+    WITH touched AS MATERIALIZED (
+        SELECT id FROM unnest(%b::int8[]) AS id
+    ), live AS MATERIALIZED (
+        SELECT thread_id, messages.id, subject, snippet, received_at, has_attachments, labels, from_address,
+            to_recipients || cc_recipients || bcc_recipients AS recipients
+        FROM messages JOIN touched ON thread_id = touched.id WHERE deleted_at IS NULL
+    ), counted AS (
+        SELECT thread_id, count(*)::int AS message_count, min(received_at) AS first, max(received_at) AS last,
+            bool_or(has_attachments) AS has_attachments,
+            (array_agg(subject ORDER BY received_at, id))[1] AS subject,
+            (array_agg(snippet ORDER BY received_at DESC, id DESC))[1] AS snippet
+        FROM live GROUP BY thread_id
+    ), labelled AS (
+        SELECT thread_id, array_agg(DISTINCT label) AS labels
+        FROM live CROSS JOIN LATERAL unnest(labels) AS label GROUP BY thread_id
+    ), people AS (
+        SELECT thread_id, array_agg(DISTINCT address) AS participants FROM (
+            SELECT thread_id, lower(from_address) AS address FROM live
+            UNION ALL
+            SELECT thread_id, lower(recipient ->> 'address')
+            FROM live CROSS JOIN LATERAL jsonb_array_elements(recipients) AS recipient
+        ) AS person WHERE address <> '' GROUP BY thread_id
+    )
+    UPDATE threads SET message_count = coalesce(counted.message_count, 0), subject = counted.subject,
+        snippet = counted.snippet, first_message_at = counted.first, last_message_at = counted.last,
+        has_attachments = coalesce(counted.has_attachments, false),
+        labels = coalesce(labelled.labels, '{}'), participants = coalesce(people.participants, '{}'),
+        updated_at = (SELECT postroom_now())
+    FROM touched
+    LEFT JOIN counted ON counted.thread_id = touched.id
+    LEFT JOIN labelled ON labelled.thread_id = touched.id
+    LEFT JOIN people ON people.thread_id = touched.id
+    WHERE threads.id = touched.id
+    RETURNING threads.id, provider_thread_id, threads.message_count
+"""

@@ -1,0 +1,129 @@
+"""Moves, deletions, labels: however a provider tells them, they are applied and told once."""
+
+from datetime import timedelta
+
+from postroom.model import Change, Presence
+
+DAY = timedelta(days=1)
+
+
+async def test_a_move_is_one_event_with_both_folders(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert [event[:3] for event in await folders.events(key)] == [
+        ("created", None, "inbox"),
+        ("moved", "inbox", "archive"),
+    ]
+
+
+async def test_a_move_told_first_by_the_folder_that_was_left_is_one_event(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    arrived = folders.remote.log.pop()
+    await folders.sync()
+    await folders.assert_mirrors()
+    folders.remote.log.append(arrived)
+    await folders.sync()
+    assert [event[0] for event in await folders.events(key)] == ["created", "moved"]
+
+
+async def test_a_move_told_first_by_the_folder_that_was_reached_is_one_event(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    left = folders.remote.log.pop(-2)
+    await folders.sync()
+    await folders.assert_mirrors()
+    folders.remote.log.append(left)
+    await folders.sync()
+    assert folders.remote.calls["look"] == 0
+    assert [event[0] for event in await folders.events(key)] == ["created", "moved"]
+
+
+async def test_a_message_that_comes_back_is_stored_again_as_the_same(mirror):
+    key = mirror.remote.deliver()
+    await mirror.settle()
+    kept = mirror.remote.items[key]
+    mirror.remote.delete(key)
+    await mirror.sync()
+    await mirror.assert_mirrors()
+    mirror.remote.items[key] = kept
+    mirror.remote._changed(key)
+    await mirror.sync()
+    await mirror.assert_mirrors()
+    assert [event[0] for event in await mirror.events(key)] == ["created", "deleted", "created"]
+
+
+async def test_labels_are_added_and_removed(labels):
+    key = labels.remote.deliver()
+    await labels.settle()
+    labels.remote.label(key, add=["TRASH"], remove=["INBOX"])
+    await labels.sync()
+    await labels.assert_mirrors()
+    assert (await labels.events(key))[1][3:5] == (["TRASH"], ["INBOX"])
+    assert await labels.one("SELECT labels FROM threads") == ["TRASH", "UNREAD"]
+
+
+async def test_changes_that_are_told_again_change_nothing(mirror):
+    key = mirror.remote.deliver()
+    mirror.remote.change(key, is_read=True)
+    await mirror.settle()
+    mirror.remote.change(key, is_flagged=True)
+    await mirror.sync()
+    before = await mirror.rows("SELECT * FROM messages ORDER BY id")
+    mirror.remote.log += mirror.remote.log[:]
+    await mirror.sync()
+    assert await mirror.rows("SELECT * FROM messages ORDER BY id") == before
+    await mirror.assert_mirrors()
+
+
+async def test_a_message_that_came_and_went_between_two_syncs_leaves_no_trace(mirror):
+    await mirror.settle()
+    mirror.remote.delete(mirror.remote.deliver())
+    await mirror.sync()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT count(*) FROM messages") == 0
+
+
+async def test_label_changes_of_mail_that_is_too_old_bring_it_not_in(labels):
+    key = labels.remote.deliver(age=90 * DAY)
+    await labels.settle()
+    labels.remote.label(key, add=["TRASH"])
+    await labels.sync()
+    assert labels.remote.calls["fetch"] == 0
+    await labels.assert_mirrors(but={key})
+
+
+async def test_a_change_of_mail_that_is_too_old_brings_it_not_in(folders):
+    key = folders.remote.deliver(age=90 * DAY)
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    await folders.sync()
+    assert folders.remote.calls["fetch"] == 0
+    await folders.assert_mirrors(but={key})
+
+
+async def test_mail_in_a_folder_that_is_not_mirrored_has_left(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "recoverable")
+    await folders.sync()
+    assert [event[0] for event in await folders.events(key)] == ["created", "deleted"]
+    assert await folders.one("SELECT message_count FROM threads") == 0
+
+
+async def test_an_update_without_a_version_is_merged(folders):
+    from postroom.model import State
+
+    key = folders.remote.deliver()
+    await folders.settle()
+    item = folders.remote.items[key]
+    folders.remote.change(key, is_read=True)
+    folders.remote.log[-1] = ("inbox", Change(key, Presence.HERE, "", State(is_read=True)))
+    await folders.sync()
+    assert item.state.is_read
+    await folders.assert_mirrors()

@@ -1,0 +1,90 @@
+"""A push narrows where to look, and never decides what is there."""
+
+from datetime import timedelta
+
+from postroom.model import RemoteFolder
+
+DAY = timedelta(days=1)
+
+
+async def test_one_new_message_costs_three_requests_however_many_folders_there_are(folders):
+    folders.remote.tree += [RemoteFolder(f"f{n}", f"Folder {n}", None, None, f"f{n}") for n in range(12)]
+    folders.remote.deliver()
+    await folders.settle()
+    await folders.hint(folders.remote.deliver("f7", age=DAY / 2))
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls == {"fetch": 1, "changes": 1}
+
+
+async def test_a_hint_of_a_move_reads_both_folders(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    await folders.hint(key)
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls == {"look": 1, "changes": 2}
+    assert [event[0] for event in await folders.events(key)] == ["created", "moved"]
+
+
+async def test_a_hint_of_a_deletion_marks_the_message(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.delete(key)
+    await folders.hint(key)
+    await folders.sync()
+    await folders.assert_mirrors()
+
+
+async def test_hints_that_are_not_complete_lead_everywhere(folders):
+    await folders.settle()
+    folders.remote.deliver("trash")
+    await folders.hint(folders.remote.deliver(), missed=True)
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls["changes"] == 3
+
+
+async def test_hints_are_used_once(folders):
+    await folders.settle()
+    await folders.hint(folders.remote.deliver())
+    await folders.sync()
+    assert await folders.one("SELECT message_ids FROM notifications") == []
+
+
+async def test_a_message_told_of_before_it_can_be_read_is_tried_again(folders, move_clock):
+    await folders.settle()
+    await folders.hint("m9999")
+    await folders.sync()
+    assert folders.remote.calls["changes"] == 3
+    [(attempts, wait)] = await folders.rows(
+        "SELECT attempts, extract(epoch FROM due_at - postroom_now())::int FROM failures"
+    )
+    assert (attempts, wait) == (1, 2)
+    for seconds in (3, 9, 40, 40):
+        await move_clock(seconds)
+        await folders.sync()
+    assert await folders.one("SELECT resolved_at IS NOT NULL FROM failures")
+    assert await folders.one("SELECT attempts FROM failures") == 3
+
+
+async def test_during_the_first_listing_new_mail_comes_by_hint_and_by_date(folders):
+    for age in range(1, 8):
+        folders.remote.deliver(age=age * DAY)
+    await folders.sync(slice_seconds=0)
+    hinted, recent = folders.remote.deliver(age=DAY / 48), folders.remote.deliver(age=DAY / 1000)
+    await folders.hint(hinted)
+    await folders.sync(slice_seconds=0)
+    assert await folders.rows("SELECT provider_message_id FROM messages ORDER BY 1") == [(hinted,), (recent,)]
+    await folders.settle()
+    await folders.assert_mirrors()
+
+
+async def test_a_sweep_is_made_even_while_pushes_come_all_day(folders, move_clock):
+    await folders.settle()
+    folders.remote.deliver("trash")
+    await move_clock(800)
+    await folders.hint(folders.remote.deliver())
+    await folders.sync()
+    await folders.assert_mirrors()

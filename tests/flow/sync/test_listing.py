@@ -1,0 +1,141 @@
+"""Listings go on where they stopped, let new mail pass, and settle only what they covered."""
+
+from datetime import timedelta
+
+import pytest
+
+from postroom.errors import TransientError
+from postroom.model import FolderRole, RemoteFolder
+
+DAY = timedelta(days=1)
+
+
+async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
+    for age in range(1, 10):
+        mirror.remote.deliver(age=age * DAY)
+
+    def stop(call):
+        if call == "listing" and mirror.remote.calls["listing"] == 3:
+            raise TransientError("stop")
+
+    mirror.remote.before = stop
+    with pytest.raises(TransientError):
+        await mirror.sync()
+    stored = await mirror.one("SELECT count(*) FROM messages")
+    assert 0 < stored < 9
+    mirror.remote.before = lambda _: None
+    await mirror.owner.execute("UPDATE work SET lease_token = NULL, leased_until = NULL, last_error = NULL")
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert mirror.remote.calls["fetch"] < 3
+
+
+async def test_a_long_listing_works_in_slices(mirror):
+    for age in range(1, 12):
+        mirror.remote.deliver(age=age * DAY)
+    await mirror.sync(slice_seconds=0)
+    assert await mirror.one("SELECT count(*) FROM messages") == 0
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work")
+    await mirror.settle()
+    await mirror.assert_mirrors()
+
+
+async def test_new_mail_does_not_wait_behind_old_mail(mirror):
+    for age in range(2, 12):
+        mirror.remote.deliver(age=age * DAY)
+    order = []
+
+    async def arrive(call):
+        if call == "listing" and mirror.remote.calls["listing"] == 2:
+            key = mirror.remote.deliver(age=DAY / 24)
+            order.append(key)
+
+    pending = []
+    mirror.remote.before = lambda call: pending.append(call)
+    real = mirror.remote.listing
+
+    async def listing(scope, **given):
+        page = await real(scope, **given)
+        if mirror.remote.calls["listing"] == 2 and not order:
+            order.append(mirror.remote.deliver(age=DAY / 24))
+            await mirror.hint(*([] if mirror.remote.labelled else order))
+        return page
+
+    mirror.remote.listing = listing
+    await mirror.sync()
+    await mirror.assert_mirrors()
+    ids = [key for (key,) in await mirror.rows("SELECT provider_message_id FROM messages ORDER BY id")]
+    assert ids.index(order[0]) < len(ids) - 2
+
+
+@pytest.mark.parametrize("during", ["live", "backfill"])
+async def test_an_expired_cursor_finds_what_changed_and_what_was_deleted(mirror, during):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 11)]
+    if during == "live":
+        await mirror.settle()
+    else:
+        await mirror.sync(slice_seconds=0)
+    mirror.remote.delete(keys[1])
+    mirror.remote.delete(keys[8])
+    mirror.remote.change(keys[2], is_read=True)
+    mirror.remote.change(keys[7], is_flagged=True)
+    mirror.remote.deliver(age=DAY / 2)
+    mirror.remote.expire()
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT count(*) FROM listed") == 0
+    assert await mirror.one("SELECT count(*) FROM cursors WHERE kind = 'resync'") == 0
+
+
+async def test_what_moved_while_the_cursor_was_expired_is_found_where_it_is(folders):
+    keys = [folders.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    await folders.settle()
+    folders.remote.move(keys[3], "archive")
+    folders.remote.expire()
+    await folders.settle()
+    await folders.assert_mirrors()
+    assert ("moved", "inbox", "archive") in [event[:3] for event in await folders.events(keys[3])]
+
+
+async def test_mail_stored_from_before_the_window_is_settled_too(mirror):
+    keys = [mirror.remote.deliver(age=29 * DAY), mirror.remote.deliver(age=28 * DAY)]
+    await mirror.settle()
+    await mirror.owner.execute("UPDATE cursors SET since = since + interval '10 days'")
+    never = mirror.remote.deliver(age=80 * DAY)
+    mirror.remote.delete(keys[0])
+    mirror.remote.change(keys[1], is_read=True)
+    mirror.remote.expire()
+    await mirror.settle()
+    await mirror.assert_mirrors(but={never})
+
+
+async def test_mail_that_comes_during_a_full_listing_is_not_taken_for_deleted(mirror):
+    for age in range(1, 11):
+        mirror.remote.deliver(age=age * DAY)
+    await mirror.settle()
+    mirror.remote.expire()
+
+    def arrive(call):
+        if call == "listing" and mirror.remote.calls["listing"] in {2, 4}:
+            mirror.remote.deliver(age=DAY / 24)
+
+    mirror.remote.before = arrive
+    await mirror.settle()
+    mirror.remote.before = lambda _: None
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT count(*) FROM mail_events WHERE kind = 'deleted'") == 0
+
+
+async def test_new_renamed_and_deleted_folders_are_followed(folders):
+    keys = [folders.remote.deliver("archive", age=age * DAY) for age in range(1, 5)]
+    await folders.settle()
+    tree = folders.remote.tree
+    tree.append(RemoteFolder("new", "New", "inbox", None, "new"))
+    tree[0] = RemoteFolder("inbox", "Posteingang", None, FolderRole.INBOX, "inbox")
+    folders.remote.move(keys[0], "new")
+    folders.remote.remove_folder("archive")
+    await folders.settle()
+    await folders.assert_mirrors()
+    names = await folders.rows("SELECT name, deleted_at IS NULL FROM folders ORDER BY name")
+    assert names == [("Archive", False), ("Deleted Items", True), ("New", True), ("Posteingang", True)]

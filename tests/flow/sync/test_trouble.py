@@ -1,0 +1,146 @@
+"""What fails alone is recorded and tried again on its own; what concerns the mailbox stops it, and loses nothing."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from postroom.errors import GrantLost, LeaseLost, PermanentError, TransientError
+from postroom.flow import sync
+from postroom.model import Health
+from postroom.store import work
+
+DAY = timedelta(days=1)
+
+
+async def test_a_poison_message_does_not_stop_the_mailbox(mirror):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    mirror.remote.poison.add(keys[3])
+    await mirror.settle()
+    await mirror.assert_mirrors(but={keys[3]})
+    assert await mirror.rows("SELECT kind, subject, attempts, last_error FROM failures") == [
+        ("message", keys[3], 1, "It cannot be read.")
+    ]
+
+
+async def test_what_failed_is_tried_again_until_it_waits_for_a_person(mirror, move_clock):
+    key = mirror.remote.deliver()
+    mirror.remote.poison.add(key)
+    await mirror.settle()
+    for _ in range(6):
+        await move_clock(25 * 3600)
+        await mirror.sync()
+    assert await mirror.rows("SELECT attempts, due_at, resolved_at FROM failures") == [(7, None, None)]
+
+
+async def test_what_failed_and_succeeds_is_stored_and_resolved(mirror, move_clock):
+    key = mirror.remote.deliver()
+    mirror.remote.poison.add(key)
+    await mirror.settle()
+    mirror.remote.poison.clear()
+    await move_clock(60)
+    await mirror.sync()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT resolved_at IS NOT NULL FROM failures")
+
+
+async def test_a_lost_grant_stops_the_sync_and_it_goes_on_from_its_cursor(mirror):
+    for age in range(1, 8):
+        mirror.remote.deliver(age=age * DAY)
+    mirror.remote.before = lambda call: (
+        mirror.remote.refused.append(GrantLost("gone")) if mirror.remote.calls["listing"] == 2 else None
+    )
+    await mirror.sync()
+    assert (await mirror.get()).health is Health.TOKEN_REFRESH_FAILED
+    assert await mirror.one("SELECT count(*) FROM work") == 0
+    mirror.remote.before = lambda _: None
+    mirror.remote.refused.clear()
+    await mirror.sync()
+    assert not mirror.remote.calls
+    await mirror.owner.execute("UPDATE mailboxes SET health = 'active'")
+    await mirror.settle()
+    await mirror.assert_mirrors()
+
+
+async def test_a_provider_that_refuses_is_shown_and_asked_again_later(mirror):
+    mirror.remote.refused.append(PermanentError("No licence."))
+    await mirror.sync()
+    found = await mirror.get()
+    assert (found.health, found.last_error) == (Health.PROVIDER_ERROR, "No licence.")
+    await mirror.settle()
+    assert (await mirror.get()).health is Health.ACTIVE
+
+
+async def test_passing_trouble_is_told_in_words(mirror):
+    mirror.remote.refused.append(TransientError("Patience."))
+    with pytest.raises(TransientError):
+        await mirror.sync()
+    assert (await mirror.get()).last_error == "Patience."
+
+
+@pytest.mark.parametrize("column", ["paused_at", "disconnected_at"])
+async def test_a_mailbox_that_is_paused_or_disconnected_is_not_read(mirror, column):
+    await mirror.owner.execute(f"UPDATE mailboxes SET {column} = postroom_now()".encode())
+    await mirror.sync()
+    assert not mirror.remote.calls
+
+
+async def test_a_worker_that_lost_its_lease_commits_nothing(mirror, move_clock):
+    mirror.remote.deliver()
+    lease = await mirror.claim()
+    await move_clock(61)
+    with pytest.raises(LeaseLost):
+        await sync.run(mirror.parts(), lease)
+    assert await mirror.one("SELECT count(*) FROM messages") == 0
+
+
+async def test_a_wake_up_during_a_sync_is_not_lost(mirror):
+    await mirror.settle()
+    real = mirror.remote.changes
+
+    async def changes(scope, cursor):
+        page = await real(scope, cursor)
+        await mirror.hint()
+        return page
+
+    mirror.remote.changes = changes
+    await mirror.sync()
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
+
+
+async def test_a_sync_tells_the_ledger_what_it_did(mirror):
+    mirror.remote.deliver(files=[("a.pdf", "application/pdf", b"%PDF-")])
+    await mirror.settle()
+    told = [row[0] for row in await mirror.rows("SELECT event_type FROM ledger ORDER BY id")]
+    assert told == [
+        "SYNC_STARTED",
+        "THREAD_INGESTED",
+        "MESSAGE_INGESTED",
+        "ATTACHMENT_SAVED",
+        "SYNC_COMPLETED",
+    ]
+    done = await mirror.one("SELECT payload FROM ledger WHERE event_type = 'SYNC_COMPLETED'")
+    assert done == {
+        "threads_synced": 1,
+        "messages_synced": 1,
+        "attachments_saved": 1,
+        "events": 1,
+        "errors": 0,
+    }
+
+
+async def test_a_sync_that_is_cancelled_leaves_whole_pages_only(mirror):
+    for age in range(1, 10):
+        mirror.remote.deliver(age=age * DAY)
+    lease = await mirror.claim()
+    task = asyncio.create_task(sync.run(mirror.parts(), lease))
+    while not await mirror.one("SELECT count(*) FROM messages"):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    listed = await mirror.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'")
+    assert await mirror.one("SELECT count(*) FROM messages") == listed
+    async with mirror.database.engine() as connection:
+        await work.give_back(connection, [lease])
+    await mirror.settle()
+    await mirror.assert_mirrors()
