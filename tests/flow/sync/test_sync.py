@@ -20,7 +20,10 @@ async def test_messages_of_a_thread_are_counted_and_summed_up(mirror):
         mirror.remote.deliver(thread="t", age=age * DAY, files=[PDF] if age == 2 else [])
     await mirror.settle()
     [row] = await mirror.rows(
-        "SELECT message_count, has_attachments, participants, last_message_at - first_message_at, labels FROM threads"
+        """
+        SELECT message_count, has_attachments, participants, last_message_at - first_message_at, labels
+        FROM threads
+        """
     )
     labels = ["INBOX", "UNREAD"] if mirror.remote.labelled else []
     assert row == (3, True, ["ann@example.org", "bob@example.com"], 2 * DAY, labels)
