@@ -1,9 +1,11 @@
 """Runs the web application on a socket that is open already, until it is told to stop."""
 
+import asyncio
 import gc
 import math
 import signal
 import socket
+from collections.abc import Callable
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,7 +16,7 @@ from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store.database import Database
 from postroom.vault import Sealer
-from postroom.web import address, app, mailboxes, webhooks
+from postroom.web import address, app, live, mailboxes, webhooks
 from postroom.web.connect import Counter
 from postroom.web.sessions import Gate
 
@@ -29,6 +31,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     async with (
         wiring.client(settings) as client,
         webhooks.taking_in(database, wiring.providers(settings, client)) as routes,
+        live.streaming(database) as streams,
     ):
         url = settings.public_url or address.url(listening)
         gate = _gate(settings, database, client, url)
@@ -36,12 +39,15 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         application = app.create(
             gate,
             webhooks=routes,
-            routes=mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
+            routes=[
+                *live.routes(gate, streams),
+                *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
+            ],
             performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
         )
         log.info("web.started", port=listening.getsockname()[1])
-        await answer(application, listening, stop_seconds=settings.stop_seconds)
+        await answer(application, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
     log.info("web.stopped")
 
 
@@ -56,7 +62,14 @@ def _gate(settings: Settings, database: Database, client: wiring.Client, url: st
     )
 
 
-async def answer(application: ASGIApp, listening: socket.socket, *, stop_seconds: float) -> None:
+async def answer(
+    application: ASGIApp,
+    listening: socket.socket,
+    *,
+    stop_seconds: float,
+    when_stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until told to stop. Answers that never end by themselves are ended by `when_stopping`."""
     configuration = uvicorn.Config(
         application,
         log_config=None,  # everything goes through our own log
@@ -71,4 +84,15 @@ async def answer(application: ASGIApp, listening: socket.socket, *, stop_seconds
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    await uvicorn.Server(configuration).serve(sockets=[listening])
+    server = uvicorn.Server(configuration)
+    stopping = asyncio.create_task(_tell_when_stopping(server, when_stopping))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        stopping.cancel()
+
+
+async def _tell_when_stopping(server: uvicorn.Server, tell: Callable[[], None]) -> None:
+    while not server.should_exit:  # noqa: ASYNC110  uvicorn has a flag for it, and no event
+        await asyncio.sleep(0.1)
+    tell()

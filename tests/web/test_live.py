@@ -1,0 +1,324 @@
+"""W1: server-sent events in commit order without gaps, resumed anywhere, cut when slow, and nobody else's."""
+
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+
+from postroom.flow import members
+from postroom.model import Role
+from postroom.store import feed
+from postroom.store.database import open_database
+from postroom.store.feed import News
+from postroom.web import app, live
+from web.hooks import serving
+from web.signing import gate_of, session_of
+
+PATIENCE = 60
+
+
+@dataclass
+class Sse:
+    """An event as a browser hands it to a page."""
+
+    id: str
+    event: str
+    data: dict
+
+
+class Stream:
+    """Reads a stream as a browser does: an id without data moves the place and is no event."""
+
+    def __init__(self, answer):
+        self.answer, self.last = answer, None
+
+    async def next(self):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                lines = {}
+                while line := (await self._line()).strip("\n"):
+                    name, _, value = line.partition(": ")
+                    lines[name] = value
+                self.last = lines.get("id", self.last)
+                if "data" in lines:
+                    return Sse(self.last, lines.get("event", "message"), json.loads(lines["data"]))
+
+    async def _line(self):
+        line = (await self.answer.content.readline()).decode()
+        if not line:
+            raise EOFError
+        return line
+
+    async def take(self, count):
+        return [await self.next() for _ in range(count)]
+
+    async def begin(self):
+        """Read the first chunk: from now on nothing is missed."""
+        async with asyncio.timeout(PATIENCE):
+            while (line := await self._line()) != "\n":
+                if line.startswith("id: "):
+                    self.last = line[4:].strip()
+        return self
+
+
+@asynccontextmanager
+async def process(database_url, organization):
+    """A web process of its own: pool, listener, server."""
+    async with (
+        open_database(database_url, pool_size=8, name="postroom tests") as database,
+        live.streaming(database) as streams,
+    ):
+        gate = gate_of(database, organization)
+        async with serving(app.create(gate, routes=live.routes(gate, streams))) as url:
+            try:
+                yield url, streams
+            finally:
+                streams.close()
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=12, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def web(database_url, organization):
+    async with process(database_url, organization) as made:
+        yield made
+
+
+@pytest.fixture
+async def client():
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as made:
+        yield made
+
+
+@pytest.fixture
+async def session(database, organization):
+    return await session_of(database, organization, Role.READER)
+
+
+@pytest.fixture
+def follow(client, web, session):
+    @asynccontextmanager
+    async def follow(path="/events", *, after=None, url=None, session=session):
+        headers = {"cookie": f"postroom_session={session}"}
+        headers |= {"last-event-id": str(after)} if after is not None else {}
+        async with client.get((url or web[0]) + path, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            yield await Stream(answer).begin()
+
+    return follow
+
+
+@pytest.fixture
+def tell(database, organization):
+    async def tell(*names, of=organization, kind="document"):
+        async with database.transaction(of) as connection:
+            await feed.tell_all(connection, [News(f"{kind}.changed", kind, name) for name in names])
+
+    return tell
+
+
+def names(events):
+    return [event.data["entity_id"] for event in events]
+
+
+async def test_what_is_committed_is_told_in_order_to_everybody_who_follows(follow, tell):
+    await tell("before")
+    async with follow() as first, follow() as second:
+        await tell("a", "b")
+        await tell("c")
+        for stream in (first, second):
+            events = await stream.take(3)
+            assert names(events) == ["a", "b", "c"]
+            assert [event.id for event in events] == ["2", "3", "4"]
+            assert events[0].event == "document.changed"
+
+
+async def test_a_client_that_comes_back_misses_nothing_at_any_process(
+    follow, tell, database_url, organization
+):
+    async with follow() as stream:
+        await tell("a", "b", "c")
+        [first] = await stream.take(1)
+    await tell("d")
+    async with follow(after=first.id) as again:
+        assert names(await again.take(3)) == ["b", "c", "d"]
+    async with (
+        process(database_url, organization) as (url, _),
+        follow(after=first.id, url=url) as elsewhere,
+    ):
+        assert names(await elsewhere.take(3)) == ["b", "c", "d"]
+        await tell("e")
+        assert names(await elsewhere.take(1)) == ["e"]
+
+
+async def test_a_page_can_begin_where_it_was_rendered(follow, tell):
+    await tell("a", "b")
+    async with follow("/events?after=1") as stream:
+        assert names(await stream.take(1)) == ["b"]
+
+
+async def test_a_transaction_that_commits_late_is_told_late_and_not_lost(
+    follow, tell, database, organization
+):
+    async with follow() as stream:
+        async with database.transaction(organization) as connection:
+            await feed.tell(connection, "document.changed", "document", "slow")
+            await tell("quick")
+            [quick] = await stream.take(1)
+        [slow] = await stream.take(1)
+        assert names([quick, slow]) == ["quick", "slow"]
+        assert int(slow.id) == int(quick.id) + 1
+
+
+async def test_many_writers_and_many_readers_agree_on_one_order(follow, tell):
+    async def read(after):
+        async with follow(after=after) as stream:
+            return [(event.id, event.data["entity_id"]) for event in await stream.take(80)]
+
+    async def write(writer):
+        for number in range(10):
+            await tell(f"{writer}-{number}", f"{writer}-{number}+")
+
+    readers = [asyncio.create_task(read(0)) for _ in range(12)]
+    await asyncio.gather(*(write(number) for number in range(4)))
+    results = await asyncio.gather(*readers)
+    assert [int(position) for position, _ in results[0]] == list(range(1, 81))
+    assert len({name for _, name in results[0]}) == 80
+    assert all(result == results[0] for result in results)
+    late = await read(0)
+    assert late == results[0]
+
+
+async def test_a_long_way_back_is_read_page_by_page(follow, tell):
+    total = live.PAGE * 2 + 7
+    await tell(*(f"n{number}" for number in range(total)))
+    async with follow(after=0) as stream:
+        assert names(await stream.take(total)) == [f"n{number}" for number in range(total)]
+        await tell("live")
+        assert names(await stream.take(1)) == ["live"]
+
+
+@pytest.mark.parametrize("after", ["1", "99", "nonsense", "9" * 30])
+async def test_a_place_that_the_feed_does_not_have_is_reset(
+    follow, tell, database, organization, move_clock, after
+):
+    await tell("a", "b")
+    async with database.transaction(organization) as connection:
+        await feed.number(connection)
+    await move_clock(1800)
+    await tell("c")
+    async with database.transaction(organization) as connection:
+        await feed.number(connection)
+        await feed.prune(connection, older_than_seconds=900)
+    async with follow(after=after) as stream:
+        assert stream.last == "3"
+        await tell("d")
+        assert names(await stream.take(1)) == ["d"]
+
+
+async def test_a_reset_says_so(web, client, session, tell):
+    await tell("a")
+    headers = {"cookie": f"postroom_session={session}", "last-event-id": "99"}
+    async with client.get(f"{web[0]}/events", headers=headers) as answer:
+        reset = await Stream(answer).next()
+    assert (reset.event, reset.id, reset.data) == ("reset", "1", {"position": 1})
+
+
+async def test_the_stream_of_documents_tells_of_documents_and_keeps_its_place(follow, tell):
+    async with follow("/documents/events") as stream:
+        await tell("m1", kind="mailbox")
+        await tell("d1")
+        await tell("r1", kind="review")
+        events = await stream.take(2)
+        assert [(event.data["entity_id"], event.id) for event in events] == [("d1", "2"), ("r1", "3")]
+
+
+async def test_nobody_hears_of_another_organization(follow, tell, database, other_organization):
+    theirs = await session_of(database, other_organization, Role.READER, "bob@example.net")
+    async with follow() as ours, follow(session=theirs) as other:
+        await tell("theirs", of=other_organization)
+        await tell("ours")
+        assert names(await ours.take(1)) == ["ours"]
+        assert names(await other.take(1)) == ["theirs"]
+
+
+async def test_without_a_session_there_is_no_stream(web, client):
+    async with client.get(f"{web[0]}/events") as answer:
+        assert answer.status == 401
+
+
+async def test_silence_is_kept_alive_and_a_removed_member_is_shown_out(
+    follow, monkeypatch, database, organization
+):
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(live, "STILL_MEMBER_SECONDS", 0.1)
+    async with follow() as stream:
+        for _ in range(3):
+            assert await stream._line() in {":\n", "\n"}
+        member = await members.find(database, organization, "reader@example.org")
+        await members.add(database, organization, "admin@example.org", role=Role.ADMIN)
+        await members.remove(database, member)
+        with pytest.raises(EOFError):
+            await stream.next()
+
+
+async def test_a_client_that_does_not_read_is_cut_and_comes_back_to_everything(
+    follow, web, tell, session, monkeypatch
+):
+    monkeypatch.setattr(live, "SLOW_SECONDS", 0.2)
+    url, streams = web
+    host, port = url.removeprefix("http://").split(":")
+    lazy = socket.create_connection((host, int(port)))
+    lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    lazy.sendall(f"GET /events HTTP/1.1\r\nHost: x\r\nCookie: postroom_session={session}\r\n\r\n".encode())
+    await asyncio.to_thread(lazy.recv, 4096)
+    async with follow() as brisk:
+        sent = 0
+        while streams.clients == 2:
+            await tell(*(f"{sent}-{number}-{'x' * 500}" for number in range(200)))
+            sent += 200
+            await brisk.take(200)
+    lazy.close()
+    async with follow(after=0) as again:
+        assert len(await again.take(sent)) == sent
+
+
+async def test_two_hundred_clients_are_told_by_one_process_and_leave_nothing_behind(follow, web, tell):
+    _, streams = web
+    async with asyncio.TaskGroup() as group:
+        ready = asyncio.Semaphore(0)
+
+        async def one():
+            async with follow() as stream:
+                ready.release()
+                assert names(await stream.take(3)) == ["a", "b", "c"]
+
+        for _ in range(200):
+            group.create_task(one())
+        for _ in range(200):
+            await ready.acquire()
+        assert streams.clients == 200
+        for name in "abc":
+            await tell(name)
+    async with asyncio.timeout(PATIENCE):
+        while streams.clients:  # noqa: ASYNC110  the server notices by itself that they left
+            await asyncio.sleep(0.01)
+    assert streams._channels == {}
+
+
+async def test_a_listener_that_was_cut_off_tells_what_it_missed(follow, tell, owner):
+    async with follow() as stream:
+        await owner.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% listen'"
+        )
+        await tell("a")
+        assert names(await stream.take(1)) == ["a"]
