@@ -1,7 +1,7 @@
 """From a commit to a client: 1,000 server-sent event streams at 50 events a second, beside a bare server.
 
 The bare server is the least that could do it: Starlette, a queue for each client, fed by the payload of the
-same kind of NOTIFY, with no feed behind it: nothing is numbered, kept, resumed or kept apart. Each server runs
+same kind of NOTIFY, with no feed behind it: nothing is numbered, kept or resumed. Each server runs
 in a process of its own; the clients are another process, the writer is this one. Prints the 99th percentiles
 and their ratio, ours to the bare one's, which shall be at most 1.5.
 """
