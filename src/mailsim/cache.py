@@ -1,33 +1,56 @@
-"""Recently written letters and what was read from them, bounded by bytes."""
+"""Recently written letters, and the newest of them taken apart, both bounded by bytes.
+
+Bytes are kept long, since to write them costs most; trees only while somebody reads the message, since many
+small objects burden the garbage collector.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
+
+from mailsim.mime import Part
 
 Value = TypeVar("Value")
-Key = tuple[int, int, str]  # mailbox, message, what it is
-LIMIT = 48 << 20
+Key = tuple[int, int]  # mailbox, message
+LETTERS = 64 << 20  # the largest letters fit
+TREES = 4 << 20
+
+
+class Kept(Generic[Value]):
+    """The least recently used goes first. Values can be made again and are never changed."""
+
+    def __init__(self, limit: int, size: Callable[[Value], int]) -> None:
+        self._limit = limit
+        self._size = size
+        self._used = 0
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: Key, value: Value) -> Value:
+        """Keep it, unless it alone is too large; returns it."""
+        size = self._size(value)
+        if size < self._limit:
+            self._values[key] = value
+            self._used += size
+            while self._used > self._limit:
+                self._used -= self._size(self._values.popitem(last=False)[1])
+        return value
+
+    def clear(self) -> None:
+        self._values.clear()
+        self._used = 0
 
 
 class Cache:
-    """The least recently used goes first. Values can be made again and are never changed."""
+    def __init__(self) -> None:
+        self.letters = Kept[bytes](LETTERS, len)
+        self.trees = Kept[Part](TREES, lambda tree: 2 * len(tree.whole))
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._used = 0
-        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
-
-    def get(self, key: Key, make: Callable[[], Value], cost: Callable[[Value], int]) -> Value:
-        """The kept value, or a new one, which is kept unless it alone would fill the cache."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            self._kept.move_to_end(key)
-            return kept[0]
-        made = make()
-        size = cost(made)
-        if size < self._limit // 2:
-            self._kept[key] = (made, size)
-            self._used += size
-            while self._used > self._limit:
-                self._used -= self._kept.popitem(last=False)[1][1]
-        return made
+    def clear(self) -> None:
+        self.letters.clear()
+        self.trees.clear()

@@ -115,16 +115,16 @@ class Mailbox:
         content = self._contents.get(number)
         if isinstance(content, bytes):
             return content
-        return self._cache.get((self.account.key, number, "raw"), lambda: self._written(number), len)
+        key = self.account.key, number
+        return self._cache.letters.get(key) or self._cache.letters.put(key, self._written(number))
 
     def tree(self, number: int) -> mime.Part:
         """The parts of the message."""
-        raw = self.raw(number)
-        if number in self._contents and self._contents[number] is raw:  # may be edited: not worth remembering
-            return mime.read(raw)
-        return self._cache.get(
-            (self.account.key, number, "tree"), lambda: mime.read(raw), lambda _: 2 * len(raw)
-        )
+        content = self._contents.get(number)
+        if isinstance(content, bytes):  # may be edited: not worth remembering
+            return mime.read(content)
+        key = self.account.key, number
+        return self._cache.trees.get(key) or self._cache.trees.put(key, mime.read(self.raw(number)))
 
     def thread(self, number: int) -> int:
         """The number of the message that began the thread (which may be deleted by now)."""
@@ -332,8 +332,8 @@ class Mailbox:
 
     def _written(self, number: int) -> bytes:
         content = self._contents.get(number)
-        if content is not None:
-            return content if isinstance(content, bytes) else letters.write(content)
+        if isinstance(content, letters.Order):
+            return letters.write(content)
         distinct, first = self._first
         return self.stock.write(number, distinct[first[number]])
 

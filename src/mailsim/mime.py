@@ -6,11 +6,11 @@ shapes and the truth are made from this tree.
 
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.errors import MessageError
 from email.header import decode_header
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 DEEPEST = 40  # deeper nesting than this is shown as one opaque part
@@ -18,31 +18,41 @@ _PARAM = re.compile(r""";\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*(?:[^;"]
 _SECTION = re.compile(r"^(.+?)(?:\*(\d+))?(\*)?$")
 _ESCAPE = re.compile(r"\\(.)")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
+_ONE_PARAM = re.compile(r"""([^;]*);\s*([^\s=;"*]+)="([^"\\]*)\"\s*""")
+_NOTHING: tuple[str, Mapping[str, str]] = ("", {})
+# In these a line can be decoded without the lines before it.
+_BYTEWISE = frozenset({"", "us-ascii", "utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"})
+_LINEWISE = frozenset({"", "7bit", "8bit", "quoted-printable"})
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """One MIME part; the message itself is the root. `headers` keep their order, casing and repetitions."""
 
     headers: list[tuple[str, str]]
+    named: dict[str, str]  # the first header of each name, names in lower case
     content_type: str  # lower case, "text/plain" when absent or broken
     params: Mapping[str, str]  # of Content-Type, names in lower case, values decoded
     encoding: str  # Content-Transfer-Encoding, lower case
     disposition: str  # "attachment", "inline" or ""
     filename: str  # decoded; "" when there is none
-    children: list["Part"]  # of a multipart; of a message/rfc822 exactly the message inside
-    _raw: bytes
-    _body: tuple[int, int]
+    children: "Sequence[Part]"  # of a multipart; of a message/rfc822 exactly the message inside
+    whole: bytes  # the message that this is a part of
+    _start: int  # of the body in it
+    _end: int
+    _content: bytes | None = None
 
     @property
     def body(self) -> bytes:
         """The bytes as they stand in the message, still transfer-encoded."""
-        return self._raw[self._body[0] : self._body[1]]
+        return self.whole[self._start : self._end]
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """The bytes with the transfer encoding undone."""
-        return decode_transfer(self.body, self.encoding)
+        if self._content is None:
+            self._content = decode_transfer(self.body, self.encoding)
+        return self._content
 
     @property
     def charset(self) -> str:
@@ -57,10 +67,27 @@ class Part:
         """The content as text, whatever the charset claims."""
         return decode_text(self.content, self.charset)
 
+    def beginning(self, length: int) -> str:
+        """The text from its start, at least so many characters if it has them; the rest is not decoded."""
+        start = self._start
+        reach = start + 4 * length
+        if reach >= self._end or self.charset not in _BYTEWISE or self.encoding not in _LINEWISE:
+            return self.text
+        lines = decode_transfer(self.whole[start : self.whole.rfind(b"\n", start, reach) + 1], self.encoding)
+        text = decode_text(lines[: lines.rfind(b"\n") + 1], self.charset)
+        return text if len(text) >= length else self.text
+
     def header(self, name: str) -> str:
         """The first header of that name, any casing, unfolded but with its encoded words; "" when absent."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), "")
+        return self.named.get(name.lower(), "")
+
+    def headers_named(self, name: str) -> list[str]:
+        """Every header of that name (in lower case), in their order."""
+        if name not in self.named:
+            return []
+        if len(self.named) == len(self.headers):
+            return [self.named[name]]
+        return [value for key, value in self.headers if key.lower() == name]
 
     def walk(self, number: str = "") -> Iterator[tuple[str, "Part"]]:
         """Every part with its Gmail-like id: the root "", then "0", "0.0", "0.1", "1", …, depth first."""
@@ -94,48 +121,47 @@ def read_headers(raw: bytes) -> list[tuple[str, str]]:
 def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
     start, head_end, body = _head(raw, start, end)
     headers = _headers(raw[start:head_end])
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for name, value in headers:
-        if name[0] in "Cc" and (key := name.lower()).startswith("content-"):
-            found.setdefault(key, value)
-    content_type, params = parameters(found.get("content-type", ""))
+        named.setdefault(name.lower(), value)
+    content_type, params = parameters(named["content-type"]) if "content-type" in named else _NOTHING
     kind, _, sub = content_type.partition("/")
     if not kind or not sub:
         content_type = default
-    disposition, details = parameters(found.get("content-disposition", ""))
-    encoding = found.get("content-transfer-encoding", "").partition(";")[0].strip().lower()
+    disposition, details = _NOTHING
+    if "content-disposition" in named:
+        disposition, details = parameters(named["content-disposition"])
+    encoding = named.get("content-transfer-encoding", "").partition(";")[0].strip().lower()
     return Part(
-        headers=headers,
-        content_type=content_type,
-        params=params,
-        encoding=encoding,
-        disposition=disposition
-        if disposition in {"attachment", "inline"}
-        else "attachment"
-        if disposition
-        else "",
-        filename=decode_words(details.get("filename") or params.get("name", "")),
-        children=_children(raw, (body, end), content_type, params, encoding, depth),
-        _raw=raw,
-        _body=(body, end),
+        headers,
+        named,
+        content_type,
+        params,
+        encoding,
+        disposition if disposition in {"attachment", "inline", ""} else "attachment",
+        decode_words(details.get("filename") or params.get("name", "")),
+        _children(raw, body, end, content_type, params, encoding, depth),
+        raw,
+        body,
+        end,
     )
 
 
 def _children(
-    raw: bytes, body: tuple[int, int], content_type: str, params: Mapping[str, str], encoding: str, depth: int
-) -> list[Part]:
-    if depth >= DEEPEST:
-        return []
+    raw: bytes, start: int, end: int, content_type: str, params: Mapping[str, str], encoding: str, depth: int
+) -> Sequence[Part]:
+    if content_type[0] != "m" or depth >= DEEPEST:
+        return ()
     if content_type == "message/rfc822":
         if encoding in {"base64", "quoted-printable"}:
-            inner = decode_transfer(raw[body[0] : body[1]], encoding)
+            inner = decode_transfer(raw[start:end], encoding)
             return [_read(inner, 0, len(inner), depth + 1, "text/plain")]
-        return [_read(raw, *body, depth + 1, "text/plain")]
+        return [_read(raw, start, end, depth + 1, "text/plain")]
     boundary = params.get("boundary", "")
     if not content_type.startswith("multipart/") or not boundary:
-        return []
+        return ()
     default = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
-    pieces = _split(raw, *body, b"--" + boundary.encode("utf-8", "surrogateescape"))
+    pieces = _split(raw, start, end, b"--" + boundary.encode("utf-8", "surrogateescape"))
     return [_read(raw, first, last, depth + 1, default) for first, last in pieces]
 
 
@@ -186,26 +212,12 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
     except UnicodeDecodeError:
         text = block.decode("latin-1")
     headers: list[tuple[str, str]] = []
-    folded: list[str] = []  # the continuation lines of the last header, joined at its end
-    for line in text.replace("\r", "").split("\n"):
-        if line[:1] in {" ", "\t"}:
-            folded.append(line)
-            continue
+    for line in text.replace("\r", "").replace("\n ", " ").replace("\n\t", "\t").split("\n"):
         name, colon, value = line.partition(":")
         name = name.rstrip()
         if colon and name and " " not in name:
-            if folded:
-                _unfold(headers, folded)
             headers.append((name, value.strip(" \t")))
-    _unfold(headers, folded)
     return headers
-
-
-def _unfold(headers: list[tuple[str, str]], folded: list[str]) -> None:
-    if folded and headers:
-        name, value = headers[-1]
-        headers[-1] = (name, "".join((value, *folded)).strip(" \t"))
-    folded.clear()
 
 
 @lru_cache(maxsize=512)
@@ -216,6 +228,8 @@ def parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
     if not semicolon:
         return head.strip().lower(), {}
+    if usual := _ONE_PARAM.fullmatch(value):
+        return usual[1].strip().lower(), {usual[2].lower(): usual[3]}
     simple: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bool, str]]] = {}
     for name, given in _PARAM.findall(value[len(head) :]):

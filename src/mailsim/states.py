@@ -65,29 +65,29 @@ class States:
         top = len(self._of) if below is None else min(below, len(self._of))
         for block in range((top - 1) // BLOCK, -1, -1):
             start, end = block * BLOCK, min(top, (block + 1) * BLOCK)
-            found = self._found(block, start, end, wanted, skip)
-            if isinstance(found, int):
-                skip -= found
+            inside = self._inside(block, wanted)
+            if not inside or (skip >= inside and end == min(len(self._of), start + BLOCK)):
+                skip -= inside
                 continue
-            yield from reversed(found[: max(0, len(found) - skip)])
-            skip = max(0, skip - len(found))
+            indexes = zip(range(end - 1, start - 1, -1), reversed(self._of[start:end]), strict=True)
+            for number in (number for number, index in indexes if index in wanted):
+                if skip:
+                    skip -= 1
+                else:
+                    yield number
 
     def oldest(self, where: Where | None = None, start: int = 0) -> Iterator[int]:
         """Numbers of matching messages from `start` on, oldest first."""
         wanted = self._wanted(where)
         for block in range(max(start, 0) // BLOCK, len(self._blocks)):
-            begin = max(start, block * BLOCK)
-            found = self._found(block, begin, min(len(self._of), (block + 1) * BLOCK), wanted, 0)
-            if not isinstance(found, int):
-                yield from found
+            if self._inside(block, wanted):
+                begin = max(start, block * BLOCK)
+                indexes = enumerate(self._of[begin : (block + 1) * BLOCK], begin)
+                yield from (number for number, index in indexes if index in wanted)
 
-    def _found(self, block: int, start: int, end: int, wanted: set[int], skip: int) -> list[int] | int:
-        """The matching numbers of a block, or only how many there are when none of them is needed."""
-        inside = sum(count for index, count in self._blocks[block].items() if index in wanted)
-        whole = end - start == min(BLOCK, len(self._of) - block * BLOCK)
-        if not inside or (whole and skip >= inside):
-            return inside if whole else 0
-        return [start + i for i, index in enumerate(self._of[start:end]) if index in wanted]
+    def _inside(self, block: int, wanted: set[int]) -> int:
+        """How many matching messages a block holds."""
+        return sum(count for index, count in self._blocks[block].items() if index in wanted)
 
     def _wanted(self, where: Where | None) -> set[int]:
         known = enumerate(self._known)

@@ -55,7 +55,7 @@ def test_moving_or_forgetting_a_generated_message_never_changes_its_bytes(provid
     before = [mailbox.raw(number) for number in range(300)]
     for number in range(300):
         mailbox.trash(number)
-    mailbox._cache._kept.clear()
+    mailbox._cache.clear()
     assert [mailbox.raw(number) for number in range(300)] == before
 
 

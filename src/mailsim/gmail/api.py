@@ -4,7 +4,7 @@ partial response.
 The same path serves requests of their own and the calls inside a batch. It reads no socket and writes no log.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -95,6 +95,15 @@ class Gmail:
             )
             self.boxes[mailbox.address] = known
         return known
+
+    def read_ahead(self, address: str, calls: Iterable[Found | None]) -> None:
+        """For the calls of a batch: the letters that it will ask for."""
+        mailbox = self.realm.sim.world.find(address, "gmail")
+        if mailbox is not None:
+            reads = (
+                found for found in calls if found is not None and found.method.id == "users.messages.get"
+            )
+            self.box(mailbox).read_ahead(found.ids["id"] for found in reads)
 
     def answer(self, call: Call, found: Found | None) -> Outcome:
         """`found`: what `find_method` says of the call."""
@@ -217,11 +226,13 @@ def find_method(http: str, path: str) -> Found | None:
     for root in _ROOTS:
         if path.startswith(root):
             user, *rest = path[len(root) :].split("/")
+            if "%" in path:
+                user, *rest = map(unquote, (user, *rest))
             upload = root[1] != "g"
-            found = methods.find(http, tuple(unquote(part) for part in rest), upload=upload)
+            found = methods.find(http, tuple(rest), upload=upload)
             if found is None or not user or not all(rest):
                 return None
-            return Found(found[0], unquote(user), found[1], upload)
+            return Found(found[0], user, found[1], upload)
     return None
 
 

@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.gmail import batch, refusal
-from mailsim.gmail.api import JSON, Call, Gmail, Outcome, encode, find_method
+from mailsim.gmail.api import JSON, Call, Found, Gmail, Outcome, encode, find_method
 from mailsim.gmail.refusal import Fault, Refusal
 from mailsim.log import LONGEST_BODY, Exchange
 from mailsim.simulator import Caller, Reply, Simulator
@@ -69,17 +69,15 @@ class Batch:
             return
         outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
         exchange: Exchange = scope["mailsim.exchange"]
-        answers: list[batch.InnerAnswer] = []
         already = self.gmail.realm.sim.meters.of(exchange.mailbox).in_flight - 1
-        for place, inner in enumerate(calls, 1):
-            reply = self._inner(inner, outer, exchange, already + place)
+        opened = [self._open(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
+        self.gmail.read_ahead(exchange.mailbox, (found for _, found in opened))
+        answers: list[batch.InnerAnswer] = []
+        for place, (inner, (call, found)) in enumerate(zip(calls, opened, strict=True), 1):
+            reply = self._inner(call, found, exchange, own_token="authorization" in inner.headers)
+            kind = next((value for name, value in reply.headers if name == "content-type"), "")
             answers.append(
-                batch.InnerAnswer(
-                    batch.answer_id(inner.content_id),
-                    reply.status,
-                    reply.body,
-                    dict(reply.headers).get("content-type", ""),
-                )
+                batch.InnerAnswer(batch.answer_id(inner.content_id), reply.status, reply.body, kind)
             )
             if place % _BREATH == 0:
                 await asyncio.sleep(0)
@@ -87,16 +85,18 @@ class Batch:
         content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)
         await _send(send, Reply(200, batch.put_together(answers, boundary), content_type))
 
-    def _inner(
-        self, inner: batch.InnerCall, outer: Mapping[str, str], exchange: Exchange, width: int
-    ) -> Reply:
-        sim = self.gmail.realm.sim
+    def _open(
+        self, inner: batch.InnerCall, outer: Mapping[str, str], width: int
+    ) -> tuple[Call, Found | None]:
         path, _, query = inner.target.partition("?")
-        entry = sim.log.open(exchange.milliseconds, inner.method, path, query, via=exchange.number)
-        call = Call(inner.method, path, query, {**outer, **inner.headers}, inner.body, width)
-        found = find_method(call.http, call.path)
+        headers = {**outer, **inner.headers} if inner.headers else outer
+        call = Call(inner.method, path, query, headers, inner.body, width)
+        return call, find_method(call.http, call.path)
+
+    def _inner(self, call: Call, found: Found | None, exchange: Exchange, *, own_token: bool) -> Reply:
+        sim = self.gmail.realm.sim
+        entry = sim.log.open(exchange.milliseconds, call.http, call.path, call.query, via=exchange.number)
         endpoint = found.method.endpoint if found else "unknown"
-        own_token = "authorization" in inner.headers
         mailbox = _mailbox(self.gmail, call.headers) if own_token else exchange.mailbox
         reply = sim.refused("gmail", mailbox, endpoint, entry)
         if reply is None:

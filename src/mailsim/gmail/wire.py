@@ -9,19 +9,22 @@ from binascii import b2a_base64
 from collections.abc import Callable, Collection
 from typing import Any
 
+import msgspec
+
 from mailsim import mime
 
 Mint = Callable[[int], str]  # an attachment id for the part with this position in the walk
 SNIPPET = 200
-_HTML_PREFIX = 4000  # characters of a body that are looked at for its first words
+_TEXT_PREFIX, _HTML_PREFIX = 1000, 4000  # characters of a body that are looked at for its first words
 _TAGS = re.compile(
     r"(?is)<(?:style|script|head|title)\b.*?(?:</(?:style|script|head|title)\s*>|\Z)|<!--.*?-->|<[^>]*>?"
 )
 
 
-def encode(data: bytes, *, padded: bool) -> str:
+def encode(data: bytes, *, padded: bool) -> msgspec.Raw:
+    """A JSON string, ready-made: nothing in it needs an escape."""
     encoded = b2a_base64(data, newline=False).replace(b"+", b"-").replace(b"/", b"_")
-    return (encoded if padded else encoded.rstrip(b"=")).decode("ascii")
+    return msgspec.Raw(b'"%b"' % (encoded if padded else encoded.rstrip(b"=")))
 
 
 def snippet(root: mime.Part) -> str:
@@ -29,14 +32,18 @@ def snippet(root: mime.Part) -> str:
     part = _readable(root)
     if part is None:
         return ""
-    text = part.text
     if part.content_type == "text/html":
+        text = part.text
         start = max(text.find("<body"), 0)
         text = html.unescape(_TAGS.sub(" ", text[start : start + _HTML_PREFIX]))
-    text = " ".join(text[: 5 * SNIPPET].split())
-    if len(text) > SNIPPET:
-        text = text[:SNIPPET].rpartition(" ")[0] or text[:SNIPPET]
-    return html.escape(text, quote=True).replace("&#x27;", "&#39;")
+    else:
+        text = part.beginning(_TEXT_PREFIX)
+    words = " ".join(text[: SNIPPET + 100].split())
+    if len(words) <= SNIPPET:
+        words = " ".join(text[:_TEXT_PREFIX].split())
+    if len(words) > SNIPPET:
+        words = words[:SNIPPET].rpartition(" ")[0] or words[:SNIPPET]
+    return html.escape(words, quote=True).replace("&#x27;", "&#39;")
 
 
 def _readable(root: mime.Part) -> mime.Part | None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from random import Random
 from typing import Any, cast
 from uuid import UUID
@@ -148,17 +149,11 @@ class Call:
 
     @property
     def prefer(self) -> Preferences:
-        asked = self.preferences
-        return Preferences(
-            immutable=asked.get("idtype", "").lower() == "immutableid",
-            text=asked.get("outlook.body-content-type", "").lower() == "text",
-            unsafe="outlook.allow-unsafe-html" in asked,
-        )
+        return _preferred(self.headers.get("prefer", ""))
 
     @property
-    def preferences(self) -> dict[str, str]:
-        header = self.headers.get("prefer", "")
-        return {name.lower(): value.strip('"') for name, value in _PREFERENCE.findall(header)}
+    def preferences(self) -> Mapping[str, str]:
+        return _preferences(self.headers.get("prefer", ""))
 
     def applied(self) -> dict[str, str]:
         """The header that says which preferences were obeyed."""
@@ -187,6 +182,21 @@ class Call:
         if not isinstance(decoded, dict):
             raise bad_request(UNREADABLE)
         return cast("dict[str, Any]", decoded)
+
+
+@lru_cache(maxsize=64)
+def _preferences(header: str) -> Mapping[str, str]:
+    return {name.lower(): value.strip('"') for name, value in _PREFERENCE.findall(header)}
+
+
+@lru_cache(maxsize=64)
+def _preferred(header: str) -> Preferences:
+    asked = _preferences(header)
+    return Preferences(
+        immutable=asked.get("idtype", "").lower() == "immutableid",
+        text=asked.get("outlook.body-content-type", "").lower() == "text",
+        unsafe="outlook.allow-unsafe-html" in asked,
+    )
 
 
 def encode(value: Any) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from mailsim.generated import stable
-from mailsim.graph import filters, folders, kinds, messages, odata, wire
+from mailsim.graph import filters, folders, kinds, messages, odata
 from mailsim.graph.context import Answer, Call, gone
 from mailsim.graph.errors import bad_request
 from mailsim.state import Change, Folder, State
@@ -251,7 +251,7 @@ def _listing(call: Call, folder: Folder, link: Link, names: tuple[str, ...], siz
     room = min(size, MOST_FILTERED - link.served) if link.since >= 0 else size
     found = list(islice(_from(numbers, first), room + 1))
     shown = found[:room]
-    value = [_full(call, number, link, names) for number in shown]
+    value = _full(call, shown, link, names)
     onward = (shown[-1] if link.newest else shown[-1] + 1) if shown else link.at
     capped = link.since >= 0 and link.served + room >= MOST_FILTERED
     return Page(value, onward, done=capped or len(found) <= room)
@@ -262,13 +262,10 @@ def _from(numbers: Iterator[int], first: int) -> Iterator[int]:
     return takewhile(lambda number: number >= first, numbers)
 
 
-def _full(call: Call, number: int, link: Link, names: tuple[str, ...]) -> dict[str, Any]:
-    view = call.graph.view(call.mailbox, number, call.prefer)
-    assert view is not None
-    if link.expand is None:
-        return wire.message(view, names, typed=True)
-    query = odata.parse({"$expand": link.expand}, kinds.MESSAGE)
-    return {"@odata.type": "#microsoft.graph.message", **messages.shape(call, view, query, names)}
+def _full(call: Call, numbers: list[int], link: Link, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    query = odata.parse(_shape_options(link), kinds.MESSAGE)
+    found = (call.graph.view(call.mailbox, number, call.prefer) for number in numbers)
+    return messages.shapes(call, (view for view in found if view is not None), query, names, typed=True)
 
 
 # Later rounds
@@ -327,7 +324,7 @@ def _present(
         return []
     whole = came or any(one.kind == "edited" for one in group)
     if whole or not call.graph.options.partial_updates:
-        return [_full(call, number, link, names)]
+        return _full(call, [number], link, names)
     return [_partial(call, number, group[0].before, call.mailbox.state(number), names)]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice, takewhile
 from typing import Any
@@ -64,17 +64,21 @@ def names_for(call: Call, query: odata.Query) -> tuple[str, ...]:
     return tuple(name for name in wire.BUILDERS if name in wanted)
 
 
-def shape(call: Call, view: View, query: odata.Query, names: tuple[str, ...]) -> dict[str, Any]:
-    answer = wire.message(view, names)
-    for expand in query.expand:
-        if call.basic:
-            raise access_denied()
-        if expand.name == "attachments":
-            shown = attachments.shapes(call, view, expand.options)
-            base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
-            answer["attachments@odata.context"] = call.context(base)
-            answer["attachments"] = shown
-    return answer
+def shapes(
+    call: Call, views: Iterable[View], query: odata.Query, names: tuple[str, ...], *, typed: bool = False
+) -> list[dict[str, Any]]:
+    if query.expand and call.basic:
+        raise access_denied()
+    answers: list[dict[str, Any]] = []
+    for view, answer in wire.messages(views, names, typed=typed):
+        for expand in query.expand:
+            if expand.name == "attachments":
+                shown = attachments.shapes(call, view, expand.options)
+                base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
+                answer["attachments@odata.context"] = call.context(base)
+                answer["attachments"] = shown
+        answers.append(answer)
+    return answers
 
 
 async def get(call: Call) -> Answer:
@@ -82,8 +86,8 @@ async def get(call: Call) -> Answer:
     query = call.query(kinds.MESSAGE)
     view = found(call)
     tail = f"users('{call.user.oid}')/messages{_selection(query)}/$entity"
-    body = {"@odata.context": call.context(tail), **shape(call, view, query, names_for(call, query))}
-    return Answer(200, body, headers=call.applied())
+    [shown] = shapes(call, [view], query, names_for(call, query))
+    return Answer(200, {"@odata.context": call.context(tail), **shown}, headers=call.applied())
 
 
 def _selection(query: odata.Query) -> str:
@@ -119,7 +123,7 @@ async def page(call: Call) -> Answer:
     answer: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
         answer["@odata.count"] = await _count(call, query)
-    answer["value"] = [shape(call, view, query, names) for view in views[:size]]
+    answer["value"] = shapes(call, views[:size], query, names)
     if len(views) > size:
         options = {**call.raw, "$skip": str(query.skip + size)}
         answer["@odata.nextLink"] = odata.link(call.url, options)
@@ -264,7 +268,7 @@ async def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> A
     hits = hits[start:]
     answer: dict[str, Any] = {
         "@odata.context": call.context(f"users('{call.user.oid}')/messages{_selection(query)}"),
-        "value": [shape(call, view, query, names) for view in hits[:size]],
+        "value": shapes(call, hits[:size], query, names),
     }
     if len(hits) > size:
         options = {**call.raw, "$skiptoken": str(start + size)}

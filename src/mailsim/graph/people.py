@@ -30,6 +30,6 @@ def recipients(headers: list[str]) -> list[Recipient]:
     return [person for header in headers for person in _recipients(header)]
 
 
-def first(headers: list[str]) -> Any:
+def first(header: str) -> Any:
     """The first mailbox of From or Sender, None where there is none."""
-    return next(iter(recipients(headers[:1])), None)
+    return next(iter(_recipients(header)), None)

@@ -6,16 +6,16 @@ Properties that need only the state cost nothing; the bytes are read when one of
 import base64
 import calendar
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import Any
 
 from mailsim import mime
 from mailsim.graph import attached, bodies, people
 from mailsim.graph.ids import Ids
+from mailsim.lazy import lazy
 from mailsim.mailbox import Mailbox
 from mailsim.state import State
 
@@ -26,16 +26,17 @@ _MEETINGS = {
 }
 _ANSWERS = {"DECLINED": "meetingDeclined", "TENTATIVE": "meetingTenativelyAccepted"}  # Graph's own spelling
 _DATE = re.compile(
-    r"(?:\w{3}, )?([0-3]?\d) (\w{3}) (\d{4}) ([0-2]\d):([0-5]\d):([0-5]\d) ([+-])(\d\d)(\d\d)", re.ASCII
+    r"(?:\w{3}, )?([0-3]?\d) (\w{3}) (\d{4}) ([0-2]\d):([0-5]\d):([0-5]\d) ([+-])(\d{4})", re.ASCII
 )
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written without its zone
+_GROUP = 1 << 20  # bytes of letters that are worked on together
 _PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low", "5": "low"}
 
 
 def stamp(milliseconds: int) -> str:
     """A DateTimeOffset as Graph writes it: UTC, whole seconds."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return moment.isoformat(timespec="seconds")[:19] + "Z"
+    return (_EPOCH + timedelta(seconds=milliseconds // 1000)).isoformat() + "Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,77 +59,72 @@ class View:
     prefer: Preferences
     drafts_received: bool = False
 
-    @cached_property
+    @lazy
     def id(self) -> str:
         return self.ids.message(self.number, self.state.folder, immutable=self.prefer.immutable)
 
-    @cached_property
+    @lazy
     def tree(self) -> mime.Part:
         return self.mailbox.tree(self.number)
 
-    @cached_property
-    def headers(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for name, value in self.tree.headers:
-            found.setdefault(name.lower(), []).append(value)
-        return found
+    @lazy
+    def headers(self) -> dict[str, str]:
+        """The first header of each name, names in lower case."""
+        return self.tree.named
 
     def header(self, name: str) -> str:
-        values = self.headers.get(name)
-        return values[0] if values else ""
+        return self.headers.get(name, "")
 
-    @cached_property
+    @lazy
     def received(self) -> int:
         return self.mailbox.received_ms(self.number)
 
-    @cached_property
+    @lazy
     def arrived(self) -> str:
         return stamp(self.received)
 
-    @cached_property
+    @lazy
     def root(self) -> int:
         """The number of the message that began the conversation."""
         return self.mailbox.thread(self.number)
 
-    @cached_property
+    @lazy
     def attachments(self) -> list[attached.Attached]:
-        return attached.listed(self.tree, self.headers.get("x-mailsim-reference", ()))
+        return attached.listed(self.tree, self.tree.headers_named("x-mailsim-reference"))
 
-    @cached_property
-    def texts(self) -> tuple[str | None, str | None]:
-        """The HTML and the plain body, None where the message has none."""
-        html: str | None = None
-        text: str | None = None
-        for _, part in _body_parts(self.tree):
-            if part.content_type == "text/html" and html is None:
-                html = part.text
-            elif (
-                part.content_type.startswith("text/")
-                and part.content_type != "text/calendar"
-                and text is None
-            ):
-                text = part.text
-        return html, text
+    @lazy
+    def bodies(self) -> list[mime.Part]:
+        """The parts that may be a body: not attached, not inside another message."""
+        return list(_body_parts(self.tree))
 
-    @cached_property
+    @lazy
+    def html(self) -> mime.Part | None:
+        return next((part for part in self.bodies if part.content_type == "text/html"), None)
+
+    @lazy
+    def text(self) -> mime.Part | None:
+        """What is shown as plain text: the first text that is not the page."""
+        html = self.html
+        texts = (part for part in self.bodies if part is not html and part.content_type.startswith("text/"))
+        return next((part for part in texts if part.content_type != "text/calendar"), None)
+
+    @lazy
     def meeting(self) -> tuple[str, str] | None:
         """(type of message, type of meeting message) where the message carries an invitation."""
-        for _, part in _body_parts(self.tree):
-            if part.content_type == "text/calendar":
-                method = part.params.get("method", "REQUEST").upper()
-                kind, said = _MEETINGS.get(method, ("eventMessage", "none"))
-                answer = next(
-                    (word for name, word in _ANSWERS.items() if f"PARTSTAT={name}" in part.text), said
-                )
-                return kind, answer if method == "REPLY" else said
-        return None
+        part = next((part for part in self.bodies if part.content_type == "text/calendar"), None)
+        if part is None:
+            return None
+        method = part.params.get("method", "REQUEST").upper()
+        kind, said = _MEETINGS.get(method, ("eventMessage", "none"))
+        answer = next((word for name, word in _ANSWERS.items() if f"PARTSTAT={name}" in part.text), said)
+        return kind, answer if method == "REPLY" else said
 
     @property
     def version(self) -> int:
         change = self.mailbox.last_change(self.number)
         return change.sequence if change else 0
 
-    @cached_property
+    @lazy
     def change_key(self) -> str:
         data = b"\x09\x00\x00\x00\x16\x00\x00\x00" + self.mailbox.account.key.to_bytes(8, "big")
         return base64.b64encode(
@@ -140,15 +136,14 @@ class View:
         return BUILDERS[name](self)
 
 
-def _body_parts(root: mime.Part) -> Iterable[tuple[str, mime.Part]]:
-    """The parts that may be a body: not attached, not inside another message."""
+def _body_parts(root: mime.Part) -> Iterator[mime.Part]:
     waiting = [root]
     while waiting:
         part = waiting.pop(0)
         if part.content_type.startswith("multipart/"):
             waiting[:0] = part.children
         elif part.disposition != "attachment" and not (part.filename and part is not root):
-            yield "", part
+            yield part
 
 
 def _subject(view: View) -> str:
@@ -159,11 +154,13 @@ def _sent(view: View) -> str:
     text = view.header("date")
     usual = _DATE.match(text)
     if usual is not None and usual[2] in _MONTHS:
-        day, month, year, hour, minute, second, sign, hours, minutes = usual.groups()
-        away = timedelta(hours=int(hours), minutes=int(minutes))
+        day, month, year, hour, minute, second, sign, zone = usual.groups()
         try:
             local = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 - its zone is taken off next
-            return (local - away if sign == "+" else local + away).isoformat() + "Z"
+            if zone != "0000":
+                away = timedelta(hours=int(zone[:2]), minutes=int(zone[2:]))
+                local = local - away if sign == "+" else local + away
+            return local.isoformat() + "Z"
         except (ValueError, OverflowError):
             return view.arrived
     try:
@@ -193,13 +190,13 @@ def _importance(view: View) -> str:
 
 
 def body(view: View) -> dict[str, str]:
-    html, text = view.texts
+    html, text = view.html, view.text
     if view.prefer.text:
-        content = text if text is not None else bodies.to_text(html or "")
+        content = text.text if text is not None else bodies.to_text(html.text if html is not None else "")
         return {"contentType": "text", "content": content}
     if html is None:
-        return {"contentType": "html", "content": bodies.from_text(text or "")}
-    shown = html if view.prefer.unsafe else bodies.safe(html)
+        return {"contentType": "html", "content": bodies.from_text(text.text if text is not None else "")}
+    shown = html.text if view.prefer.unsafe else bodies.safe(html.text)
     return {"contentType": "html", "content": bodies.whole(shown)}
 
 
@@ -210,8 +207,9 @@ def _unique_body(view: View) -> dict[str, str]:
 
 
 def _preview(view: View) -> str:
-    html, text = view.texts
-    return bodies.preview(html if text is None else None, text)
+    if view.text is not None:
+        return bodies.preview(view.text.beginning(1000))
+    return bodies.html_preview(view.html.text) if view.html is not None else ""
 
 
 def _conversation_index(view: View) -> str:
@@ -236,7 +234,7 @@ def _inference(view: View) -> str:
 
 
 def _people(name: str) -> Callable[[View], Any]:
-    return lambda view: people.recipients(view.headers.get(name, []))
+    return lambda view: people.recipients(view.tree.headers_named(name)) if name in view.headers else []
 
 
 # In the order in which Graph writes them.
@@ -265,8 +263,8 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
     "internetMessageHeaders": _headers,
     "body": body,
     "uniqueBody": _unique_body,
-    "sender": lambda view: people.first(view.headers.get("sender") or view.headers.get("from", [])),
-    "from": lambda view: people.first(view.headers.get("from", [])),
+    "sender": lambda view: people.first(view.headers.get("sender") or view.headers.get("from", "")),
+    "from": lambda view: people.first(view.headers.get("from", "")),
     "toRecipients": _people("to"),
     "ccRecipients": _people("cc"),
     "bccRecipients": _people("bcc"),
@@ -294,17 +292,54 @@ CHEAP = frozenset(
 )
 
 
+def messages(
+    views: Iterable[View], names: Sequence[str], *, typed: bool = False
+) -> Iterator[tuple[View, dict[str, Any]]]:
+    """The JSON of each message with these properties. `typed`: say the type of plain messages too.
+
+    One property of many messages after the other: the same code again and again runs much faster than all
+    the code of one message, then all of the next.
+    """
+    cheap = CHEAP.issuperset(names)
+    for group in [list(views)] if cheap else _groups(views):
+        meetings = [None if cheap else view.meeting for view in group]
+        answers = [_opening(*pair, typed=typed) for pair in zip(group, meetings, strict=True)]
+        for name in names:
+            build = BUILDERS[name]
+            for view, answer in zip(group, answers, strict=True):
+                answer[name] = build(view)
+        for answer, meeting in zip(answers, meetings, strict=True):
+            if meeting is not None and len(answer) > 20:
+                answer["meetingMessageType"] = meeting[1]
+        yield from zip(group, answers, strict=True)
+
+
 def message(view: View, names: Sequence[str], *, typed: bool = False) -> dict[str, Any]:
-    """The JSON of a message with these properties. `typed`: say its type even when it is a plain message."""
-    answer: dict[str, Any] = {}
-    meeting = None if CHEAP.issuperset(names) else view.meeting
-    if meeting is not None:
-        answer["@odata.type"] = f"#microsoft.graph.{meeting[0]}"
-    elif typed:
-        answer["@odata.type"] = "#microsoft.graph.message"
-    answer["@odata.etag"] = f'W/"{view.change_key}"'
-    for name in names:
-        answer[name] = BUILDERS[name](view)
-    if meeting is not None and len(answer) > 20:
-        answer["meetingMessageType"] = meeting[1]
+    [(_, answer)] = messages([view], names, typed=typed)
     return answer
+
+
+def _groups(views: Iterable[View]) -> Iterator[list[View]]:
+    """Written and read in a row, and so few at a time that large letters do not fill the memory."""
+    group: list[View] = []
+    size = 0
+    for view in views:
+        group.append(view)
+        size += len(view.mailbox.raw(view.number))
+        if size > _GROUP:
+            yield _read(group)
+            group, size = [], 0
+    yield _read(group)
+
+
+def _read(group: list[View]) -> list[View]:
+    for view in group:
+        _ = view.tree
+    return group
+
+
+def _opening(view: View, meeting: tuple[str, str] | None, *, typed: bool) -> dict[str, Any]:
+    etag = {"@odata.etag": f'W/"{view.change_key}"'}
+    if meeting is None and not typed:
+        return etag
+    return {"@odata.type": f"#microsoft.graph.{meeting[0] if meeting else 'message'}", **etag}

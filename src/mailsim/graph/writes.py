@@ -9,7 +9,7 @@ from typing import Any, cast
 from mailsim import mime
 from mailsim.errors import SimulatorError
 from mailsim.generated import arrival
-from mailsim.graph import compose, folders, kinds, messages, odata, wire
+from mailsim.graph import compose, folders, kinds, messages, wire
 from mailsim.graph.context import Answer, Call, argument
 from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.wire import View
@@ -27,7 +27,7 @@ def _entity(call: Call, number: int, status: int) -> Answer:
     view = call.graph.view(call.mailbox, number, call.prefer)
     assert view is not None
     tail = f"users('{call.user.oid}')/messages/$entity"
-    shown = messages.shape(call, view, odata.Query(), wire.DEFAULT)
+    shown = wire.message(view, wire.DEFAULT)
     return Answer(status, {"@odata.context": call.context(tail), **shown})
 
 
