@@ -1,10 +1,13 @@
 """N1 to N3, N5 to N7: Graph's notifications over a real socket into a real database."""
 
 import asyncio
+import os
 import secrets
+import signal
 
 import pytest
 
+import databases
 from postroom.store import health, notifications, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish
@@ -299,6 +302,30 @@ async def test_a_database_that_is_stuck_is_answered_with_503_and_takes_the_push_
             *(hook.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
         )
         assert set(statuses) == {503}
+    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await queued(owner) == {subscription.mailbox}
+
+
+@pytest.mark.skipif(databases.GIVEN != "", reason="the server may run elsewhere")
+async def test_a_server_that_is_frozen_is_answered_for_within_the_providers_patience(
+    hook, owner, subscription
+):
+    """No statement ends and no cancellation is heard; what comes meanwhile is sent away at once."""
+    cursor = await owner.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    frozen = [row[0] for row in await cursor.fetchall()]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        patience = {"again": False, "timeout": 3}  # no provider waits longer
+        first = asyncio.create_task(hook.push(subscription.path, subscription.item("m0"), **patience))
+        await asyncio.wait([first], timeout=0.2)
+        later = [hook.push(subscription.path, subscription.item(f"m{n}"), **patience) for n in range(1, 30)]
+        assert {await first, *await asyncio.gather(*later)} == {503}
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
     assert await hook.push(subscription.path, subscription.item("m")) == 202
     assert await queued(owner) == {subscription.mailbox}
 

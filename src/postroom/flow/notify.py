@@ -26,8 +26,7 @@ from postroom.store.work import Wake
 SYNC: Final = "sync"
 SUBSCRIBE: Final = "subscribe"
 # A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
-PATIENCE: Final = Patience(most=5000, seconds=1.5)
-FLUSH_SECONDS: Final = 1.25
+PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
 LARGEST_GROUP: Final = 1000
 # What an unknown subscription's secret is compared with: nothing has this digest.
 _NOBODY: Final = token_bytes(32)
@@ -105,14 +104,14 @@ class Ingress:
 
     async def _flush(self, arrivals: Sequence[Arrival]) -> Sequence[Verdict]:
         try:
-            async with asyncio.timeout(FLUSH_SECONDS), self._database.engine() as connection:
+            async with self._database.engine() as connection:
                 try:
                     group = await _take(connection, arrivals)
                 except TransientError:  # it gave way to another, or a mailbox went meanwhile
                     group = await _take(connection, arrivals)
-        except TimeoutError as error:
+        except asyncio.CancelledError:  # it took too long
             log.warning("push.not_stored", count=len(arrivals))
-            raise TransientError("the database did not take pushes in time") from error
+            raise
         except PostroomError as error:
             log.warning("push.not_stored", count=len(arrivals), error=error)
             raise

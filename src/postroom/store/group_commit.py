@@ -17,20 +17,22 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Patience:
-    """Where somebody waits for the answer: how many may wait, and how long before their group begins."""
+    """Where somebody waits for the answer: how many may, how long for their turn, how long for the write."""
 
     most: int
-    seconds: float
+    turn_seconds: float
+    write_seconds: float | None
 
 
-ENDLESS = Patience(most=2**63, seconds=math.inf)
+ENDLESS = Patience(most=2**63, turn_seconds=math.inf, write_seconds=None)
 
 
 class GroupCommit(Generic[Item, Result]):
     """`flush` writes a group and answers with one result per item, in order; its error is every item's.
 
     Who would wait too long gets a TransientError instead. When a flush fails, so does everything that came
-    meanwhile, unless patience is endless: it would wait for the same.
+    meanwhile, unless patience is endless: it would wait for the same. A flush that takes too long is
+    cancelled, and until it has ended, which a stuck server can delay for long, nothing more is taken.
     """
 
     def __init__(
@@ -45,10 +47,11 @@ class GroupCommit(Generic[Item, Result]):
         self._patience = patience
         self._waiting: list[tuple[Item, asyncio.Future[Result], float]] = []
         self._flushing: asyncio.Task[None] | None = None
+        self._stuck = False
 
     async def write(self, item: Item) -> Result:
         """Return once the item's group has been written."""
-        if len(self._waiting) >= self._patience.most:
+        if self._stuck or len(self._waiting) >= self._patience.most:
             raise TransientError("more is to be written than can be")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -61,21 +64,42 @@ class GroupCommit(Generic[Item, Result]):
         while self._waiting:
             self._send_away_who_waited_too_long()
             group, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
+            flush = asyncio.ensure_future(self._flush([item for item, _, _ in group]))  # noqa: RUF006  waited for
+            await asyncio.wait([flush], timeout=self._patience.write_seconds)
+            if not flush.done():
+                await self._end_stuck(flush, group)
+                continue
             try:
-                results = await self._flush([item for item, _, _ in group])
+                results = flush.result()
             except Exception as error:  # noqa: BLE001  # whoever waits for the item gets the error
-                if self._patience is not ENDLESS:
-                    group, self._waiting = group + self._waiting, []
-                for _, future, _ in group:
-                    if not future.done():
-                        future.set_exception(error)
-            else:
-                for (_, future, _), result in zip(group, results, strict=True):
-                    if not future.done():
-                        future.set_result(result)
+                self._fail(group, error)
+                continue
+            for (_, future, _), result in zip(group, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+    async def _end_stuck(
+        self,
+        flush: asyncio.Future[Sequence[Result]],
+        group: list[tuple[Item, asyncio.Future[Result], float]],
+    ) -> None:
+        self._stuck = True
+        self._fail(group, TransientError("the database did not take what was written in time"))
+        while not flush.done():
+            flush.cancel()
+            await asyncio.wait([flush], timeout=1)
+        self._stuck = False
+
+    def _fail(self, group: list[tuple[Item, asyncio.Future[Result], float]], error: Exception) -> None:
+        """Whoever waits for an item of the group gets the error; with patience, so do those behind it."""
+        if self._patience is not ENDLESS:
+            group, self._waiting = group + self._waiting, []
+        for _, future, _ in group:
+            if not future.done():
+                future.set_exception(error)
 
     def _send_away_who_waited_too_long(self) -> None:
-        earliest = asyncio.get_running_loop().time() - self._patience.seconds
+        earliest = asyncio.get_running_loop().time() - self._patience.turn_seconds
         if self._waiting[0][2] >= earliest:
             return
         for _, future, since in self._waiting:
