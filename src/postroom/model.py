@@ -151,6 +151,8 @@ class Account:
     account_id: str  # Google: sub; Microsoft: tid and oid
     provider_user_id: str  # what background calls name instead of `me`
     address: str
+    # What stands in for the account's own id where the provider does not tell it; then the two are equal.
+    makeshift_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

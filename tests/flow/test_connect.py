@@ -6,7 +6,7 @@ import pytest
 
 from flow.connecting import state_of
 from postroom.errors import LoginRefused
-from postroom.flow import connect
+from postroom.flow import connect, connection
 from postroom.flow.connect import Connected, Reason, Refused, Wish
 from postroom.model import ContentPolicy, Health, ProviderName, Secret
 from postroom.store import ledger, logins, mailboxes
@@ -172,6 +172,16 @@ async def test_a_reconnect_finds_its_mailbox_even_when_the_address_changed(desk,
     assert (again.mailbox.id, again.mailbox.address) == (first.id, address)
     assert again.mailbox.health is Health.ACTIVE
     assert await desk.told(first) == ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED"]
+
+
+async def test_a_reconnect_leaves_a_paused_mailbox_paused(desk, provider):
+    address = desk.person(provider)
+    mailbox = (await desk.login(provider, address)).mailbox
+    await connection.pause(desk.desk, desk.organization, mailbox.id)
+    again = await desk.login(provider, address)
+    assert again.mailbox.paused_at
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert (await desk.login(provider, address)).mailbox.paused_at is None
 
 
 async def test_a_reconnect_begins_parked_and_failing_work_anew(desk, provider, owner):

@@ -1,5 +1,6 @@
 """C2, C5: app-only mailboxes; pause, resume, policy, disconnect."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import jwt
@@ -9,11 +10,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+import databases
 from postroom.errors import GrantLost, OperatorError, PermanentError
 from postroom.flow import connect, connection
 from postroom.flow.connect import Wish
 from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
 from postroom.store import ledger, mailboxes
+from scenarios.workers import until
 
 
 async def state_of(desk, mailbox):
@@ -162,7 +165,9 @@ async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
     mailbox = await desk.connected(ProviderName.GMAIL)
     token = await desk.source(mailbox).current()
     await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
-    remote = desk.desk.providers[ProviderName.GMAIL].mailbox(mailbox.provider_user_id, connect._Given(token))
+    remote = desk.desk.providers[ProviderName.GMAIL].mailbox(
+        mailbox.provider_user_id, connect.GivenToken(token)
+    )
     with pytest.raises(GrantLost):
         await remote.check()
 
@@ -181,6 +186,61 @@ async def test_while_another_organization_has_the_account_nothing_ends_at_the_pr
         await owner.execute("SELECT kind FROM work WHERE subject = %s", [str(theirs.id)])
     ).fetchall()
     assert ("subscribe",) in woken
+
+
+async def subscribed(owner, mailbox, provider_id):
+    await owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, confirmed_at,
+            provider_subscription_id)
+        VALUES (%s, %s, 'mail', 'http://127.0.0.1:9/', now(), %s)
+        """,
+        [mailbox.organization, mailbox.id, provider_id],
+    )
+
+
+async def test_who_leaves_first_ends_a_channel_of_its_own_and_leaves_a_shared_one(
+    desk, other_organization, owner
+):
+    address = desk.person(ProviderName.OUTLOOK)
+    ours = (await desk.login(ProviderName.OUTLOOK, address)).mailbox
+    theirs = (await desk.login(ProviderName.OUTLOOK, address, organization=other_organization)).mailbox
+    await subscribed(owner, ours, "our-own")
+    for mailbox in (ours, theirs):
+        await subscribed(owner, mailbox, "of-both")
+    await connection.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=False)
+    deleted = [each["path"] for each in desk.sim.get("requests", limit=5) if each["method"] == "DELETE"]
+    assert [path.rpartition("/")[2] for path in deleted] == ["our-own"]
+
+
+async def test_two_that_leave_at_the_same_time_leave_nothing_at_the_provider(
+    desk, other_organization, owner, database_url
+):
+    """Each looks while the other is still there, and neither may count on the other."""
+    address = desk.person(ProviderName.GMAIL)
+    ours = (await desk.login(ProviderName.GMAIL, address)).mailbox
+    theirs = (await desk.login(ProviderName.GMAIL, address, organization=other_organization)).mailbox
+    for mailbox in (ours, theirs):
+        await subscribed(owner, mailbox, None)
+    desk.sim.delete("requests")
+    async with databases.session(database_url) as holder, holder.transaction():
+        await holder.execute("SELECT FROM credentials FOR UPDATE")
+        leaving = [
+            asyncio.create_task(
+                connection.disconnect(desk.desk, desk.tokens, each.organization, each.id, purge=False)
+            )
+            for each in (ours, theirs)
+        ]
+        await until(
+            owner,
+            """
+            SELECT count(*) = 2 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'DELETE'
+            """,
+        )
+    assert await asyncio.gather(*leaving) == [True, True]
+    paths = [each["path"].rpartition("/")[2] for each in desk.sim.get("requests")]
+    assert {"stop", "revoke"} <= set(paths)
 
 
 async def test_a_purge_removes_the_mailbox_and_what_was_personal_in_the_ledger(desk, provider):

@@ -241,7 +241,8 @@ async def _problem(
     if wish.mailbox is not None:
         async with desk.database.transaction(organization) as connection:
             found = await mailboxes.get(connection, wish.mailbox)
-        if found is None or found.account_id != grant.account.account_id:
+        same = {grant.account.account_id, grant.account.makeshift_id}
+        if found is None or found.account_id not in same:
             return Refused(
                 Reason.OTHER_ACCOUNT,
                 "You signed in with another account than the one of this mailbox. Sign in with the same one,"
@@ -261,7 +262,7 @@ async def _problem(
 
 async def _unreadable(provider: Provider, account: Account, tokens: Tokens, wish: Wish) -> Refused | None:
     try:
-        await provider.mailbox(account.provider_user_id, _Given(tokens.access)).check()
+        await provider.mailbox(account.provider_user_id, GivenToken(tokens.access)).check()
     except TransientError:
         return None  # it may be read later
     except PermanentError as error:
@@ -270,7 +271,7 @@ async def _unreadable(provider: Provider, account: Account, tokens: Tokens, wish
 
 
 @dataclass(frozen=True)
-class _Given:
+class GivenToken:
     """The token of a login just made; there is no other."""
 
     token: Secret
@@ -336,7 +337,7 @@ async def connect_app(
     provider = desk.providers[ProviderName.OUTLOOK]
     tokens = await provider.login.app_tokens(credential)
     account = await provider.login.app_account(credential, address)
-    await provider.mailbox(account.provider_user_id, _Given(tokens.access)).check()
+    await provider.mailbox(account.provider_user_id, GivenToken(tokens.access)).check()
     grant = credential.client_secret or credential.certificate
     assert grant
     kind = CredentialKind.APP_SECRET if credential.client_secret else CredentialKind.APP_CERTIFICATE
@@ -360,6 +361,7 @@ async def _store(
     """The vault first, since it may take a network's time; then everything in one transaction."""
     while True:
         async with desk.database.transaction(organization) as connection:
+            account = await mailboxes.recognized(connection, provider, account)
             known = await mailboxes.of_account(connection, provider, account.account_id)
         expected = known.id if known else MailboxId(uuid4())
         place = Place(organization, expected, "grant")
@@ -370,6 +372,9 @@ async def _store(
                 connection, provider, account, new_id=expected, policy=policy, folder=folder
             )
             if found.id == expected:
+                if known is not None and known.folder != folder:
+                    # What it watches cannot be changed: another is made.
+                    await mailboxes.end_channels(connection, expected)
                 await credentials.save(
                     connection,
                     expected,

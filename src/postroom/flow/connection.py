@@ -1,14 +1,17 @@
 """A connected mailbox in its owner's hands: paused, resumed, its policy changed, disconnected."""
 
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
-from postroom.flow.connect import FIRST_WORK, Desk
+from postroom.flow.connect import FIRST_WORK, Desk, GivenToken
 from postroom.flow.tokens import AccessTokens
 from postroom.logs import Log
-from postroom.model import ContentPolicy, CredentialKind, MailboxId, OrganizationId
-from postroom.ports import Place
-from postroom.store import credentials, ledger, mailboxes, work
+from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret
+from postroom.ports import Place, TokenSource
+from postroom.store import credentials, ledger, mailboxes, subscriptions, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Connection
 from postroom.store.ledger import Entry, Plain
@@ -70,12 +73,9 @@ async def disconnect(
         credential = await credentials.load(connection, mailbox)
     if found is None:
         return False
-    async with desk.database.engine() as engine:
-        others = await mailboxes.others_of_account(engine, found.provider, found.account_id, but=mailbox)
-    revoked = False
-    if credential is not None and not others:
-        await _unsubscribe(desk, tokens, found)
-        revoked = await _revoke(desk, found, credential)
+    leaver = await _Leaver.of(desk, tokens, found, credential)
+    others = await _others(desk, found)
+    revoked = await leaver.leave(tokens.of(organization, mailbox), alone=not others)
     if credential is not None:
         # Before the row that names it: what is left of a failure can be found, and asked for again.
         await desk.vault.forget(Place(organization, mailbox, "grant"), credential.grant)
@@ -89,36 +89,85 @@ async def disconnect(
             await ledger.purge(connection, "mailbox", str(mailbox))
         await _told(connection, organization, "MAILBOX_DISCONNECTED", mailbox, revoked=revoked, purged=purge)
     tokens.held.pop(mailbox, None)
+    if others:
+        others = await _others(desk, found)
+        if not others:
+            await _leave_late(leaver)
     await _pass_on(desk, others)
     return True
 
 
-async def _unsubscribe(desk: Desk, tokens: AccessTokens, mailbox: Mailbox) -> None:
-    """While the token still works. A channel that is left ends by itself within days."""
-    async with desk.database.transaction(mailbox.organization) as connection:
-        channels = await mailboxes.channels(connection, mailbox.id)
-    remote = desk.providers[mailbox.provider].mailbox(
-        mailbox.provider_user_id, tokens.of(mailbox.organization, mailbox.id)
-    )
-    for channel in channels:
-        try:
-            await remote.unsubscribe(channel)
-        except PostroomError as error:
-            log.warning("mailbox.unsubscribe_failed", error=error, mailbox=mailbox.id)
+async def _leave_late(leaver: "_Leaver") -> None:
+    """Two left at the same time, and each had counted on the other."""
+    if await leaver.leave(leaver.last_token, alone=True):
+        organization = leaver.mailbox.organization
+        async with leaver.desk.database.transaction(organization) as connection:
+            await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id)
 
 
-async def _revoke(desk: Desk, mailbox: Mailbox, credential: Credential) -> bool:
-    """An application's own credential is its owner's business."""
-    if credential.kind is not CredentialKind.DELEGATED:
+async def _others(desk: Desk, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
+    async with desk.database.engine() as engine:
+        return await mailboxes.others_of_account(engine, mailbox.provider, mailbox.account_id, but=mailbox.id)
+
+
+@dataclass(frozen=True)
+class _Leaver:
+    """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
+
+    desk: Desk
+    mailbox: Mailbox
+    channels: Sequence[Channel]
+    last_token: GivenToken | None
+    grant: Secret | None
+
+    @classmethod
+    async def of(
+        cls, desk: Desk, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
+    ) -> "_Leaver":
+        token = grant = None
+        if credential is not None:
+            with _trouble_noted("mailbox.token_unknown", mailbox):
+                token = GivenToken(await tokens.of(mailbox.organization, mailbox.id).current())
+            # An application's own credential is its owner's business.
+            if credential.kind is CredentialKind.DELEGATED:
+                with _trouble_noted("mailbox.grant_unknown", mailbox):
+                    place = Place(mailbox.organization, mailbox.id, "grant")
+                    grant = await desk.vault.fetch(place, credential.grant)
+        async with desk.database.transaction(mailbox.organization) as connection:
+            channels = await mailboxes.channels(connection, mailbox.id)
+        return cls(desk, mailbox, channels, token, grant)
+
+    async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
+        """Whether access was given back, which ends that of every organization and is left to the last."""
+        if tokens is not None and self.channels:
+            await self._unsubscribe(tokens, alone=alone)
+        if not alone or self.grant is None:
+            return False
+        with _trouble_noted("mailbox.revoke_failed", self.mailbox):
+            await self.desk.providers[self.mailbox.provider].login.revoke(self.grant)
+            return True
         return False
-    place = Place(mailbox.organization, mailbox.id, "grant")
+
+    async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
+        """While the token still works. A channel that others are told by stays; any left ends within days."""
+        remote = self.desk.providers[self.mailbox.provider].mailbox(self.mailbox.provider_user_id, tokens)
+        named = [each.provider_subscription_id or "" for each in self.channels]
+        async with self.desk.database.engine() as engine:
+            rows = await subscriptions.known(engine, [], named)
+        shared = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
+        for channel in self.channels:
+            whose = channel.provider_subscription_id
+            if whose not in shared and (alone or whose is not None):
+                with _trouble_noted("mailbox.unsubscribe_failed", self.mailbox):
+                    await remote.unsubscribe(channel)
+
+
+@contextmanager
+def _trouble_noted(event: LiteralString, mailbox: Mailbox) -> Generator[None]:
     try:
-        grant = await desk.vault.fetch(place, credential.grant)
-        await desk.providers[mailbox.provider].login.revoke(grant)
+        yield
     except PostroomError as error:
-        log.warning("mailbox.revoke_failed", error=error, mailbox=mailbox.id)
-        return False
-    return True
+        log.warning(event, error=error, mailbox=mailbox.id)
 
 
 async def _pass_on(desk: Desk, others: list[tuple[OrganizationId, MailboxId]]) -> None:

@@ -119,13 +119,26 @@ async def run(parts: Subscribing, lease: Lease) -> None:
         await _Keeping(parts, lease, mailbox, parts.remote(mailbox), parts.prefix(mailbox)).run()
     except GrantLost as error:
         # Nothing more to be done until a reconnect, which makes this due again.
-        async with work.fenced(parts.database, lease) as connection:
-            await mailboxes.set_health(connection, mailbox.id, Health.TOKEN_REFRESH_FAILED, error=str(error))
-            await work.finish(connection, [Finish(lease)])
+        await _end_ill(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error, again_after=None)
     except PermanentError as error:
-        async with work.fenced(parts.database, lease) as connection:
-            await mailboxes.set_health(connection, mailbox.id, Health.PROVIDER_ERROR, error=str(error))
-            await work.finish(connection, [Finish(lease, REFUSED_SECONDS)])
+        await _end_ill(parts, lease, mailbox, Health.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS)
+
+
+async def _end_ill(
+    parts: Subscribing,
+    lease: Lease,
+    mailbox: Mailbox,
+    health: Health,
+    error: PermanentError,
+    *,
+    again_after: float | None,
+) -> None:
+    """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
+    async with work.fenced(parts.database, lease) as connection:
+        await mailboxes.set_health(
+            connection, mailbox.id, health, error=str(error), since=mailbox.connected_at
+        )
+        await work.finish(connection, [Finish(lease, again_after)])
 
 
 async def keep_due(database: Database) -> int:

@@ -1,6 +1,6 @@
 """The table `mailboxes`: which accounts are connected, how they are, and who else has them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg.rows import class_row
@@ -51,7 +51,8 @@ async def connect(
 ) -> tuple[Mailbox, bool]:
     """The mailbox of an account, made with the id given or found again by the account's own; whether made.
 
-    A reconnect brings it back as it was, with a new address if it has one, and well.
+    A reconnect brings it back as it was, with a new address if it has one, and well; one that is paused stays
+    so, unless it had been disconnected.
     """
     cursor = await connection.execute(
         """
@@ -62,7 +63,8 @@ async def connect(
             provider_user_id = excluded.provider_user_id, address = excluded.address,
             content_policy = excluded.content_policy, folder = excluded.folder,
             health = 'active', health_since = postroom_now(), last_error = NULL,
-            connected_at = postroom_now(), paused_at = NULL, disconnected_at = NULL
+            connected_at = postroom_now(), disconnected_at = NULL,
+            paused_at = CASE WHEN mailboxes.disconnected_at IS NULL THEN mailboxes.paused_at END
         RETURNING id, xmax = 0
         """,
         [
@@ -96,6 +98,32 @@ async def of_account(connection: Connection, provider: ProviderName, account_id:
     return await cursor.fetchone()
 
 
+async def recognized(connection: Connection, provider: ProviderName, account: Account) -> Account:
+    """The same account under the id that it has here; one that is here under a makeshift id gets its own."""
+    if account.makeshift_id is None:
+        return account
+    if account.account_id != account.makeshift_id:
+        await connection.execute(
+            """
+            UPDATE mailboxes SET account_id = %(own)s
+            WHERE provider = %(provider)s AND account_id = %(makeshift)s
+                AND NOT EXISTS (SELECT FROM mailboxes WHERE provider = %(provider)s AND account_id = %(own)s)
+            """,
+            {"own": account.account_id, "provider": provider, "makeshift": account.makeshift_id},
+        )
+        return account
+    tenant = account.makeshift_id.partition(":")[0]
+    cursor = await connection.execute(
+        """
+        SELECT account_id, provider_user_id FROM mailboxes
+        WHERE provider = %s AND address = lower(%s) AND starts_with(account_id, %s)
+        """,
+        [provider, account.address, f"{tenant}:"],
+    )
+    row = await cursor.fetchone()
+    return replace(account, account_id=row[0], provider_user_id=row[1]) if row else account
+
+
 async def find(connection: Connection, named: str) -> list[Mailbox]:
     """Those that a person may mean: by id, by the beginning of one, or by address."""
     cursor = connection.cursor(row_factory=class_row(Mailbox))
@@ -126,16 +154,25 @@ async def app_only(connection: Connection) -> set[MailboxId]:
 
 
 async def set_health(
-    connection: Connection, mailbox: MailboxId, health: Health, *, error: str | None = None
+    connection: Connection,
+    mailbox: MailboxId,
+    health: Health,
+    *,
+    error: str | None = None,
+    since: datetime | None = None,
 ) -> bool:
-    """Say how it is; true when that is news."""
+    """Say how it is; true when that is news.
+
+    What was learned by a connection that was made at `since` says nothing of one that was made later.
+    """
     cursor = await connection.execute(
         """
         UPDATE mailboxes SET health = %(health)s, last_error = %(error)s,
             health_since = CASE WHEN health = %(health)s THEN health_since ELSE postroom_now() END
         WHERE id = %(mailbox)s AND (health <> %(health)s OR last_error IS DISTINCT FROM %(error)s)
+            AND connected_at = coalesce(%(since)s, connected_at)
         """,
-        {"health": health, "error": error, "mailbox": mailbox},
+        {"health": health, "error": error, "mailbox": mailbox, "since": since},
     )
     return cursor.rowcount == 1
 

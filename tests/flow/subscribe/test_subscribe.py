@@ -281,6 +281,24 @@ async def test_a_lost_grant_ends_the_work_until_a_reconnect(kept):
     assert kept.calls("*watch*") + kept.calls("subscriptions.*") == []
 
 
+async def test_a_grant_found_lost_after_a_reconnect_is_the_former_one(kept):
+    """The reconnect commits while the former token is being refused: the mailbox is well."""
+    good = kept.tokens[kept.mailbox]
+
+    class Former:
+        async def current(self):
+            await kept.owner.execute("UPDATE mailboxes SET connected_at = postroom_now()")
+            await kept.wake()
+            kept.tokens[kept.mailbox] = good
+            raise GrantLost("The former grant is gone.")
+
+    kept.tokens[kept.mailbox] = Former()
+    assert await kept.run() == []
+    assert await kept.health() == ("active", None)
+    assert await kept.work_off() == []
+    await kept.check_stands()
+
+
 @only_graph
 async def test_a_provider_that_refuses_is_said_in_words_and_asked_again_later(kept):
     kept.sim.fault("error", status=403, mailbox=kept.contract.address, endpoint="subscriptions.create")

@@ -1,5 +1,6 @@
 """Entra's OAuth: the consent page's address, the code's exchange, refresh, app-only tokens."""
 
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from postroom.errors import Gone, GrantLost, LoginRefused, PermanentError, SettingsError
+from postroom.errors import Gone, GrantLost, LoginRefused, PermanentError, SettingsError, TransientError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import oauth
 from postroom.providers.graph import wire
@@ -22,6 +23,7 @@ from postroom.providers.transport import Call, Transport
 _GRAPH: Final = "https://graph.microsoft.com/"
 # What is asked for but never stands in the answer's list, or does not matter there.
 _IDENTITY: Final = frozenset({"openid", "profile", "email", "offline_access"})
+_GUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
@@ -79,7 +81,8 @@ class EntraLogin:
         address = str(told.get("email") or told.get("preferred_username") or "").lower()
         granted = frozenset(answer.scope.split())
         missing = {scope for scope in wanted - _IDENTITY if not granted & {scope, scope.removeprefix(_GRAPH)}}
-        account = Account(f"{told['tid']}:{told['oid']}", str(told["oid"]), address)
+        tenant, user = str(told["tid"]), str(told["oid"])
+        account = Account(f"{tenant}:{user}", user, address, f"{tenant}:{address}")
         return Grant(account, answer.tokens, granted, frozenset(missing))
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
@@ -114,6 +117,8 @@ class EntraLogin:
     async def app_account(self, credential: AppCredential, address: str) -> Account:
         """The user's immutable id; the address itself where the application may read mail but no users."""
         tokens = await self.app_tokens(credential)
+        tenant = await self._tenant_id(credential.tenant_id)
+        makeshift = f"{tenant}:{address}"
         call = Call(
             "GET",
             f"{self.api_url}/v1.0/users/{quote(address)}?$select=id,mail,userPrincipalName",
@@ -124,9 +129,20 @@ class EntraLogin:
         except PermanentError as error:
             if isinstance(error, Gone):
                 raise
-            return Account(f"{credential.tenant_id}:{address}", address, address)
+            return Account(makeshift, address, address, makeshift)
         found = (user.mail or user.user_principal_name or address).lower()
-        return Account(f"{credential.tenant_id}:{user.id}", user.id, found)
+        return Account(f"{tenant}:{user.id}", user.id, found, makeshift)
+
+    async def _tenant_id(self, tenant: str) -> str:
+        """Of a tenant that may be named by a domain: its own id, as it stands in who issues its tokens."""
+        if _GUID.fullmatch(tenant):
+            return tenant.lower()
+        path = f"{tenant}/v2.0/.well-known/openid-configuration"
+        answer = await self.transport.send(Call("GET", f"{self.login_url}/{path}"))
+        found = _GUID.search(str(answer.told().get("issuer", "")))
+        if found is None:
+            raise TransientError("Microsoft does not say which tenant this is")
+        return found[0].lower()
 
     async def revoke(self, token: Secret) -> None:
         """Entra has no way for an application to take back one token; it ends when it is erased here."""
