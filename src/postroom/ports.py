@@ -306,4 +306,15 @@ class BlobStore(Protocol):
 
     def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         """All objects of an organization, in no order."""
+
+
+class Archive(Protocol):
+    """Where documents are put for good, by path. Nothing there is ever written over."""
+
+    async def put_once(self, path: str, content: AsyncIterator[bytes], metadata: Mapping[str, str]) -> None:
+        """Where the path is taken already, what stands there stays as it is: read it to learn what it is."""
+        ...
+
+    def read(self, path: str) -> AsyncIterator[bytes]:
+        """The bytes at a path, piece by piece. Raises Gone."""
         ...

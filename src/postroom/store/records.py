@@ -47,13 +47,14 @@ class Extraction:
     reader: str
     fields: Mapping[str, Any]
     checks: Sequence[Any]
+    layout: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
 
 
 async def keep_transcript(
-    connection: Connection, document: UUID, *, method: str, pages: int, text: str, words: Sequence[Any]
+    connection: Connection, document: UUID, *, method: str, pages: int, text: str, words: Mapping[str, Any]
 ) -> None:
     """The newest reading of a document takes the place of the former."""
     await connection.execute(
@@ -63,16 +64,16 @@ async def keep_transcript(
         ON CONFLICT (organization_id, document_id) DO UPDATE SET method = excluded.method,
             pages = excluded.pages, text = excluded.text, words = excluded.words, created_at = postroom_now()
         """,
-        [document, method, pages, text, Jsonb(words)],
+        [document, method, pages, text, Jsonb(dict(words))],
     )
 
 
 async def keep_extraction(connection: Connection, document: UUID, extraction: Extraction) -> None:
     await connection.execute(
         """
-        INSERT INTO extractions (organization_id, document_id, kind, reader, fields, checks, input_tokens,
-            output_tokens, cost)
-        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s)
+        INSERT INTO extractions (organization_id, document_id, kind, reader, fields, checks, layout,
+            input_tokens, output_tokens, cost)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s, %s)
         """,
         [
             document,
@@ -80,6 +81,7 @@ async def keep_extraction(connection: Connection, document: UUID, extraction: Ex
             extraction.reader,
             Jsonb(dict(extraction.fields)),
             Jsonb(list(extraction.checks)),
+            extraction.layout,
             extraction.input_tokens,
             extraction.output_tokens,
             extraction.cost,
@@ -91,7 +93,7 @@ async def newest_extraction(connection: Connection, document: UUID) -> Extractio
     async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
         await cursor.execute(
             """
-            SELECT kind, reader, fields, checks, input_tokens, output_tokens, cost::float8 AS cost
+            SELECT kind, reader, fields, checks, layout, input_tokens, output_tokens, cost::float8 AS cost
             FROM extractions WHERE document_id = %s ORDER BY id DESC LIMIT 1
             """,
             [document],

@@ -1,0 +1,156 @@
+"""Reading a document (D5 to D7, D10): its bytes become a transcript, typed fields, and a state.
+
+          begin             read, understood
+ queued ────────▶ processing ───────────────▶ completed | skipped | needs_review
+    ▲                 │  │                        (see `route`)
+    └── tried again ──┘  └── cannot be read, or tried often enough ──▶ failed
+
+Reading happens outside any transaction; what came of it is one transaction, fenced by the lease.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.documents import understood as lessons
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.documents.transcript import Reading, Transcript
+from postroom.documents.understood import Understood
+from postroom.errors import LeaseLost, PermanentError, PostroomError
+from postroom.flow import intake, route
+from postroom.flow.route import Case, Routing
+from postroom.model import Done, OrganizationId
+from postroom.ports import BlobStore
+from postroom.store import documents, records, reviews, work
+from postroom.store.database import Connection, Database
+from postroom.store.documents import Document, DocumentState
+from postroom.store.records import Extraction
+from postroom.store.work import Lease
+
+KIND: Final = intake.PROCESS
+BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
+
+Read = Callable[[bytes], Awaitable[Reading]]
+Understand = Callable[[Reading, Pipeline], Awaitable[Understood]]
+
+
+@dataclass(frozen=True)
+class Processing:
+    database: Database
+    blobs: BlobStore
+    pipelines: Pipelines
+    read: Read
+    understand: Understand
+    routing: Routing
+    max_attempts: int
+
+
+async def run(processing: Processing, lease: Lease) -> Done:
+    """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
+    document = await _begin(processing, lease)
+    if document is None:
+        return Done()
+    try:
+        pipeline = _pipeline(processing, lease, document)
+        content = await content_of(processing.blobs, lease.organization, document.sha256)
+        reading = await processing.read(content)
+        understood = await processing.understand(reading, pipeline)
+    except PermanentError as error:
+        await _fail(processing, lease, document, str(error))
+        return Done()
+    except LeaseLost:
+        raise
+    except Exception as error:
+        if lease.attempts < processing.max_attempts:
+            raise
+        words = str(error) if isinstance(error, PostroomError) else type(error).__name__
+        await _fail(processing, lease, document, words)
+        return Done()
+    async with work.fenced(processing.database, lease) as connection:
+        understood = await _taught(connection, document, understood)
+        await _keep(connection, document, reading.transcript, understood)
+        case = Case(lease.organization, document)
+        await route.settle(connection, processing.routing, pipeline, case, understood)
+    return Done()
+
+
+async def content_of(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
+    return b"".join([piece async for piece in blobs.read(organization, sha256)])
+
+
+async def _begin(processing: Processing, lease: Lease) -> Document | None:
+    """The document, if it is still to be read: a repeated wake-up finds it ended."""
+    async with work.fenced(processing.database, lease) as connection:
+        document = await documents.move(
+            connection, UUID(lease.subject), among=BEGINNING, to=DocumentState.PROCESSING
+        )
+        if document is not None:
+            await route.tell(connection, document)
+        return document
+
+
+def _pipeline(processing: Processing, lease: Lease, document: Document) -> Pipeline:
+    if lease.attempts > processing.max_attempts:
+        raise PermanentError("its worker ended at every attempt")
+    pipeline = processing.pipelines.get(document.pipeline)
+    if pipeline is None:
+        raise PermanentError(f"the pipeline {document.pipeline} is no longer declared")
+    return pipeline
+
+
+async def _fail(processing: Processing, lease: Lease, document: Document, words: str) -> None:
+    async with work.fenced(processing.database, lease) as connection:
+        await route.fail(connection, Case(lease.organization, document), words)
+
+
+async def _taught(connection: Connection, document: Document, understood: Understood) -> Understood:
+    arrivals = await documents.arrivals(connection, document.id)
+    learned = await reviews.lessons(connection, sender=arrivals[0].sender, layout=understood.layout)
+    corrected = {
+        name: {str(each.read_value or ""): each.right_value for each in reversed(found)}
+        for name, found in learned.items()
+    }
+    return lessons.taught(understood, corrected)
+
+
+async def _keep(
+    connection: Connection, document: Document, transcript: Transcript, understood: Understood
+) -> None:
+    await records.keep_transcript(
+        connection,
+        document.id,
+        method=transcript.method,
+        pages=len(transcript.pages),
+        text=transcript.text.replace("\0", ""),
+        words=words_of(transcript),
+    )
+    if understood.skip_reason is None:
+        await records.keep_extraction(connection, document.id, _extraction(understood))
+
+
+def words_of(transcript: Transcript) -> Mapping[str, Any]:
+    """Pages and words as they are kept for the page that shows them: places in thousandths of a page."""
+    pages = [[page.width, page.height, page.turned] for page in transcript.pages]
+    words = [
+        [word.text.replace("\0", ""), word.page, word.line, *(round(1000 * edge) for edge in edges)]
+        for word in transcript.words
+        for edges in [(word.box.left, word.box.top, word.box.right, word.box.bottom)]
+    ]
+    return {"pages": pages, "words": words}
+
+
+def _extraction(understood: Understood) -> Extraction:
+    return Extraction(
+        kind=understood.kind,
+        reader=understood.reader,
+        layout=understood.layout,
+        fields={name: asdict(each) for name, each in understood.fields.items()},
+        checks=[
+            *(asdict(each) for each in understood.checks),
+            *({"words": each, "passed": False} for each in understood.differences),
+        ],
+        input_tokens=understood.input_tokens,
+        output_tokens=understood.output_tokens,
+        cost=understood.cost,
+    )

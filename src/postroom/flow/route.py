@@ -1,0 +1,166 @@
+"""Routing (D8, D10): a document that was understood becomes a record, a question, or nothing more.
+
+Every function works in the caller's transaction and tells feed and ledger of what it did.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.documents import routing
+from postroom.documents.pipelines import Pipeline
+from postroom.documents.routing import Expected, Match
+from postroom.documents.understood import Understood
+from postroom.model import OrganizationId
+from postroom.store import documents, feed, ledger, records, reviews, work
+from postroom.store.database import Connection
+from postroom.store.documents import Document, DocumentState
+from postroom.store.ledger import Entry, Plain
+from postroom.store.records import Order
+from postroom.store.work import Wake
+
+ARCHIVE: Final = "archive"  # the work of archiving a document
+MACHINE: Final = "postroom"  # who confirmed, where no person did
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a record of a kind needs, what tells it from another, and what names it."""
+
+    needed: tuple[str, ...]
+    fingerprint: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What decides: the kinds there are, and whether there is an archive."""
+
+    identities: Mapping[str, Identity]
+    archives: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A document on its way to a state, and who sends it there."""
+
+    organization: OrganizationId
+    document: Document
+    actor: str = MACHINE
+
+
+async def settle(
+    connection: Connection, by: Routing, pipeline: Pipeline, case: Case, understood: Understood
+) -> None:
+    """The state that follows from what was understood."""
+    if understood.skip_reason is not None:
+        await end(
+            connection,
+            case,
+            DocumentState.SKIPPED,
+            kind=understood.kind,
+            skip_reason=understood.skip_reason,
+        )
+        return
+    orders = await records.open_orders(connection, understood.kind)
+    match = routing.match(understood.values, [Expected(each.reference, each.fields) for each in orders])
+    doubts = routing.doubts(
+        needed=by.identities[understood.kind].needed,
+        confidences={name: each.confidence for name, each in understood.fields.items()},
+        confirm_above=pipeline.confirm_above,
+        failed_checks=[each.words for each in understood.checks if not each.passed],
+        differences=understood.differences,
+        match=match,
+    )
+    if doubts:
+        await reviews.ask(connection, case.document.id, str(doubts))
+        await end(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
+        return
+    await confirm(connection, by, pipeline, case, understood.kind, understood.values, orders, match)
+
+
+async def confirm(
+    connection: Connection,
+    by: Routing,
+    pipeline: Pipeline,
+    case: Case,
+    kind: str,
+    values: Mapping[str, Any],
+    orders: Sequence[Order],
+    match: Match,
+) -> UUID:
+    """The record of these values: made now, or the one that the same thing by other bytes made before."""
+    identity = by.identities[kind]
+    order = next((each for each in orders if each.reference == match.reference), None)
+    arrivals = await documents.arrivals(connection, case.document.id)
+    username = order.username if order and order.username else arrivals[0].sender.partition("@")[0]
+    # Without all that tells one record from another, only the same bytes are the same.
+    fingerprint = routing.fingerprint(kind, identity.fingerprint, values) or case.document.sha256
+    record, is_new = await records.confirm(
+        connection,
+        kind=kind,
+        pipeline=pipeline.name,
+        fingerprint=fingerprint,
+        key=routing.key(identity.key, values, username=username) or "",
+        fields=values,
+        order=order.id if order else None,
+        confirmed_by=case.actor,
+    )
+    if order and is_new:
+        await records.match_order(connection, order.id)
+    told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    await end(connection, case, DocumentState.COMPLETED, kind=kind, record=record, told=told)
+    if by.archives and pipeline.archive:
+        await work.wake(connection, [Wake(case.organization, ARCHIVE, str(case.document.id))])
+    return record
+
+
+async def fail(connection: Connection, case: Case, words: str) -> None:
+    """It cannot be read. A person may look and try again."""
+    await end(connection, case, DocumentState.FAILED, error=words)
+
+
+async def end(
+    connection: Connection,
+    case: Case,
+    state: DocumentState,
+    *,
+    kind: str | None = None,
+    skip_reason: str | None = None,
+    error: str | None = None,
+    record: UUID | None = None,
+    told: Mapping[str, Plain] | None = None,
+) -> None:
+    """Move the document, and tell of it. One that somebody else moved meanwhile stays as it is."""
+    moved = await documents.move(
+        connection,
+        case.document.id,
+        among=[case.document.state],
+        to=state,
+        kind=kind,
+        skip_reason=skip_reason,
+        error=error,
+        record=record,
+    )
+    if moved is None:
+        return
+    await tell(connection, moved)
+    payload: dict[str, Plain] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
+    payload |= {"reason": skip_reason or error} if skip_reason or error else {}
+    await ledger.append(
+        connection,
+        case.organization,
+        [Entry(f"DOCUMENT_{state.upper()}", "document", str(moved.id), actor_id=case.actor, payload=payload)],
+    )
+
+
+async def tell(connection: Connection, document: Document) -> None:
+    """Let pages and applications know how the document stands."""
+    await feed.tell(
+        connection,
+        "document.changed",
+        "document",
+        str(document.id),
+        {"state": document.state, "pipeline": document.pipeline, "kind": document.kind},
+    )
