@@ -306,6 +306,7 @@ class BlobStore(Protocol):
 
     def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         """All objects of an organization, in no order."""
+        ...
 
 
 class Archive(Protocol):

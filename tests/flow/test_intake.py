@@ -1,17 +1,12 @@
 """D3: one document however often the same bytes arrive, every arrival noted, every verdict kept."""
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime
 from hashlib import sha256
 
 import pytest
 
 from postroom.documents import pipelines
 from postroom.flow import intake
-from postroom.flow.intake import Incoming, StoredFile
-from postroom.flow.screen import Mail
-from postroom.model import FolderRole, ProviderName
 from postroom.store import documents
 from postroom.store.database import open_database
 
@@ -31,47 +26,43 @@ async def database(database_url):
 
 @pytest.fixture
 async def store_message(owner, organization, make_mailbox):
-    """A message's row, and the blob that its attachment holds."""
+    """A message's row with an invoice and a signature, and the blob that the invoice is."""
     mailbox = await make_mailbox(organization)
     await owner.execute(
-        "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 12)", [organization, CONTENT]
+        "INSERT INTO folders (organization_id, mailbox_id, provider_folder_id, name, role)"
+        " VALUES (%s, %s, 'INBOX', 'Inbox', 'inbox')",
+        [organization, mailbox],
+    )
+    await owner.execute(
+        "INSERT INTO blobs (organization_id, sha256, size, detected) VALUES (%s, %s, 12, 'pdf')",
+        [organization, CONTENT],
     )
 
-    async def store(name: str) -> Incoming:
+    async def store(name: str, file_name: str = "invoice.pdf", content: bytes | None = CONTENT) -> int:
         cursor = await owner.execute(
             """
             WITH thread AS (
                 INSERT INTO threads (organization_id, mailbox_id, provider_thread_id) VALUES (%s, %s, %s)
                 RETURNING *
             )
-            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id)
-            SELECT organization_id, mailbox_id, id, provider_thread_id FROM thread RETURNING id
+            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, subject,
+                from_address, labels)
+            SELECT organization_id, mailbox_id, id, provider_thread_id, 'Invoice 7',
+                'billing@supplier.example', '{INBOX}'
+            FROM thread RETURNING id
             """,
             [organization, mailbox, name],
         )
-        [(message_id,)] = await cursor.fetchall()
-        return incoming(message_id, name)
+        [(message,)] = await cursor.fetchall()
+        for part, named, digest in (("1", file_name, content), ("2", "smime.p7s", None)):
+            await owner.execute(
+                "INSERT INTO attachments (organization_id, message_id, part, file_name, media_type, size,"
+                " sha256) VALUES (%s, %s, %s, %s, 'application/octet-stream', 12, %s)",
+                [organization, message, part, named, digest],
+            )
+        return message
 
     return store
-
-
-def incoming(message_id: int, name: str) -> Incoming:
-    mail = Mail(
-        mailbox="ap@example.org",
-        sender="billing@supplier.example",
-        folder_names=("Inbox",),
-        folder_roles=frozenset({FolderRole.INBOX}),
-        is_draft=False,
-        is_auto_reply=False,
-        attachments=2,
-    )
-    files = (
-        StoredFile("1", "file", "invoice.pdf", "application/pdf", 12, False, None, CONTENT, b"%PDF-1.7 one"),
-        StoredFile("2", "file", "smime.p7s", "application/pkcs7-signature", 9, False, None, None),
-    )
-    return Incoming(
-        message_id, ProviderName.GMAIL, name, "Invoice 7", datetime(2026, 3, 1, tzinfo=UTC), mail, files
-    )
 
 
 async def take_in(database, organization, *messages):
@@ -110,7 +101,7 @@ async def test_every_verdict_is_kept_with_its_reason(database, organization, sto
     message = await store_message("m1")
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.verdicts(connection, message.message_id)
+        found = await documents.verdicts(connection, message)
     assert [(each.part, each.pipeline, each.accepted) for each in found] == [
         ("", "invoices", True),
         ("", "notes", False),
@@ -122,23 +113,33 @@ async def test_every_verdict_is_kept_with_its_reason(database, organization, sto
 
 async def test_a_container_is_opened_as_work_of_its_own(database, organization, owner, store_message):
     message = await store_message("m1")
-    container = replace(
-        message.files[0], name="all.zip", media_type="application/zip", head=b"PK\x03\x04", part="3"
-    )
-    await take_in(database, organization, replace(message, files=(container,)))
+    await owner.execute("UPDATE blobs SET detected = 'zip'")
+    await take_in(database, organization, message)
     assert await rows(owner, "SELECT count(*) FROM documents") == [(0,)]
     [(subject,)] = await rows(owner, "SELECT subject FROM work WHERE kind = 'unpack'")
-    assert subject == f"{message.message_id}/3"
+    assert subject == f"{message}/1"
 
 
 async def test_bytes_that_the_policy_did_not_keep_are_told(database, organization, store_message):
-    message = await store_message("m1")
-    await take_in(database, organization, replace(message, files=(replace(message.files[0], sha256=None),)))
+    message = await store_message("m1", content=None)
+    await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.verdicts(connection, message.message_id)
+        found = await documents.verdicts(connection, message)
     [verdict] = [each for each in found if each.part == "1"]
     assert not verdict.accepted
     assert "content policy" in verdict.reason
+
+
+async def test_a_message_that_leaves_the_spam_folder_is_taken_then(
+    database, organization, owner, store_message
+):
+    message = await store_message("m1")
+    await owner.execute("UPDATE folders SET role = 'spam'")
+    await take_in(database, organization, message)
+    assert await rows(owner, "SELECT count(*) FROM documents") == [(0,)]
+    await owner.execute("UPDATE folders SET role = 'inbox'")
+    await take_in(database, organization, message)
+    assert await rows(owner, "SELECT count(*) FROM documents") == [(1,)]
 
 
 async def test_documents_are_listed_newest_first_page_by_page(database, organization, owner, store_message):

@@ -16,10 +16,11 @@ MAIL = Mail(
     folder_names=("Inbox",),
     folder_roles=frozenset({FolderRole.INBOX}),
     is_draft=False,
-    is_auto_reply=False,
     attachments=1,
 )
-PDF = File("file", "invoice.pdf", "application/pdf", 20_000, is_inline=False, head=b"%PDF-1.7\n")
+PDF = File(
+    "file", "invoice.pdf", "application/pdf", 20_000, is_inline=False, detected=screen.detected(b"%PDF-1.7\n")
+)
 
 
 def test_received_mail_with_an_attachment_is_taken():
@@ -33,7 +34,6 @@ def test_received_mail_with_an_attachment_is_taken():
         ({"folder_roles": frozenset({FolderRole.SENT})}, "sent"),
         ({"is_draft": True}, "draft"),
         ({"attachments": 0}, "no attachment"),
-        ({"is_auto_reply": True}, "automatic reply"),
     ],
 )
 def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
@@ -47,14 +47,49 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
     [
         (PDF, Fate.TAKE),
         (replace(PDF, name="scan", media_type="application/octet-stream"), Fate.TAKE),
-        (replace(PDF, name="photo.JPG", media_type="image/jpeg", head=b"\xff\xd8\xff\xe0"), Fate.TAKE),
-        (replace(PDF, name="scan.tif", media_type="image/tiff", head=b"II*\0"), Fate.TAKE),
-        (replace(PDF, name="xrechnung.xml", media_type="text/xml", head=b"<?xml version='1.0'?>"), Fate.TAKE),
-        (replace(PDF, name="all.zip", media_type="application/zip", head=b"PK\x03\x04"), Fate.OPEN),
-        (replace(PDF, kind="item", name="Fwd", media_type="message/rfc822", head=None), Fate.OPEN),
-        (replace(PDF, name="mail.eml", media_type="application/octet-stream", head=b"From: a"), Fate.OPEN),
         (
-            replace(PDF, name="logo.png", is_inline=True, content_id="logo", head=b"\x89PNG\r\n\x1a\n"),
+            replace(
+                PDF, name="photo.JPG", media_type="image/jpeg", detected=screen.detected(b"\xff\xd8\xff\xe0")
+            ),
+            Fate.TAKE,
+        ),
+        (
+            replace(PDF, name="scan.tif", media_type="image/tiff", detected=screen.detected(b"II*\0")),
+            Fate.TAKE,
+        ),
+        (
+            replace(
+                PDF,
+                name="xrechnung.xml",
+                media_type="text/xml",
+                detected=screen.detected(b"<?xml version='1.0'?>"),
+            ),
+            Fate.TAKE,
+        ),
+        (
+            replace(
+                PDF, name="all.zip", media_type="application/zip", detected=screen.detected(b"PK\x03\x04")
+            ),
+            Fate.OPEN,
+        ),
+        (replace(PDF, kind="item", name="Fwd", media_type="message/rfc822", detected=None), Fate.OPEN),
+        (
+            replace(
+                PDF,
+                name="mail.eml",
+                media_type="application/octet-stream",
+                detected=screen.detected(b"From: a"),
+            ),
+            Fate.OPEN,
+        ),
+        (
+            replace(
+                PDF,
+                name="logo.png",
+                is_inline=True,
+                content_id="logo",
+                detected=screen.detected(b"\x89PNG\r\n\x1a\n"),
+            ),
             Fate.LEAVE,
         ),
         (replace(PDF, is_inline=True), Fate.TAKE),
@@ -66,10 +101,21 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
         (replace(PDF, size=25 * 2**20 - 1), Fate.TAKE),
         (replace(PDF, size=0), Fate.LEAVE),
         (replace(PDF, kind="reference"), Fate.LEAVE),
-        (replace(PDF, head=b"MZ\x90\0"), Fate.LEAVE),
-        (replace(PDF, name="notes.txt", media_type="text/plain", head=b"hello"), Fate.LEAVE),
-        (replace(PDF, head=None), Fate.TAKE),
-        (replace(PDF, name="invoice.pdf.exe", media_type="application/x-msdownload", head=b"MZ"), Fate.LEAVE),
+        (replace(PDF, detected=screen.detected(b"MZ\x90\0")), Fate.LEAVE),
+        (
+            replace(PDF, name="notes.txt", media_type="text/plain", detected=screen.detected(b"hello")),
+            Fate.LEAVE,
+        ),
+        (replace(PDF, detected=None), Fate.TAKE),
+        (
+            replace(
+                PDF,
+                name="invoice.pdf.exe",
+                media_type="application/x-msdownload",
+                detected=screen.detected(b"MZ"),
+            ),
+            Fate.LEAVE,
+        ),
     ],
 )
 def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
@@ -79,4 +125,7 @@ def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
 
 
 def test_a_name_that_lies_is_told():
-    assert "called PDF, but its bytes are not" in screen.attachment(replace(PDF, head=b"MZ\x90\0")).reason
+    assert (
+        "called PDF, but its bytes are not"
+        in screen.attachment(replace(PDF, detected=screen.detected(b"MZ\x90\0"))).reason
+    )

@@ -6,17 +6,16 @@ with its reason. Containers (forwarded messages, zip files) are opened later, as
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 from uuid import UUID
 
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.flow import screen
 from postroom.flow.screen import Fate, File, Mail
-from postroom.model import OrganizationId, ProviderName
+from postroom.model import FolderRole, OrganizationId, ProviderName
 from postroom.store import documents, feed, ledger, work
 from postroom.store.database import Connection
-from postroom.store.documents import Arrival, Source, Taken, Verdict
+from postroom.store.documents import Arrival, Attachment, Incoming, Source, Taken, Verdict
 from postroom.store.feed import News
 from postroom.store.ledger import Entry
 from postroom.store.work import Wake
@@ -27,52 +26,25 @@ SOURCES: Final[dict[ProviderName, Source]] = {
     ProviderName.GMAIL: "gmail_push",
     ProviderName.OUTLOOK: "graph_webhook",
 }
+MEDIA_TYPES: Final = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpeg": "image/jpeg",
+    "tiff": "image/tiff",
+    "xml": "application/xml",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """An attachment of a stored message. Without a digest its bytes are not kept and cannot be taken."""
-
-    part: str
-    kind: Literal["file", "item", "reference"]
-    name: str
-    media_type: str
-    size: int
-    is_inline: bool
-    content_id: str | None
-    sha256: bytes | None
-    head: bytes | None = None
-
-    def described(self) -> File:
-        return File(
-            self.kind, self.name, self.media_type, self.size, self.is_inline, self.content_id, self.head
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A message whose row stands in this transaction, with what pipelines ask about."""
-
-    message_id: int
-    provider: ProviderName
-    provider_message_id: str
-    subject: str | None
-    received_at: datetime
-    mail: Mail
-    files: tuple[StoredFile, ...]
-
-
-def wanted(pipelines: Pipelines, mail: Mail, file: File) -> bool:
-    """Whether any pipeline would take or open this attachment: what the policy `documents` keeps."""
-    return screen.attachment(file).accepted and any(
-        screen.mail(each, mail).accepted for each in pipelines.values()
-    )
+def wanted(pipelines: Pipelines, file: File) -> bool:
+    """What the policy `documents` keeps: mail that a pipeline leaves today may stand elsewhere tomorrow."""
+    return bool(pipelines) and screen.attachment(file).accepted
 
 
 async def take_in(
-    connection: Connection, organization: OrganizationId, pipelines: Pipelines, incoming: Sequence[Incoming]
+    connection: Connection, organization: OrganizationId, pipelines: Pipelines, messages: Sequence[int]
 ) -> None:
-    """Screen messages and take in what their pipelines want. Harmless to repeat."""
+    """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
+    incoming = await documents.incoming(connection, messages)
     decided = [each for message in incoming for each in _screened(pipelines, message)]
     await documents.decide(connection, [each.verdict for each in decided])
     await record(connection, organization, [each.arrival for each in decided if each.arrival])
@@ -102,45 +74,78 @@ class _Decided:
 
 
 def _screened(pipelines: Pipelines, message: Incoming) -> Iterator[_Decided]:
+    mail = mail_of(message)
     for pipeline in pipelines.values():
-        overall = screen.mail(pipeline, message.mail)
+        overall = screen.mail(pipeline, mail)
         yield _Decided(Verdict(message.message_id, "", pipeline.name, overall.accepted, overall.reason))
         if overall.accepted:
             for file in message.files:
                 yield _decide(pipeline, message, file)
 
 
-def _decide(pipeline: Pipeline, message: Incoming, file: StoredFile) -> _Decided:
-    found = screen.attachment(file.described())
+def mail_of(message: Incoming) -> Mail:
+    return Mail(
+        mailbox=message.mailbox_address,
+        sender=message.sender,
+        folder_names=tuple(message.folder_names),
+        folder_roles=frozenset(FolderRole(role) for role in message.folder_roles),
+        is_draft=message.is_draft,
+        attachments=len(message.files),
+    )
+
+
+def file_of(file: Attachment) -> File:
+    return File(
+        file.kind, file.name, file.media_type, file.size, file.is_inline, file.content_id, file.detected
+    )
+
+
+def _decide(pipeline: Pipeline, message: Incoming, file: Attachment) -> _Decided:
+    found = screen.attachment(file_of(file))
     if found.accepted and file.sha256 is None:
         found = screen.Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
     verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
     if found.fate is Fate.TAKE and file.sha256 is not None:
-        return _Decided(verdict, arrival_of(pipeline.name, message, file, file.sha256))
+        arrival = arrival_of(
+            pipeline.name,
+            message,
+            part=file.part,
+            name=file.name,
+            sha256=file.sha256,
+            media_type=media_type(file.detected, file.media_type),
+        )
+        return _Decided(verdict, arrival)
     return _Decided(verdict, opens=found.fate is Fate.OPEN)
 
 
-def arrival_of(pipeline: str, message: Incoming, file: StoredFile, sha256: bytes) -> Arrival:
+def media_type(detected: str | None, declared: str) -> str:
+    """What the bytes are goes before what they are said to be."""
+    return MEDIA_TYPES.get(detected or "", declared)
+
+
+def arrival_of(
+    pipeline: str, message: Incoming, *, part: str, name: str, sha256: bytes, media_type: str
+) -> Arrival:
+    """That bytes came with a message, themselves or inside one of its attachments."""
     return Arrival(
         pipeline=pipeline,
         sha256=sha256,
-        media_type=file.media_type,
-        source=SOURCES[message.provider],
-        file_name=file.name,
-        sender=message.mail.sender,
+        media_type=media_type,
+        source=SOURCES[ProviderName(message.provider)],
+        file_name=name,
+        sender=message.sender,
         received_at=message.received_at,
         subject=message.subject,
         message_id=message.message_id,
-        part=file.part,
+        part=part,
         provider=message.provider,
         provider_message_id=message.provider_message_id,
     )
 
 
 def _news(document: UUID, arrival: Arrival) -> News:
-    return News(
-        "document.created", "document", str(document), {"state": "queued", "pipeline": arrival.pipeline}
-    )
+    told = {"state": "queued", "pipeline": arrival.pipeline}
+    return News("document.created", "document", str(document), told)
 
 
 def _entry(document: UUID, arrival: Arrival) -> Entry:

@@ -71,13 +71,12 @@ class Mail:
     folder_names: tuple[str, ...]
     folder_roles: frozenset[FolderRole]
     is_draft: bool
-    is_auto_reply: bool
     attachments: int
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is known of an attachment before it is read; `head`: its first bytes, where at hand."""
+    """What is known of an attachment before it is read; `detected`: what its first bytes say it is."""
 
     kind: Literal["file", "item", "reference"]
     name: str
@@ -85,7 +84,7 @@ class File:
     size: int
     is_inline: bool
     content_id: str | None = None
-    head: bytes | None = None
+    detected: str | None = None
 
 
 def mail(pipeline: Pipeline, message: Mail) -> Verdict:
@@ -100,8 +99,6 @@ def mail(pipeline: Pipeline, message: Mail) -> Verdict:
         return _leave("the pipeline does not take from this sender")
     if message.attachments == 0:
         return _leave("it has no attachment")
-    if message.is_auto_reply:
-        return _leave("it is an automatic reply")
     return Verdict(Fate.TAKE, "it may hold a document")
 
 
@@ -125,12 +122,12 @@ def attachment(file: File) -> Verdict:
 
 def _by_content(file: File, suffix: str) -> Verdict:
     claimed = _BY_SUFFIX.get(suffix) or _BY_MEDIA_TYPE.get(file.media_type)
-    found = sniff(file.head) if file.head is not None else claimed
+    found = file.detected or claimed
     if found in READABLE and _is_decoration(file, found):
         return _leave("it is a picture inside the text")
     if found in READABLE:
         return Verdict(Fate.TAKE, f"it is a {found.upper()} file")
-    if found in CONTAINERS or claimed == "message":
+    if found in CONTAINERS or (found == "other" and claimed == "message"):
         return Verdict(Fate.OPEN, "it holds other files; they are screened")
     if found == "xml":
         return Verdict(Fate.TAKE, "it may be an electronic invoice")
@@ -144,7 +141,7 @@ def _is_decoration(file: File, found: str) -> bool:
     return file.is_inline and (found != "pdf" or file.content_id is not None)
 
 
-def sniff(head: bytes) -> str | None:
+def detected(head: bytes) -> str:
     """What the first bytes say a file is. A PDF may begin with some other bytes."""
     if b"%PDF-" in head[:1024]:
         return "pdf"
@@ -158,7 +155,7 @@ def sniff(head: bytes) -> str | None:
         return "zip"
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<?xml"):
         return "xml"
-    return None
+    return "other"
 
 
 def _place(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:

@@ -52,6 +52,38 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """An attachment of a stored message. Without a digest its bytes are not kept."""
+
+    part: str
+    kind: Literal["file", "item", "reference"]
+    name: str
+    media_type: str
+    size: int
+    is_inline: bool
+    content_id: str | None
+    sha256: bytes | None
+    detected: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A stored message, with what pipelines ask about."""
+
+    message_id: int
+    provider: str
+    mailbox_address: str
+    provider_message_id: str
+    sender: str
+    subject: str | None
+    received_at: datetime
+    is_draft: bool
+    folder_names: Sequence[str]
+    folder_roles: Sequence[str]
+    files: tuple[Attachment, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """The document of an arrival. `is_new`: these bytes came to the pipeline for the first time."""
 
@@ -110,6 +142,50 @@ _COLUMNS = """
     id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
     archive_path, archived_at, created_at
 """
+
+
+async def incoming(connection: Connection, messages: Collection[int]) -> list[Incoming]:
+    """Messages that have attachments, as they are stored now; deleted ones are left out."""
+    cursor = await connection.execute(
+        """
+        SELECT messages.id, provider, address, provider_message_id, coalesce(from_address, ''), subject,
+            coalesce(received_at, messages.created_at), is_draft, places.names, places.roles
+        FROM messages
+        JOIN mailboxes ON mailboxes.organization_id = messages.organization_id AND mailboxes.id = mailbox_id
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(name), '{}') AS names,
+                coalesce(array_agg(role) FILTER (WHERE role IS NOT NULL), '{}') AS roles
+            FROM folders WHERE folders.mailbox_id = messages.mailbox_id
+                AND (folders.id = messages.folder_id OR provider_folder_id = ANY(messages.labels))
+        ) AS places
+        WHERE messages.id = ANY(%b::int8[]) AND messages.deleted_at IS NULL
+            AND EXISTS (SELECT FROM attachments WHERE message_id = messages.id)
+        ORDER BY messages.id
+        """,
+        [list(messages)],
+    )
+    rows = await cursor.fetchall()
+    files = await _attachments(connection, [row[0] for row in rows])
+    return [Incoming(*row, files=tuple(files[row[0]])) for row in rows]
+
+
+async def _attachments(connection: Connection, messages: Sequence[int]) -> dict[int, list[Attachment]]:
+    if not messages:
+        return {}
+    cursor = await connection.execute(
+        """
+        SELECT message_id, part, kind, coalesce(file_name, ''), media_type, attachments.size, is_inline,
+            content_id, attachments.sha256, detected
+        FROM attachments LEFT JOIN blobs
+            ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
+        WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
+        """,
+        [list(messages)],
+    )
+    found: dict[int, list[Attachment]] = {id_: [] for id_ in messages}
+    for message, *rest in await cursor.fetchall():
+        found[message].append(Attachment(*rest))
+    return found
 
 
 async def take(connection: Connection, arrivals: Sequence[Arrival]) -> list[Taken]:

@@ -25,7 +25,7 @@ def accepts(letter: Letter, enclosure: Enclosure) -> bool:
         enclosure.size,
         enclosure.is_inline,
         enclosure.content_id,
-        enclosure.content[:1024] if enclosure.content is not None else None,
+        screen.detected(enclosure.content[:1024]) if enclosure.content is not None else None,
     )
     return screen.attachment(file).accepted
 
