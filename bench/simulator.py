@@ -1,8 +1,9 @@
 """Mail served by mailsim per CPU second of its process, beside a bare Starlette route with ready-made bytes.
 
 Gmail in batches of 50 `messages.get` (raw, not pretty-printed), Graph in delta pages with whole messages: 8
-KB letters that are written for the first time. The bare route answers one request per message with 11 KB; a
-quarter of it is wanted.
+KB letters, each written for this one answer. The bare route answers one request per message with 11 KB; a
+quarter of it is wanted. Each is warmed up first, ours with other mailboxes. Other work on the machine's cores
+slows the bare route more than ours: the ratio counts on a quiet machine.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import aiohttp
 
-MESSAGES, BATCH, ADDRESS = 4_000, 50, "bench@example.com"
+MESSAGES, WARMING, BATCH = 8_000, 300, 50
 WANTED = 0.25
 LETTERS = ["plain", "html", "reply", "newsletter"]
 BARE = """
@@ -78,11 +79,12 @@ async def bare(client: aiohttp.ClientSession) -> float:
         return await rate(pid, run)
 
 
-async def gmail(client: aiohttp.ClientSession, pid: int, http: str) -> float:
-    headers = await prepare(client, http, "gmail", "google")
+async def gmail(client: aiohttp.ClientSession, http: str, messages: int) -> Callable[[], Awaitable[int]]:
+    """A mailbox of so many messages, and what reads all of it."""
+    headers = await prepare(client, http, "gmail", f"gmail{messages}@example.com", messages)
     ids: list[str] = []
     token = ""
-    while len(ids) < MESSAGES:
+    while len(ids) < messages:
         url = f"{http}/gmail/v1/users/me/messages?maxResults=500&includeSpamTrash=true&pageToken={token}"
         async with client.get(url, headers=headers) as answer:
             page = await answer.json()
@@ -90,7 +92,7 @@ async def gmail(client: aiohttp.ClientSession, pid: int, http: str) -> float:
         token = page.get("nextPageToken", "")
 
     async def run() -> int:
-        for start in range(0, MESSAGES, BATCH):
+        for start in range(0, messages, BATCH):
             body = "".join(
                 f"--b\r\nContent-Type: application/http\r\nContent-ID: <{each}>\r\n\r\n"
                 f"GET /gmail/v1/users/me/messages/{each}?format=raw&prettyPrint=false HTTP/1.1\r\n\r\n\r\n"
@@ -99,16 +101,18 @@ async def gmail(client: aiohttp.ClientSession, pid: int, http: str) -> float:
             batch = headers | {"Content-Type": "multipart/mixed; boundary=b"}
             async with client.post(f"{http}/batch/gmail/v1", data=f"{body}--b--", headers=batch) as answer:
                 text = await answer.text()
-                assert text.count("HTTP/1.1 200 OK") == min(BATCH, MESSAGES - start), text[:500]
-        return MESSAGES
+                assert text.count("HTTP/1.1 200 OK") == min(BATCH, messages - start), text[:500]
+        return messages
 
-    return await rate(pid, run)
+    return run
 
 
-async def graph(client: aiohttp.ClientSession, pid: int, http: str) -> float:
-    headers = await prepare(client, http, "outlook", "microsoft")
+async def graph(client: aiohttp.ClientSession, http: str, messages: int) -> Callable[[], Awaitable[int]]:
+    """A mailbox of so many messages, and what reads all of it."""
+    address = f"outlook{messages}@example.com"
+    headers = await prepare(client, http, "outlook", address, messages)
     headers["Prefer"] = f'odata.maxpagesize={BATCH}, IdType="ImmutableId"'
-    user = f"{http}/v1.0/users/{ADDRESS.replace('bench', 'outlook')}"
+    user = f"{http}/v1.0/users/{address}"
 
     async def run() -> int:
         served = 0
@@ -124,17 +128,20 @@ async def graph(client: aiohttp.ClientSession, pid: int, http: str) -> float:
                     assert answer.status == 200, page
                 served += len(page["value"])
                 url = page.get("@odata.nextLink")
+        assert served == messages
         return served
 
-    return await rate(pid, run)
+    return run
 
 
-async def prepare(client: aiohttp.ClientSession, http: str, provider: str, company: str) -> dict[str, str]:
+async def prepare(
+    client: aiohttp.ClientSession, http: str, provider: str, address: str, messages: int
+) -> dict[str, str]:
     """A mailbox of everyday letters and a token for it."""
-    address = ADDRESS if provider == "gmail" else ADDRESS.replace("bench", "outlook")
-    order = {"provider": provider, "address": address, "messages": MESSAGES, "kinds": LETTERS, "size": 8000}
+    order = {"provider": provider, "address": address, "messages": messages, "kinds": LETTERS, "size": 8000}
     async with client.post(f"{http}/_sim/mailboxes", json=order) as answer:
         assert answer.ok, await answer.text()
+    company = "google" if provider == "gmail" else "microsoft"
     async with client.post(f"{http}/_sim/{company}/tokens", json={"address": address}) as answer:
         assert answer.ok, await answer.text()
         return {"Authorization": f"Bearer {(await answer.json())['access_token']}"}
@@ -145,10 +152,10 @@ async def main() -> int:
         base = await bare(client)
         async with server("-m", "mailsim", "--quota", "off") as (pid, line):
             http = json.loads(line)["http"]
-            rates = {
-                "Gmail, batches of 50": await gmail(client, pid, http),
-                "Graph, delta pages": await graph(client, pid, http),
-            }
+            rates: dict[str, float] = {}
+            for name, mailbox in (("Gmail, batches of 50", gmail), ("Graph, delta pages", graph)):
+                await (await mailbox(client, http, WARMING))()
+                rates[name] = await rate(pid, await mailbox(client, http, MESSAGES))
     print(f"{'bare Starlette route':<22} {base:>8,.0f} messages per CPU second")
     for name, found in rates.items():
         ratio = f"ratio {found / base:.2f} (wanted: {WANTED} or better)"

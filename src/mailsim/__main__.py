@@ -1,6 +1,7 @@
 """The command `mailsim`: options in, one line of JSON out when ready, then it runs until told to end."""
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -124,7 +125,10 @@ async def _run(command: Command) -> None:
         made = stack.enter_context(certificates(command.https.host))
         sim = make_simulator(command.options, Clock(manual=command.manual, start=command.start))
         sim.places.update(http=url_of(plain, "http"), https=url_of(secure, "https"))
-        async with serving(make_app(sim), plain, secure, made.server):
+        app = make_app(sim)
+        gc.freeze()  # what stands now stays, and need not be looked at again and again
+        gc.set_threshold(10_000, 20, 20)
+        async with serving(app, plain, secure, made.server):
             await until_signalled(lambda: _say_ready(sim, made))
         await close_simulator(sim)
 

@@ -1,6 +1,7 @@
 """OAuth clients as a developer registers them in Google's console, and which redirect URIs they may use."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ class Client:
         return number if number.isdigit() else "100000000001"
 
 
+@lru_cache(maxsize=256)
 def client_of(application: Application, trouble: Trouble = "", internal_domain: str = "") -> Client:
     return Client(
         id=application.client_id,

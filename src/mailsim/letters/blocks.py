@@ -69,12 +69,26 @@ def chosen(seed: int, shelf: tuple[bytes, ...], size: int) -> list[bytes]:
     """Blocks until they reach `size` bytes. The same seed chooses the same places on every shelf."""
     dice = Dice(seed, 8)
     found: list[bytes] = []
-    bits = 0
     while size > 0:
-        if bits < _PARAGRAPHS:
-            bits = dice.roll() | 1 << 63  # one roll is enough for nine choices of seven bits
-        block = shelf[bits % _PARAGRAPHS]
-        bits >>= 7
-        found.append(block)
-        size -= len(block)
+        for place in _nine(dice.roll()):
+            found.append(shelf[place])
+            size -= len(shelf[place])
+            if size <= 0:
+                break
     return found
+
+
+def _nine(roll: int) -> tuple[int, ...]:
+    """Nine choices of seven bits from one roll; halved first, since small numbers are quicker."""
+    low, high = roll & 0xFFFFFFF, roll >> 28 & 0xFFFFFFF
+    return (
+        low & 127,
+        low >> 7 & 127,
+        low >> 14 & 127,
+        low >> 21,
+        high & 127,
+        high >> 7 & 127,
+        high >> 14 & 127,
+        high >> 21,
+        roll >> 56 & 127,
+    )

@@ -7,8 +7,8 @@ import bisect
 import functools
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from mailsim.letters.catalogue import KINDS, subject_for, variants
 from mailsim.letters.dice import Dice, mixed, number_of
@@ -21,8 +21,9 @@ _LOOK_BACK = 8
 _ANSWERS = frozenset({"reply", "sent"})
 
 
-class _Scale(NamedTuple):
-    """Kinds of letters, and their weights added up."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scale:
+    """Kinds of letters, and their weights added up. There is one for each mix."""
 
     names: tuple[str, ...]
     sums: tuple[float, ...]
@@ -46,8 +47,8 @@ def _scale(mix: Mapping[str, float] | None) -> _Scale:
 
 
 def _drawn(message_seed: int, scale: _Scale) -> str:
-    names, sums = scale
-    return names[bisect.bisect_right(sums, (mixed(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])]
+    sums = scale.sums
+    return scale.names[bisect.bisect_right(sums, (mixed(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])]
 
 
 def _message_seed(box: int, number: int) -> int:
@@ -59,6 +60,7 @@ def reply_parent(seed: int, address: str, number: int, mix: Mapping[str, float] 
     return _parent(number_of(seed, address), number, _scale(mix))
 
 
+@functools.lru_cache(maxsize=4096)  # neighbours ask for the same ones
 def _parent(box: int, number: int, scale: _Scale) -> int | None:
     own = _message_seed(box, number)
     kind = _drawn(own, scale)
