@@ -7,6 +7,8 @@ the provider, which asks `Simulator.refused` for each part.
 import asyncio
 import time
 from dataclasses import dataclass
+from email.utils import formatdate
+from functools import lru_cache
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,11 +61,11 @@ class Gate:
             if sim.log.bodies:
                 receive, send = _recorded(exchange, scope, receive, send)
             if fault is None:
-                await self.app(scope, receive, _noting(exchange, send))
+                await self.app(scope, receive, _noting(sim, exchange, send))
             else:
                 meter.faults += 1
                 exchange.fault = fault.kind
-                await self._faulty(fault, scope, receive, _noting(exchange, send))
+                await self._faulty(fault, scope, receive, _noting(sim, exchange, send))
         except ClientDisconnect:
             exchange.status = 0  # nobody is there to be answered
             raise
@@ -117,13 +119,22 @@ class Gate:
         await send({"type": "http.response.body", "body": half, "more_body": fault.kind == "cut"})
 
 
-def _noting(exchange: Exchange, send: Send) -> Send:
+def _noting(sim: Simulator, exchange: Exchange, send: Send) -> Send:
+    """Note the status, and say when the answer was given, by the simulation's clock."""
+
     async def noting(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
+            date = (b"date", _date(int(sim.clock.time())))
+            message = {**message, "headers": [*message.get("headers", ()), date]}
         await send(message)
 
     return noting
+
+
+@lru_cache(maxsize=16)
+def _date(seconds: int) -> bytes:
+    return formatdate(seconds, usegmt=True).encode()
 
 
 def _recorded(exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:

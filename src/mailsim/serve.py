@@ -89,6 +89,7 @@ def _server(app: ASGIApp, server_pem: Path | None) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        date_header=False,  # the simulation's own time stands there
         proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_SECONDS,
