@@ -121,6 +121,7 @@ def providers(settings: Settings, client: Client) -> Mapping[ProviderName, Provi
                 token_url=settings.google_token_url,
                 certs_url=settings.google_certs_url,
                 api_url=settings.gmail_url,
+                quota=settings.gmail_quota,
             ),
         )
     return found

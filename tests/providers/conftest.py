@@ -1,7 +1,10 @@
-"""Both providers over one simulator: each contract test runs twice."""
+"""Both providers over one simulator: each contract test runs twice. Waits only move clocks."""
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import count
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from postroom.model import ContentPolicy, Login, Secret
 from postroom.ports import Provider
 from postroom.providers import catalogue, oauth
+from postroom.providers.pace import Clock
 from postroom.providers.transport import open_client
 from providers.consent import consent
 from simulator.driver import Simulation, running
@@ -60,6 +64,10 @@ class Contract:
     address: str
     sim: Simulation
 
+    async def wait(self, **duration: float) -> None:
+        """The clock moves on."""
+        await asyncio.to_thread(self.sim.move_clock, timedelta(**duration).total_seconds())
+
     def new_login(self, **options) -> Login:
         state = Secret(f"state-{next(_numbers)}")
         policy = options.pop("policy", ContentPolicy.FULL)
@@ -71,14 +79,31 @@ class Contract:
         assert answer["state"] == login.state.reveal()
         return Secret(answer["code"])
 
-    async def connect(self):
-        login = self.new_login()
+    async def connect(self, *, folder: str | None = None, **options):
+        login = self.new_login(**options)
         grant = await self.provider.login.exchange(login, await self.code(login))
         tokens = Tokens(self.provider, grant.tokens.access, grant.tokens.refresh)
-        return grant, tokens, self.provider.mailbox(grant.account.provider_user_id, tokens)
+        return grant, tokens, self.provider.mailbox(grant.account.provider_user_id, tokens, folder)
 
 
-def gmail(sim: Simulation, client) -> Provider:
+@dataclass
+class Hurried:
+    """A clock that is ahead by all that was slept, and takes the simulator's with it."""
+
+    sim: Simulation
+    ahead: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def clock(self) -> Clock:
+        return Clock(lambda: time.monotonic() + self.ahead, self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        self.ahead += seconds
+        self.slept.append(seconds)
+        await asyncio.to_thread(self.sim.move_clock, seconds)
+
+
+def gmail(sim: Simulation, client, quota: str = "new") -> Provider:
     known = sim.ready["clients"]["gmail"]
     return catalogue.gmail(
         client,
@@ -94,7 +119,9 @@ def gmail(sim: Simulation, client) -> Provider:
             token_url=sim.http,
             certs_url=sim.http,
             api_url=sim.http,
+            quota=quota,
         ),
+        Hurried(sim).clock(),
     )
 
 
@@ -109,6 +136,7 @@ def graph(sim: Simulation, client) -> Provider:
             login_url=sim.http,
             api_url=sim.http,
         ),
+        Hurried(sim).clock(),
     )
 
 

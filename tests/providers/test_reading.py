@@ -1,81 +1,384 @@
 """What reading promises for both providers: folders, listings, changes, looks, messages and their bytes."""
 
-import hashlib
-from collections.abc import Sequence
+from datetime import datetime, timedelta
 
-from postroom.model import Change, ContentPolicy, Fetched, ProviderName, Unfetched
+import pytest
 
+from mailsim import letters
+from postroom.errors import CursorExpired, Gone, Unsupported
+from postroom.model import ContentPolicy, Fetched, FolderRole, Presence, Unfetched
+from providers.reader import (
+    assert_state,
+    attached,
+    changed,
+    digests,
+    fetched,
+    is_gmail,
+    listed,
+    scopes,
+    sha256,
+    truth,
+    wanted,
+)
 
-def is_gmail(contract) -> bool:
-    return contract.provider.name is ProviderName.GMAIL
-
-
-async def scopes(mailbox) -> list[str]:
-    return sorted({folder.scope for folder in await mailbox.folders() if folder.scope is not None})
-
-
-async def listed(mailbox, since=None) -> tuple[dict[str, Change], dict[str, str]]:
-    """Everything that stands in a mailbox, and from where changes are to be read, by scope."""
-    found: dict[str, Change] = {}
-    live: dict[str, str] = {}
-    for scope in await scopes(mailbox):
-        pinned = await mailbox.pin(scope)
-        cursor, more = None, True
-        while more:
-            page = await mailbox.listing(scope, cursor=cursor, since=since)
-            found |= {change.key: change for change in page.changes}
-            cursor, more = page.cursor, page.more
-        live[scope] = pinned or page.live
-    return found, live
+DRAFT = b"From: me@example.com\r\nTo: you@example.org\r\nSubject: Draft %d\r\n\r\nNot yet.\r\n"
 
 
-async def changed(mailbox, live: dict[str, str]) -> list[Change]:
-    """What changed since; the cursors move on."""
-    found: list[Change] = []
-    for scope in list(live):
-        more = True
-        while more:
-            page = await mailbox.changes(scope, live[scope])
-            found += page.changes
-            live[scope], more = page.cursor, page.more
-    return found
+def now(contract) -> datetime:
+    return datetime.fromisoformat(contract.sim.get("clock")["now"])
 
 
-async def fetched(mailbox, wanted: Sequence[Change], policy=ContentPolicy.FULL):
-    found: list[Fetched | Unfetched] = []
-    async for group in mailbox.fetch(wanted, policy):
-        found += group
-    assert sorted(each.key for each in found) == sorted(change.key for change in wanted)
-    return found
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-async def content(mailbox, key: str, enclosure) -> bytes:
-    if enclosure.content is not None:
-        return enclosure.content
-    return b"".join([piece async for piece in mailbox.enclosure(key, enclosure)])
-
-
-async def test_a_listing_shows_every_message_once_and_fetching_brings_what_the_mailbox_holds(contract):
+async def test_a_listing_shows_every_message_and_fetching_brings_what_the_mailbox_holds(contract):
     contract.sim.deliver(contract.address, kind="invoice", count=5)
-    contract.sim.deliver(contract.address, kind="plain", count=130)
+    contract.sim.deliver(contract.address, kind="plain", count=110)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
-    truth = {each["id"]: each for each in contract.sim.truth(contract.address)}
-    assert set(found) == set(truth)
+    real = truth(contract)
+    assert set(found) == set(real)
     for each in await fetched(mailbox, list(found.values())):
-        assert isinstance(each, Fetched), each
-        real = truth[each.key]
-        assert each.state.thread == real["thread"]
-        assert each.state.is_read is real["read"]
-        assert each.letter.subject == real["subject"]
-        kept = [
-            await content(mailbox, each.key, one) for one in each.letter.enclosures if one.kind != "reference"
-        ]
-        wanted = {one["sha256"] for one in real["attachments"] if not one.get("nested")}
-        assert wanted == {sha256(one) for one in kept}
+        assert isinstance(each, Fetched)
+        assert_state(contract, each.state, real[each.key])
+        assert each.state.received_at.timestamp() == pytest.approx(real[each.key]["received"] / 1000, abs=1)
+        assert each.letter.subject == real[each.key]["subject"]
+        assert each.letter.internet_message_id == real[each.key]["message_id"]
+        assert each.letter.sender.address
+        assert each.letter.body_html or each.letter.body_plain
+        assert await digests(mailbox, each) == attached(real[each.key])
         if is_gmail(contract):
-            assert sha256(each.letter.raw) == real["sha256"]
+            assert sha256(each.letter.raw) == real[each.key]["sha256"]
+            assert each.letter.size == real[each.key]["size"]
+
+
+async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(contract):
+    await contract.wait(days=40)
+    late = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(3)]
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox, since=now(contract) - timedelta(days=30))
+    assert set(late) <= set(found)
+    assert set(late) == {
+        key
+        for key in found
+        if is_gmail(contract) or found[key].state.received_at >= now(contract) - timedelta(days=30)
+    }
+
+
+async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_with(contract):
+    for kind in letters.kinds():
+        for variant in letters.variants(kind):
+            contract.sim.deliver(contract.address, kind=kind, variant=variant)
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    real = truth(contract)
+    broken = []
+    for each in await fetched(mailbox, list(found.values())):
+        assert isinstance(each, Fetched)
+        if await digests(mailbox, each) != attached(real[each.key]):
+            broken.append(real[each.key]["subject"])
+        if is_gmail(contract):
+            parts = {one["part"] for one in real[each.key]["attachments"] if not one.get("nested")}
+            assert {one.part for one in each.letter.enclosures} == parts
+    assert broken == []
+    assert len(found) > 150
+
+
+async def test_folders_are_told_with_their_roles_and_parents_come_first(contract):
+    sim, address = contract.sim, contract.address
+    clients = sim.post(f"mailboxes/{address}/folders", name="Clients")
+    inside = {"parent": clients["key"], "name": "Acme"}
+    if is_gmail(contract):
+        inside = {"name": "Clients/Acme"}
+    acme = sim.post(f"mailboxes/{address}/folders", **inside)
+    _, _, mailbox = await contract.connect()
+    found = await mailbox.folders()
+    by_key = {folder.key: folder for folder in found}
+    assert by_key[acme["id"]].parent == clients["id"]
+    order = [folder.key for folder in found]
+    assert all(
+        folder.parent is None or order.index(folder.parent) < order.index(folder.key) for folder in found
+    )
+    roles = {folder.role for folder in found}
+    assert {FolderRole.INBOX, FolderRole.SENT, FolderRole.DRAFTS, FolderRole.SPAM, FolderRole.TRASH} <= roles
+    real = sim.get(f"mailboxes/{address}")["folders"]
+    assert {folder["id"] for folder in real if folder["key"] != "msgfolderroot"} == set(by_key)
+
+
+async def test_hidden_folders_are_found_and_search_folders_are_not(contract):
+    if is_gmail(contract):
+        pytest.skip("labels are neither hidden nor searches")
+    sim, at = contract.sim, f"mailboxes/{contract.address}/folders"
+    hidden = sim.post(at, name="Behind the scenes", parent="archive", hidden=True)
+    search = sim.post(at, name="Weekly", query="contains(subject, 'weekly')")
+    many = [sim.post(at, name=f"Folder {number}", parent="inbox")["id"] for number in range(45)]
+    keys = {folder.key for folder in await (await contract.connect())[2].folders()}
+    assert {hidden["id"], *many} <= keys
+    assert search["id"] not in keys
+
+
+@pytest.mark.parametrize("chosen", ["Archive", "its id"])
+async def test_a_mailbox_that_is_limited_to_a_folder_has_the_feed_of_that_folder_only(contract, chosen):
+    if is_gmail(contract):
+        pytest.skip("an account at Gmail is read whole")
+    sim, address = contract.sim, contract.address
+    real = {each["key"]: each["id"] for each in sim.get(f"mailboxes/{address}")["folders"]}
+    kept = sim.deliver(address, kind="plain", folder="archive")["id"]
+    sim.deliver(address, kind="plain", folder="inbox")
+    folder = real["archive"] if chosen == "its id" else chosen
+    _, _, mailbox = await contract.connect(folder=folder)
+    assert await scopes(mailbox) == [real["archive"]]
+    assert len(await mailbox.folders()) > 8
+    received = [each.key for each in await mailbox.recent(now(contract) - timedelta(hours=1))]
+    assert received == [kept]
+    _, _, lost = await contract.connect(folder="AAMkNoSuchFolder")
+    with pytest.raises(Gone):
+        await lost.folders()
+
+
+async def test_new_mail_and_marks_are_told_as_changes(contract):
+    sim, address = contract.sim, contract.address
+    first, second = (sim.deliver(address, kind="plain")["id"] for _ in range(2))
+    _, _, mailbox = await contract.connect()
+    _, live = await listed(mailbox)
+    assert await changed(mailbox, live) == []
+    sim.act(address, first, "mark", read=True)
+    sim.act(address, second, "mark", flag="flagged")
+    new = sim.deliver(address, kind="plain")["id"]
+    told = {change.key: change for change in await changed(mailbox, live)}
+    assert {key: change.presence for key, change in told.items()} == dict.fromkeys(
+        (first, second, new), Presence.HERE
+    )
+    assert told[first].state.is_read is True
+    assert told[first].state.is_flagged is None
+    assert told[second].state.is_flagged is True
+    if is_gmail(contract):
+        assert told[first].labels_removed == {"UNREAD"}
+        assert told[second].labels_added == {"STARRED"}
+    [message] = await fetched(mailbox, [told[new]])
+    assert_state(contract, message.state, truth(contract)[new])
+    assert await changed(mailbox, live) == []
+    sim.act(address, first, "mark", read=False)
+    [change] = await changed(mailbox, live)
+    assert change.state.is_read is False
+
+
+async def test_a_move_is_told_where_the_message_left_and_where_it_came_or_by_its_labels(contract):
+    sim, address = contract.sim, contract.address
+    place = sim.post(f"mailboxes/{address}/folders", name="Elsewhere")
+    key = sim.deliver(address, kind="plain")["id"]
+    _, _, mailbox = await contract.connect()
+    before, live = await listed(mailbox)
+    sim.act(address, key, "move", folder=place["key"])
+    told = await changed(mailbox, live)
+    if is_gmail(contract):
+        [change] = told
+        assert change.labels_added == {place["id"]}
+        assert change.labels_removed == {"INBOX"}
+    else:
+        left = before[key].state.folder
+        assert sorted(
+            ((change.presence, change.state.folder) for change in told), key=lambda pair: pair[0].value
+        ) == [(Presence.HERE, place["id"]), (Presence.LEFT, None)]
+        assert left != place["id"]
+    [seen] = await mailbox.look([key])
+    assert seen.presence is Presence.HERE
+    assert_state(contract, seen.state, truth(contract)[key])
+
+
+async def test_what_is_deleted_for_good_is_told_and_a_look_confirms_it(contract):
+    sim, address = contract.sim, contract.address
+    keys = [sim.deliver(address, kind="plain")["id"] for _ in range(6)]
+    _, _, mailbox = await contract.connect()
+    _, live = await listed(mailbox)
+    sim.act(address, keys[0], "trash")
+    for key in keys[1:]:
+        sim.delete(f"mailboxes/{address}/messages/{key}")
+    told = {change.key: change for change in await changed(mailbox, live)}
+    assert set(told) == set(keys)
+    assert {told[key].presence for key in keys[1:]} <= {Presence.LEFT, Presence.DELETED}
+    seen = {change.key: change for change in await mailbox.look(keys)}
+    assert seen[keys[0]].presence is Presence.HERE
+    assert_state(contract, seen[keys[0]].state, truth(contract)[keys[0]])
+    assert {seen[key].presence for key in keys[1:]} == {Presence.DELETED}
+
+
+async def test_a_message_that_vanished_before_it_was_fetched_is_gone_and_the_others_come(contract):
+    sim, address = contract.sim, contract.address
+    keys = [sim.deliver(address, kind="plain")["id"] for _ in range(8)]
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    for key in keys[::2]:
+        sim.delete(f"mailboxes/{address}/messages/{key}")
+    answers = {each.key: each for each in await fetched(mailbox, [found[key] for key in keys])}
+    assert all(isinstance(answers[key], Fetched) for key in keys[1::2])
+    assert all(isinstance(answers[key], Unfetched) and answers[key].gone for key in keys[::2])
+    [alone] = await fetched(mailbox, [found[keys[0]]])
+    assert alone.gone
+    with pytest.raises(Gone):
+        await mailbox.raw(keys[0])
+
+
+async def test_added_and_deleted_between_two_syncs_ends_as_deleted(contract):
+    sim, address = contract.sim, contract.address
+    _, _, mailbox = await contract.connect()
+    _, live = await listed(mailbox)
+    key = sim.deliver(address, kind="plain")["id"]
+    sim.act(address, key, "mark", read=True)
+    sim.delete(f"mailboxes/{address}/messages/{key}")
+    told = await changed(mailbox, live)
+    assert [change.presence for change in told if change.key == key] in (
+        [],
+        [Presence.LEFT],
+        [Presence.DELETED],
+    )
+
+
+async def test_drafts_that_are_written_on_and_sent_can_be_followed(contract):
+    sim, address = contract.sim, contract.address
+    _, _, mailbox = await contract.connect()
+    found, live = await listed(mailbox)
+    standing = set(found)
+
+    def draft(method: str, path: str, text: bytes = b"") -> str:
+        answer = sim.control.request(
+            method, f"mailboxes/{address}/{path}", content=text, headers={"content-type": "message/rfc822"}
+        )
+        assert answer.is_success
+        return answer.json()["messages"][0]["id"]
+
+    key = draft("POST", "drafts", DRAFT % 1)
+    for number in range(2, 5):
+        key = draft("PUT", f"messages/{key}", DRAFT % number)
+    for change in await changed(mailbox, live):
+        (standing.add if change.presence is Presence.HERE else standing.discard)(change.key)
+    assert standing == set(truth(contract))
+    [message] = await fetched(mailbox, wanted(key))
+    assert message.state.is_draft
+    assert message.letter.subject == "Draft 4"
+    draft("POST", f"messages/{key}/send")
+    left = [change for change in await changed(mailbox, live) if change.presence is Presence.LEFT]
+    seen = await mailbox.look([*standing, *(change.key for change in left)])
+    here = {change.key for change in seen if change.presence is Presence.HERE}
+    assert here <= set(truth(contract))
+
+
+async def test_a_look_and_a_fetch_tell_the_same_version_and_a_change_a_later_one(contract):
+    sim, address = contract.sim, contract.address
+    key = sim.deliver(address, kind="plain")["id"]
+    _, _, mailbox = await contract.connect()
+    versions = []
+    for mark in ({"read": True}, {"read": False}, {"flag": "flagged"}):
+        [seen] = await mailbox.look([key])
+        [message] = await fetched(mailbox, wanted(key))
+        assert seen.version == message.version
+        versions.append(seen.version)
+        sim.act(address, key, "mark", **mark)
+    assert versions == sorted(set(versions))
+
+
+async def test_an_expired_cursor_and_a_folder_that_is_gone_are_told_apart(contract):
+    sim, address = contract.sim, contract.address
+    place = sim.post(f"mailboxes/{address}/folders", name="Soon gone")
+    _, _, mailbox = await contract.connect()
+    _, live = await listed(mailbox)
+    scope = place["id"] if not is_gmail(contract) else ""
+    sim.fault("cursor_expired", mailbox=address, times=1)
+    with pytest.raises(CursorExpired):
+        await mailbox.changes(scope, live[scope])
+    if not is_gmail(contract):
+        sim.delete(f"mailboxes/{address}/folders/{place['key']}")
+        with pytest.raises(Gone):
+            await mailbox.changes(scope, live[scope])
+        with pytest.raises(Gone):
+            await mailbox.listing(scope, cursor=None, since=None)
+    with pytest.raises(CursorExpired):
+        await mailbox.listing(await some_scope(mailbox), cursor=spoiled(contract, live), since=None)
+
+
+async def some_scope(mailbox) -> str:
+    return (await scopes(mailbox))[0]
+
+
+def spoiled(contract, live: dict[str, str]) -> str:
+    """A place in a listing that the provider does not know (any more)."""
+    return '{"page":"nonsense"}' if is_gmail(contract) else next(iter(live.values()))[:-9]
+
+
+async def test_many_changes_come_in_pages_and_every_page_can_be_the_last_that_was_kept(contract):
+    sim, address = contract.sim, contract.address
+    _, _, mailbox = await contract.connect()
+    _, live = await listed(mailbox)
+    scope = "" if is_gmail(contract) else {f.role: f.key for f in await mailbox.folders()}[FolderRole.INBOX]
+    sim.deliver(address, kind="plain", count=430)
+    sim.fault("delta_empty_page", mailbox=address, times=2)
+    sim.fault("delta_repeat", mailbox=address, probability=0.5)
+    keys, pages, cursor, more = set(), 0, live[scope], True
+    while more:
+        page = await mailbox.changes(scope, cursor)
+        keys |= {change.key for change in page.changes}
+        pages, cursor, more = pages + 1, page.cursor, page.more
+        _, _, mailbox = await contract.connect()  # another process, that knows nothing but the cursor
+    assert pages > 2
+    assert len(keys) == 430
+    assert keys <= set(truth(contract))
+
+
+async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
+    await contract.wait(hours=3)
+    new = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(4)]
+    _, _, mailbox = await contract.connect()
+    recent = await mailbox.recent(now(contract) - timedelta(hours=1))
+    assert {change.key for change in recent} == (set() if is_gmail(contract) else set(new))
+    assert all(change.state.folder and change.version for change in recent)
+
+
+async def test_the_bytes_of_a_message_are_those_that_were_delivered(contract):
+    key = contract.sim.deliver(contract.address, kind="attachment")["id"]
+    _, _, mailbox = await contract.connect()
+    assert sha256(await mailbox.raw(key)) == truth(contract)[key]["sha256"]
+
+
+async def test_a_large_attachment_is_brought_in_pieces_where_the_provider_can(contract):
+    key = contract.sim.deliver(contract.address, kind="big", size=14 << 20)["id"]
+    _, _, mailbox = await contract.connect()
+    [message] = await fetched(mailbox, wanted(key))
+    [enclosure] = message.letter.enclosures
+    [real] = truth(contract)[key]["attachments"]
+    assert real["size"] > 10 * 2**20
+    pieces = [piece async for piece in mailbox.enclosure(key, enclosure)]
+    assert sha256(b"".join(pieces)) == real["sha256"]
+    if not is_gmail(contract):
+        assert enclosure.content is None
+        assert max(len(piece) for piece in pieces) <= 2**17
+
+
+async def test_a_link_to_a_file_elsewhere_has_no_bytes(contract):
+    key = contract.sim.deliver(contract.address, kind="reference")["id"]
+    _, _, mailbox = await contract.connect()
+    [message] = await fetched(mailbox, wanted(key))
+    links = [each for each in message.letter.enclosures if each.kind == "reference"]
+    if is_gmail(contract):
+        assert all(each.kind == "file" for each in message.letter.enclosures)
+        return
+    assert links
+    for each in links:
+        with pytest.raises(Unsupported):
+            _ = [piece async for piece in mailbox.enclosure(key, each)]
+
+
+@pytest.mark.parametrize("key", ["nonsense", "AAMk../..$value?x=1#y", "ü"])
+async def test_what_cannot_be_the_id_of_a_message_is_an_id_of_nothing(contract, key):
+    """A push names messages, and a push is not believed."""
+    _, _, mailbox = await contract.connect()
+    [seen] = await mailbox.look([key])
+    assert (seen.key, seen.presence) == (key, Presence.DELETED)
+    [answer] = await fetched(mailbox, wanted(key))
+    assert answer.gone
+
+
+async def test_nothing_is_asked_where_nothing_is_wanted(contract):
+    _, _, mailbox = await contract.connect()
+    before = contract.sim.meter(contract.address)["requests"]
+    assert await mailbox.look([]) == []
+    assert [
+        each for group in [g async for g in mailbox.fetch([], ContentPolicy.FULL)] for each in group
+    ] == []
+    assert contract.sim.meter(contract.address)["requests"] == before

@@ -201,6 +201,12 @@ class Settings(BaseSettings):
     gmail_url: Annotated[str, AfterValidator(_public_url)] = _setting(
         "where the Gmail API is", _ANOTHER, "https://gmail.googleapis.com"
     )
+    gmail_quota: str = _setting(
+        "what Google lets your project ask of one mailbox in a minute",
+        "new (projects made since May 2026), old, or the units a minute, such as 12000",
+        "new",
+        pattern=r"^(new|old|[1-9][0-9]{3,8})$",
+    )
     microsoft_login_url: Annotated[str, AfterValidator(_public_url)] = _setting(
         "where Microsoft's sign-in is", _ANOTHER, "https://login.microsoftonline.com"
     )

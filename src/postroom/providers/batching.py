@@ -7,9 +7,10 @@ What concerns the whole mailbox is raised. Knows no provider.
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError
 from postroom.providers.pace import LONGEST_PATIENCE_SECONDS, Pace
@@ -41,43 +42,38 @@ class Asking(Generic[T]):
 async def answers(asking: Asking[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
     """In groups, as they come."""
     waiting = _Waiting(asking, deque(dict.fromkeys(keys)), asking.largest)
-    under_way: set[asyncio.Task[list[T]]] = set()
-    try:
-        while waiting.left() or under_way:
-            while waiting.keys and len(under_way) < asking.parallel:
-                under_way.add(asyncio.create_task(waiting.batch()))
-            if not under_way:
-                await waiting.second_look()
-                continue
-            done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                if found := task.result():
+    while waiting.keys or waiting.missing:
+        async with aclosing(side_by_side(waiting.next, asking.parallel)) as groups:
+            async for found in groups:
+                if found:
                     yield found
-    finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        if waiting.missing:
+            await waiting.second_look()
 
 
-async def side_by_side(jobs: Iterable[Callable[[], Awaitable[T]]], parallel: int) -> AsyncGenerator[T]:
-    """What jobs return, so many under way at a time, as they end."""
-    waiting = deque(jobs)
+async def all_answers(asking: Asking[T], keys: Iterable[str]) -> list[T]:
+    return [each async for group in answers(asking, keys) for each in group]
+
+
+async def side_by_side(
+    following: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
+) -> AsyncGenerator[T]:
+    """What jobs return, as they end, so many under way at a time. Ends when none is under way or follows."""
     under_way: set[asyncio.Task[T]] = set()
+    done: set[asyncio.Task[T]] = set()
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < parallel:
-                under_way.add(asyncio.ensure_future(_run(waiting.popleft())))
+        while True:
+            while len(under_way) < parallel and (job := following()) is not None:
+                under_way.add(asyncio.create_task(job))
+            if not under_way:
+                return
             done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 yield task.result()
     finally:
         for task in under_way:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-
-
-async def _run(job: Callable[[], Awaitable[T]]) -> T:
-    return await job()
+        await asyncio.gather(*under_way, *done, return_exceptions=True)
 
 
 @dataclass
@@ -90,11 +86,12 @@ class _Waiting(Generic[T]):
     missing: list[str] = field(default_factory=list[str])
     looked_twice: set[str] = field(default_factory=set[str])
     attempts: Counter[str] = field(default_factory=Counter[str])
+    setbacks: int = 0  # calls that failed as a whole, in a row
     throttled: int = 0
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def left(self) -> bool:
-        return bool(self.keys or self.missing)
+    def next(self) -> Coroutine[Any, Any, list[T]] | None:
+        return self.batch() if self.keys else None
 
     async def second_look(self) -> None:
         await self.asking.pace.clock.sleep(SECOND_LOOK_SECONDS)
@@ -129,11 +126,10 @@ class _Waiting(Generic[T]):
 
     async def _put_back(self, keys: Sequence[str], error: TransientError) -> None:
         """The whole call failed: again a little later, unless that would be long or has been tried enough."""
-        self.attempts.update(keys)
-        tried = max(self.attempts[key] for key in keys)
-        if tried >= ATTEMPTS or (error.retry_after or 0) > LONGEST_PATIENCE_SECONDS:
+        self.setbacks += 1
+        if self.setbacks >= ATTEMPTS or (error.retry_after or 0) > LONGEST_PATIENCE_SECONDS:
             raise error
-        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (self.setbacks - 1)
         await self.asking.pace.clock.sleep(wait * random.uniform(1, 1.2))
         self.keys.extendleft(reversed(keys))
 
@@ -149,7 +145,7 @@ class _Waiting(Generic[T]):
                 self.keys.append(key)
             except PostroomError as error:
                 found.extend(self._failed(key, error, answer.status if answer else 0))
-        self._pace(refusals, any_came=bool(found))
+        self._pace(refusals, len(keys) - len(refusals))
         return found
 
     def _converted(self, key: str, answer: Answer | None) -> T:
@@ -176,17 +172,18 @@ class _Waiting(Generic[T]):
             raise error
         return [self.asking.failed(key, error)]
 
-    def _pace(self, refusals: Sequence[Throttled], *, any_came: bool) -> None:
+    def _pace(self, refusals: Sequence[Throttled], answered: int) -> None:
         pace = self.asking.pace
+        self.setbacks = 0
         if not refusals:
             self.throttled = 0
             pace.accepted()
             pace.roomy()
             return
         worst = max(refusals, key=lambda error: error.retry_after or 0)
-        self.throttled = 0 if any_came else self.throttled + 1
+        self.throttled = 0 if answered else self.throttled + 1
         if self.throttled >= _MOST_THROTTLED:
             raise worst
         if any(self.asking.crowded(error) for error in refusals):
-            pace.crowded()
+            pace.crowded(answered)
         pace.refused(worst)

@@ -22,6 +22,7 @@ LONGEST_PACING_SECONDS: Final = 60.0  # that our own pace asks for
 _MAILBOXES_REMEMBERED: Final = 10_000
 _LARGEST_BATCH: Final = 50
 _SMALLEST_BATCH: Final = 5
+_BATCHES_BEFORE_A_LARGER: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class Pace:
         self._order = asyncio.Lock()
         self._blocked_until = 0.0
         self._refusals = 0
+        self._roomy = 0
 
     @asynccontextmanager
     async def turn(self, units: float = 1, width: int = 1) -> AsyncGenerator[None]:
@@ -193,12 +195,16 @@ class Pace:
     def accepted(self) -> None:
         self._refusals = 0
 
-    def crowded(self) -> None:
-        """Too many parts ran at the same time."""
-        self.batch = max(_SMALLEST_BATCH, self.batch * 2 // 3)
+    def crowded(self, answered: int) -> None:
+        """Too many parts ran at the same time, and only so many were answered."""
+        self.batch = max(_SMALLEST_BATCH, min(self.batch * 2 // 3, answered))
+        self._roomy = 0
 
     def roomy(self) -> None:
-        self.batch = min(_LARGEST_BATCH, self.batch + 1)
+        """A batch was answered whole; after some of them a larger one is tried."""
+        self._roomy += 1
+        if self._roomy % _BATCHES_BEFORE_A_LARGER == 0:
+            self.batch = min(_LARGEST_BATCH, self.batch + 1)
 
     async def _patience(self) -> None:
         while (wait := self._blocked_until - self.clock.now()) > 0:

@@ -29,13 +29,14 @@ def opened(answer: Answer) -> Mapping[int, Answer]:
     if found is None:
         return {}
     parts: dict[int, Answer] = {}
+    dated = {name: value for name, value in answer.headers.items() if name == "date"}
     # The piece before the first boundary is empty, the one after the last is the end.
     for piece in answer.body.split(b"--" + (found[1] or found[2]).encode())[1:-1]:
         envelope_lines, _, inner = piece.partition(b"\r\n\r\n")
         lines, _, body = inner.partition(b"\r\n\r\n")
         place, status = _PLACE.search(envelope_lines), _STATUS.match(lines)
         if place and status:
-            parts[int(place[1])] = Answer(int(status[1]), _headers(lines), body)
+            parts[int(place[1])] = Answer(int(status[1]), dated | _headers(lines), body)
     return parts
 
 

@@ -34,7 +34,8 @@ class Calls:
 
     async def messages(self, keys: Sequence[str], query: Mapping[str, str]) -> Mapping[str, Answer]:
         """Messages by one batch. Its parts are paid for already, and it is repeated by whoever asks."""
-        paths = [self.path(f"messages/{quote(key, safe='')}", query) for key in keys]
+        place, options = self.path("messages"), _options(query)
+        paths = [f"{place}/{quote(key, safe='')}?{options}" for key in keys]
         call = Call(
             "POST",
             f"{self.api_url}/batch/gmail/v1",
@@ -44,15 +45,21 @@ class Calls:
             units=0,
             largest=LARGEST_BATCH_BYTES if len(keys) > 1 else 4 * LARGEST_BATCH_BYTES,
         )
+        token = await self.tokens.current()
         found = batch.opened(await self._read(call, lambda answer: answer))
+        if any(answer.status == 401 for answer in found.values()):  # told of each part, not of the whole
+            await self.tokens.instead_of(token)
         return {keys[place]: answer for place, answer in found.items() if place < len(keys)}
 
     def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:
-        return self.api_url + self.path(path, query)
+        return f"{self.api_url}{self.path(path)}?{_options(query)}"
 
-    def path(self, path: str, query: Mapping[str, Any] | None = None) -> str:
-        options = urlencode({**(query or {}), "prettyPrint": "false"}, doseq=True)
-        return f"/gmail/v1/users/{quote(self.user_id, safe='@')}/{path}?{options}"
+    def path(self, path: str) -> str:
+        return f"/gmail/v1/users/{quote(self.user_id, safe='@')}/{quote(path)}"
 
     async def _read(self, call: Call, use: Callable[[Answer], T]) -> T:
         return await self.api.read(call, use, tokens=self.tokens, pace=self.pace)
+
+
+def _options(query: Mapping[str, Any] | None) -> str:
+    return urlencode({**(query or {}), "prettyPrint": "false"}, doseq=True)

@@ -30,12 +30,12 @@ async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
         raise error
 
     asking = _asking(calls, _MINIMAL, letters.seen, failed)
-    return [each async for group in batching.answers(asking, keys) for each in group]
+    return await batching.all_answers(asking, keys)
 
 
-async def fetch(
+def fetch(
     calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
-) -> AsyncGenerator[Sequence[Fetched | Unfetched]]:
+) -> AsyncGenerator[list[Fetched | Unfetched]]:
     def failed(key: str, error: PostroomError) -> Fetched | Unfetched:
         after = error.retry_after if isinstance(error, TransientError) else None
         return Unfetched(key, isinstance(error, Gone), str(error), after)
@@ -44,8 +44,7 @@ async def fetch(
         return letters.fetched(message)
 
     asking = _asking(calls, _QUERIES[policy], convert, failed)
-    async for group in batching.answers(asking, [change.key for change in wanted]):
-        yield group
+    return batching.answers(asking, [change.key for change in wanted])
 
 
 def _asking(

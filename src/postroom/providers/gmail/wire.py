@@ -136,7 +136,7 @@ def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomE
         return OperatorError(
             "Another topic of this project already receives this mailbox's pushes; stop it first."
         )
-    if status in {404, 410}:
+    if status in {404, 410} or (status == 400 and message == "Invalid id value"):
         return Gone("Gmail no longer has this")
     if status == 400 and "pageToken" in message:
         return CursorExpired("Gmail no longer knows this page of its listing")
@@ -192,6 +192,8 @@ def _retry_after(answer: Answer, message: str) -> float | None:
     found = _RETRY_AT.search(message)
     if not found:
         return None
-    here = answer.headers.get("date")
-    now = parsedate_to_datetime(here) if here else datetime.now(UTC)
+    try:  # by Google's clock, which need not be ours
+        now = parsedate_to_datetime(answer.headers["date"])
+    except (KeyError, ValueError):
+        now = datetime.now(UTC)
     return max(0.0, (datetime.fromisoformat(found[1]) - now).total_seconds())

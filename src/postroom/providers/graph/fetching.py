@@ -5,8 +5,8 @@ listing of that time; what it left out, and attachments, come by batches.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 
 from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError, Unsupported
@@ -36,7 +36,7 @@ async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
         raise error
 
     asked = asking(calls, lambda key: calls.path("messages", key, select=letters.STATE), convert, failed)
-    return [each async for group in batching.answers(asked, keys) for each in group]
+    return await batching.all_answers(asked, keys)
 
 
 async def fetch(
@@ -46,9 +46,10 @@ async def fetch(
     if len(different) <= FEW:
         yield await _one_by_one(calls, different, policy)
         return
-    jobs = [partial(_together, calls, chunk, policy) for chunk in _chunks(different)]
-    async for found in batching.side_by_side(jobs, PARALLEL):
-        yield found
+    jobs = (_together(calls, chunk, policy) for chunk in _chunks(different))
+    async with aclosing(batching.side_by_side(lambda: next(jobs, None), PARALLEL)) as groups:
+        async for found in groups:
+            yield found
 
 
 def _chunks(wanted: Sequence[Change]) -> list[Sequence[Change]]:
@@ -89,7 +90,7 @@ async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPol
     large: list[str] = []
     asked = asking(calls, path, convert, failed)
     keys = [change.key for change in wanted]
-    found = [each async for group in batching.answers(asked, keys) for each in group]
+    found = await batching.all_answers(asked, keys)
     results = [each for each in found if not isinstance(each, AnswerTooLarge)]
     if large:
         results += await _together(calls, [Change(key, Presence.HERE) for key in large], policy)
@@ -106,12 +107,11 @@ async def _together(calls: Calls, wanted: Sequence[Change], policy: ContentPolic
         lambda _, answer: answer.read(wire.Message),
         _unfetched,
     )
-    async for group in batching.answers(asked, rest):
-        for each in group:
-            if isinstance(each, Unfetched):
-                failed.append(each)
-            else:
-                found[each.id] = each
+    for each in await batching.all_answers(asked, rest):
+        if isinstance(each, Unfetched):
+            failed.append(each)
+        else:
+            found[each.id] = each
     attached = await _attachments(calls, [each for each in found.values() if _has_attachments(each)])
     return [*failed, *(_fetched(each, attached.get(each.id, ())) for each in found.values())]
 
@@ -187,9 +187,8 @@ async def _attachments(
 
     found: dict[str, Sequence[Enclosure] | Unfetched] = {}
     asked = asking(calls, path, lambda key, answer: (key, answer.read(wire.Attachments)), _failed_attachments)
-    async for group in batching.answers(asked, [message.id for message in messages]):
-        for key, told in group:
-            found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, told)
+    for key, told in await batching.all_answers(asked, [message.id for message in messages]):
+        found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, told)
     return found
 
 

@@ -24,7 +24,7 @@ METADATA: Final = (
 CONTENT: Final = f"{METADATA},body,bodyPreview"
 ATTACHMENT: Final = "id,name,contentType,size,isInline"
 
-_KINDS: Final[dict[str, Literal["item", "reference"]]] = {
+_KINDS: Final[dict[str, Literal["file", "item", "reference"]]] = {
     "#microsoft.graph.itemattachment": "item",
     "#microsoft.graph.referenceattachment": "reference",
 }
@@ -117,10 +117,12 @@ def _person(told: wire.Recipient | None) -> Person | None:
 def enclosure(told: wire.Attachment) -> Enclosure:
     """Its id is its key: ids survive moves. The size counts a little more than the bytes."""
     content = told.content_bytes
+    kind = _KINDS.get(told.kind.lower(), "file")
+    usual = "message/rfc822" if kind == "item" else "application/octet-stream"
     return Enclosure(
         part=told.id,
-        kind=_KINDS.get(told.kind.lower(), "file"),
-        media_type=(told.content_type or "application/octet-stream").lower(),
+        kind=kind,
+        media_type=(told.content_type or usual).lower(),
         size=told.size if content is None else len(content),
         file_name=kept(told.name) if told.name else None,
         is_inline=told.is_inline,

@@ -73,14 +73,13 @@ async def _below(
 
     asked = asking(calls, path, convert, failed, patient=False)
     found: dict[str, list[wire.Folder]] = {}
-    async for group in batching.answers(asked, [*parents, *names]):
-        for key, page in group:
-            found[key] = [*page.value]
-            link = page.next_link
-            while link:
-                following = await calls.get(calls.relative(link), wire.Folders)
-                found[key].extend(following.value)
-                link = following.next_link
+    for key, page in await batching.all_answers(asked, [*parents, *names]):
+        found[key] = [*page.value]
+        link = page.next_link
+        while link:
+            following = await calls.get(calls.relative(link), wire.Folders)
+            found[key].extend(following.value)
+            link = following.next_link
     # A search folder shows mail that lies elsewhere.
     return {
         key: [each for each in listed if not each.kind.lower().endswith("searchfolder")]

@@ -187,6 +187,8 @@ def _refusal_of_the_request(status: int, code: str, message: str) -> PostroomErr
             return PermanentError("Microsoft has no mailbox for this user.")
         case 404:
             return Gone("Microsoft no longer has this")
+        case 400 if code == "errorinvalididmalformed":  # nothing has such an id
+            return Gone("Microsoft has never had this")
         case 405:
             return Unsupported("Microsoft does not give this")
         case _:

@@ -1,0 +1,100 @@
+"""Reads mailboxes as a sync would, and keeps what it read."""
+
+import hashlib
+from collections.abc import Sequence
+
+from postroom.model import Change, ContentPolicy, Fetched, Presence, ProviderName, Unfetched
+
+
+def is_gmail(contract) -> bool:
+    return contract.provider.name is ProviderName.GMAIL
+
+
+def truth(contract) -> dict[str, dict]:
+    return {each["id"]: each for each in contract.sim.truth(contract.address)}
+
+
+async def scopes(mailbox) -> list[str]:
+    return sorted({folder.scope for folder in await mailbox.folders() if folder.scope is not None})
+
+
+async def listed(mailbox, since=None) -> tuple[dict[str, Change], dict[str, str]]:
+    """Everything that stands in a mailbox, and from where changes are to be read, by scope."""
+    found: dict[str, Change] = {}
+    live: dict[str, str] = {}
+    for scope in await scopes(mailbox):
+        pinned = await mailbox.pin(scope)
+        cursor, more = None, True
+        while more:
+            page = await mailbox.listing(scope, cursor=cursor, since=since)
+            assert len({change.key for change in page.changes}) == len(page.changes)
+            found |= {change.key: change for change in page.changes}
+            cursor, more = page.cursor, page.more
+        live[scope] = pinned or page.live
+    return found, live
+
+
+async def changed(mailbox, live: dict[str, str]) -> list[Change]:
+    """What changed since; the cursors move on."""
+    found: list[Change] = []
+    for scope in list(live):
+        more = True
+        while more:
+            page = await mailbox.changes(scope, live[scope])
+            assert len({change.key for change in page.changes}) == len(page.changes)
+            found += page.changes
+            live[scope], more = page.cursor, page.more
+    return found
+
+
+async def fetched(mailbox, wanted: Sequence[Change], policy=ContentPolicy.FULL):
+    """Every key answered once."""
+    found: list[Fetched | Unfetched] = []
+    async for group in mailbox.fetch(wanted, policy):
+        found += group
+    assert sorted(each.key for each in found) == sorted({change.key for change in wanted})
+    return found
+
+
+def wanted(*keys: str) -> list[Change]:
+    return [Change(key, Presence.HERE) for key in keys]
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+async def digests(mailbox, message: Fetched) -> list[str]:
+    """Of what is attached, sorted."""
+    found: list[str] = []
+    for each in message.letter.enclosures:
+        if each.kind == "reference":
+            continue
+        content = each.content
+        if content is None:
+            content = b"".join([piece async for piece in mailbox.enclosure(message.key, each)])
+        found.append(sha256(content))
+    return sorted(found)
+
+
+def attached(real: dict) -> list[str]:
+    """What the simulator says is attached, without what lies inside attached messages."""
+    return sorted(each["sha256"] for each in real["attachments"] if not each.get("nested"))
+
+
+def state_of(contract, real: dict) -> dict:
+    """What of a message may change, as the simulator knows it."""
+    common = {
+        "thread": real["thread"],
+        "is_read": real["read"],
+        "is_flagged": real["flag"] == "flagged",
+        "is_draft": real["draft"],
+    }
+    if is_gmail(contract):
+        return common | {"labels": frozenset(real["keys"])}
+    [folder] = real["folders"]
+    return common | {"folder": folder, "categories": frozenset(real["categories"])}
+
+
+def assert_state(contract, state, real: dict) -> None:
+    assert {name: getattr(state, name) for name in state_of(contract, real)} == state_of(contract, real)

@@ -1,0 +1,170 @@
+"""Y8: what goes wrong on the way costs requests and never a message."""
+
+import asyncio
+
+import pytest
+
+from postroom.errors import GrantLost, TransientError
+from postroom.model import Change, Fetched, Presence, Unfetched
+from postroom.providers.transport import open_client
+from providers.conftest import Contract, gmail, graph
+from providers.reader import attached, changed, digests, fetched, is_gmail, listed, truth, wanted
+
+
+async def read_all(contract, mailbox) -> None:
+    """Everything, compared with what is really there."""
+    found, live = await listed(mailbox)
+    real = truth(contract)
+    assert set(found) == set(real)
+    for each in await fetched(mailbox, list(found.values())):
+        assert isinstance(each, Fetched), each
+        assert await digests(mailbox, each) == attached(real[each.key])
+    assert await changed(mailbox, live) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "throttle", "retry_after": 2},
+        {"kind": "throttle"},
+        {"kind": "error", "status": 503},
+        {"kind": "error", "status": 500},
+        {"kind": "html"},
+        {"kind": "cut"},
+        {"kind": "truncated"},
+    ],
+    ids=lambda fault: f"{fault['kind']}-{fault.get('retry_after', fault.get('status', ''))}",
+)
+async def test_whatever_fails_now_and_then_everything_arrives(contract, fault):
+    contract.sim.deliver(contract.address, kind="invoice", count=3)
+    contract.sim.deliver(contract.address, kind="plain", count=60)
+    _, _, mailbox = await contract.connect()
+    contract.sim.fault(mailbox=contract.address, probability=0.08, **fault)
+    if not is_gmail(contract):  # batches are nobody's mailbox there
+        contract.sim.fault(endpoint="batch", provider="outlook", probability=0.3, **fault)
+    await read_all(contract, mailbox)
+
+
+async def test_an_answer_that_stalls_is_asked_for_again(sim):
+    async with open_client(read_seconds=0.3) as client:
+        for make in (gmail, graph):
+            provider = make(sim, client)
+            address = f"stalled-{provider.name}@example.com"
+            sim.create(provider.name, address, messages=6)
+            contract = Contract(provider, address, sim)
+            _, _, mailbox = await contract.connect()
+            sim.fault("stall", mailbox=address, seconds=5, times=2, skip=1)
+            await read_all(contract, mailbox)
+
+
+async def test_a_provider_that_is_away_for_good_is_a_matter_for_later(contract):
+    _, _, mailbox = await contract.connect()
+    found, live = await listed(mailbox)
+    contract.sim.fault("error", mailbox=contract.address, status=503)
+    contract.sim.fault("error", endpoint="batch", status=503)
+    scope, cursor = next(iter(live.items()))
+    for asked in (
+        mailbox.folders(),
+        mailbox.listing(scope, cursor=None, since=None),
+        mailbox.changes(scope, cursor),
+        mailbox.look(list(found)),
+    ):
+        with pytest.raises(TransientError):
+            await asked
+
+
+async def test_a_long_wait_that_the_provider_asks_for_is_left_to_the_work_row(contract):
+    _, _, mailbox = await contract.connect()
+    found, live = await listed(mailbox)
+    contract.sim.fault("throttle", mailbox=contract.address, retry_after=300)
+    scope, cursor = next(iter(live.items()))
+    with pytest.raises(TransientError) as caught:
+        await mailbox.changes(scope, cursor)
+    assert caught.value.retry_after == pytest.approx(300, abs=1)
+    contract.sim.delete("faults")
+    requests = contract.sim.meter(contract.address)["requests"]
+    with pytest.raises(TransientError) as caught:
+        await fetched(mailbox, list(found.values()))
+    assert caught.value.retry_after > 250
+    assert contract.sim.meter(contract.address)["requests"] == requests  # nobody asks before
+
+
+@pytest.mark.parametrize("number", [2, 7], ids=["few", "many"])
+async def test_messages_that_always_fail_fail_each_alone(contract, number):
+    keys = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(number)]
+    _, _, mailbox = await contract.connect()
+    found, live = await listed(mailbox)
+    contract.sim.fault("error", mailbox=contract.address, endpoint="messages.get", status=500)
+    contract.sim.fault("error", mailbox=contract.address, endpoint="messages.list", status=500)
+    answers = await fetched(mailbox, [found[key] for key in keys])
+    assert all(isinstance(each, Unfetched) and not each.gone and each.reason for each in answers)
+    assert await changed(mailbox, live) == []
+
+
+async def test_parts_of_a_batch_that_are_throttled_come_later(contract):
+    contract.sim.deliver(contract.address, kind="plain", count=80)
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    bare = [Change(key, Presence.HERE) for key in found]  # no dates: batches at both providers
+    contract.sim.fault(
+        "throttle", mailbox=contract.address, endpoint="messages.get", probability=0.2, retry_after=1
+    )
+    answers = await fetched(mailbox, bare)
+    assert all(isinstance(each, Fetched) for each in answers)
+
+
+async def test_an_account_that_answers_few_calls_at_a_time_gets_smaller_batches(contract):
+    if not is_gmail(contract):
+        pytest.skip("Graph publishes how many calls it answers at a time")
+    contract.sim.control.patch("google/options", json={"concurrent_calls": 12})
+    try:
+        contract.sim.deliver(contract.address, kind="plain", count=110)
+        _, _, mailbox = await contract.connect()
+        found, _ = await listed(mailbox)
+        await fetched(mailbox, list(found.values()))
+        assert mailbox.calls.pace.batch <= 12
+        before = contract.sim.meter(contract.address)["rejections"]
+        await fetched(mailbox, list(found.values()))
+        again = contract.sim.meter(contract.address)["rejections"] - before
+        assert again <= before / 5
+    finally:
+        contract.sim.control.patch("google/options", json={"concurrent_calls": 50})
+
+
+async def test_a_message_that_cannot_be_read_yet_just_after_its_push_is_read_a_little_later(contract):
+    _, _, mailbox = await contract.connect()
+    contract.sim.fault("not_readable", mailbox=contract.address, seconds=0.9, times=1)
+    key = contract.sim.deliver(contract.address, kind="plain")["id"]
+    [seen] = await mailbox.look([key])
+    assert seen.presence is Presence.HERE
+    [message] = await fetched(mailbox, wanted(key))
+    assert isinstance(message, Fetched)
+
+
+async def test_an_access_token_that_ends_in_between_is_replaced_once(contract):
+    _, tokens, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
+    answers = await fetched(mailbox, list(found.values()))
+    assert all(isinstance(each, Fetched) for each in answers)
+    assert len(set(tokens.refused)) == 1
+
+
+async def test_a_withdrawn_consent_concerns_the_mailbox_and_not_a_message(contract):
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    contract.sim.post(f"mailboxes/{contract.address}/revoke")
+    contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
+    with pytest.raises(GrantLost):
+        await fetched(mailbox, list(found.values()))
+
+
+async def test_who_stops_reading_leaves_nothing_running(contract):
+    contract.sim.deliver(contract.address, kind="plain", count=150)
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    before = asyncio.all_tasks()
+    reading = mailbox.fetch(list(found.values()), next(iter(type(contract.new_login().policy))))
+    await anext(reading)
+    await reading.aclose()
+    assert asyncio.all_tasks() == before

@@ -1,0 +1,100 @@
+"""K2: where only metadata may be kept, no body is asked for, and none comes."""
+
+import json
+from datetime import datetime, timedelta
+
+import pytest
+
+from postroom.model import ContentPolicy, Fetched
+from providers.reader import fetched, is_gmail, listed, truth, wanted
+
+MARK = "Quetzalcoatlus"  # stands in bodies, attachments and previews, and nowhere else
+MAIL = (
+    "From: Ada <ada@example.org>\r\nTo: me@example.com\r\nSubject: Figures\r\n"
+    "Message-ID: <{number}@example.org>\r\nDate: Mon, 05 Jan 2026 10:00:00 +0000\r\n"
+    "List-Unsubscribe: <https://example.org/u>\r\nMIME-Version: 1.0\r\n"
+    'Content-Type: multipart/mixed; boundary="b"\r\n\r\n'
+    "--b\r\nContent-Type: text/plain\r\n\r\n" + MARK + " text\r\n"
+    "--b\r\nContent-Type: text/csv\r\nContent-Disposition: attachment; filename=figures.csv\r\n\r\n"
+    + MARK
+    + ",1\r\n--b--\r\n"
+)
+
+
+@pytest.fixture
+def bodies(contract):
+    """Requests and answers as they went over the wire."""
+    for number in range(8):
+        contract.sim.deliver(contract.address, MAIL.format(number=number).encode())
+    last = max((each["number"] for each in contract.sim.get("requests", limit=1)), default=0)
+
+    def since() -> list[dict]:
+        return contract.sim.get("requests", after=last, limit=10_000)
+
+    return since
+
+
+def words(exchanges: list[dict]) -> str:
+    return json.dumps([[each["query"], each.get("response_body", "")] for each in exchanges])
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bodies, few):
+    _, _, mailbox = await contract.connect(policy=ContentPolicy.METADATA)
+    found, live = await listed(mailbox)
+    chosen = list(found.values())[:2] if few else list(found.values())
+    messages = await fetched(mailbox, chosen, ContentPolicy.METADATA)
+    await mailbox.look(list(found))
+    for scope, cursor in live.items():
+        await mailbox.changes(scope, cursor)
+    exchanges = bodies()
+    assert exchanges
+    over_the_wire = words(exchanges)
+    for word in (
+        MARK,
+        "snippet",
+        "bodyPreview",
+        "attachments",
+        "contentBytes",
+        '"body"',
+        "format=raw",
+        "full",
+    ):
+        assert word not in over_the_wire
+    real = truth(contract)
+    for message in messages:
+        assert isinstance(message, Fetched)
+        assert message.letter.subject == real[message.key]["subject"]
+        assert message.letter.internet_message_id == real[message.key]["message_id"]
+        assert message.letter.snippet is None
+        assert message.letter.body_plain is None
+        assert message.letter.body_html is None
+        assert message.letter.raw is None
+        assert message.letter.enclosures == ()
+    ours = [message.letter for message in messages if message.letter.subject == "Figures"]
+    assert all(letter.is_newsletter and letter.has_attachments for letter in ours)
+    assert few or len(ours) == 8
+
+
+async def test_the_same_mail_comes_whole_where_it_may(contract, bodies):
+    _, _, mailbox = await contract.connect()
+    key = contract.sim.deliver(contract.address, MAIL.format(number=99).encode())["id"]
+    [message] = await fetched(mailbox, wanted(key))
+    assert MARK in (message.letter.body_plain or message.letter.body_html)
+    assert MARK in message.letter.snippet
+    assert [each.file_name for each in message.letter.enclosures] == ["figures.csv"]
+    assert message.letter.has_attachments
+    assert bodies()
+
+
+async def test_where_gmail_gives_metadata_only_a_listing_ends_without_a_search(contract):
+    if not is_gmail(contract):
+        pytest.skip("Graph's listings are not limited in time")
+    contract.sim.deliver(contract.address, kind="plain", count=120)
+    await contract.wait(days=40)
+    late = {contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(120)}
+    _, _, mailbox = await contract.connect(policy=ContentPolicy.METADATA)
+    now = datetime.fromisoformat(contract.sim.get("clock")["now"])
+    found, _ = await listed(mailbox, since=now - timedelta(days=30))
+    assert late <= set(found)
+    assert len(found) == 200  # the page on which the older mail begins is the last
