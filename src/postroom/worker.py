@@ -95,6 +95,7 @@ async def run(database: Database, kinds: Mapping[str, Kind], limits: Limits, sto
         helpers.append(asyncio.create_task(worker.listen()))
     log.info("worker.started", concurrency=limits.concurrency)
     try:
+        await worker.resume_waiting()
         await worker.claim_until_stopped()
         await worker.wind_down()
     finally:
@@ -122,6 +123,12 @@ class _Worker:
         self.freed = asyncio.Event()
         self.woken = asyncio.Event()
         self.finishes = GroupCommit(self._finish)
+
+    async def resume_waiting(self) -> None:
+        """A worker that starts may have the setting that was missing."""
+        with suppress(DatabaseUnavailable, TransientError):
+            async with self.database.engine() as connection:
+                await work.resume_waiting(connection)
 
     async def claim_until_stopped(self) -> None:
         while not self.stop.is_set():

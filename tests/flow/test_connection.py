@@ -123,6 +123,22 @@ async def test_an_expired_secret_of_an_application_is_its_own_alarm(desk, app_on
     assert (await desk.told()).count("APPLICATION_REFUSED") == 1
 
 
+async def test_a_new_secret_is_given_once_for_all_mailboxes_of_an_application(desk, app_only, owner):
+    first, second = await app_only(), await app_only()
+    # What the first had is worth nothing any more.
+    await owner.execute("UPDATE credentials SET sealed_grant = '\\x00', access_expires_at = postroom_now()")
+    await app_only(address=second.address)
+    await desk.source(first, desk.another_process()).current()
+
+
+async def test_a_mailbox_that_waits_is_tried_at_once_when_resumed(desk, provider, owner):
+    mailbox = await desk.connected(provider)
+    await owner.execute("UPDATE work SET due_at = due_at + interval '1 hour', last_error = 'secret expired'")
+    assert not await connection.resume(desk.desk, desk.organization, mailbox.id)
+    cursor = await owner.execute("SELECT DISTINCT due_at <= postroom_now() FROM work")
+    assert await cursor.fetchall() == [(True,)]
+
+
 async def test_a_mailbox_is_paused_and_resumed(desk, provider, owner):
     mailbox = await desk.connected(provider)
     assert await connection.pause(desk.desk, desk.organization, mailbox.id)

@@ -257,6 +257,28 @@ async def test_microsofts_refusals_that_the_operator_must_end_are_one_alarm(desk
     assert (await desk.told())[-1] == "APPLICATION_ACCEPTED"
 
 
+async def test_once_the_operator_has_acted_nobody_waits_any_longer(desk, leave, owner, other_organization):
+    """The first that gets through frees all that wait, and none of those that failed for another reason."""
+    first = await desk.connected(ProviderName.OUTLOOK)
+    await desk.connected(ProviderName.OUTLOOK, organization=other_organization)
+    await leave(SOON)
+    desk.sim.post("microsoft/refusals", code=7000222)
+    with pytest.raises(OperatorError):
+        await desk.source(first).current()
+    await owner.execute(
+        """
+        UPDATE work SET due_at = postroom_now() + interval '1 hour', last_error = 'failed',
+            attempts = CASE kind WHEN 'sync' THEN 3 ELSE 0 END
+        """
+    )
+    desk.sim.delete("microsoft/refusals")
+    await desk.source(first).current()
+    cursor = await owner.execute(
+        "SELECT kind, due_at <= postroom_now(), count(*) FROM work GROUP BY 1, 2 ORDER BY 1"
+    )
+    assert await cursor.fetchall() == [("subscribe", True, 2), ("sync", False, 2)]
+
+
 async def test_the_providers_own_trouble_changes_nothing(desk, provider, leave):
     mailbox = await desk.connected(provider)
     before = await desk.source(mailbox).current()

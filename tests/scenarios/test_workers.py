@@ -137,6 +137,15 @@ async def test_each_failure_ends_as_the_table_says(database_url, owner, organiza
     ]
 
 
+async def test_a_worker_that_starts_tries_at_once_what_waits_for_somebody_to_act(
+    database_url, owner, organization
+):
+    await add_work(owner, organization, "operator", 1)
+    await owner.execute("UPDATE work SET due_at = due_at + interval '1 hour', last_error = 'no secret'")
+    async with workers(1, database_url) as [worker]:
+        await worker.tried(1)
+
+
 async def test_work_that_kills_its_worker_is_parked(database_url, owner, organization):
     await add_work(owner, organization, "deadly", 1)
     for _ in range(3):

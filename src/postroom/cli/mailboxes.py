@@ -158,14 +158,14 @@ def pause(named: Named, *, json: Json = False) -> Exit:
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
 def resume(named: Named, *, json: Json = False) -> Exit:
-    """Let a paused mailbox go on where it stopped."""
+    """Let a mailbox go on where it stopped: one that is paused, or one that waits after an error."""
 
     async def act(at: At) -> Exit:
         from postroom.flow import connection
 
         mailbox = await _find(at, named)
         changed = await connection.resume(at.desk, at.organization, mailbox.id)
-        words = "Resumed." if changed else "It was not paused."
+        words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
         return _show(await _find(at, str(mailbox.id)), json=json, words=words)
 
     return _run(act)

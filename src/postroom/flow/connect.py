@@ -333,7 +333,10 @@ async def connect_app(
     folder: str | None,
     policy: ContentPolicy,
 ) -> Connected:
-    """Connect a mailbox of Microsoft 365 with an application's own credential (C2)."""
+    """Connect a mailbox of Microsoft 365 with an application's own credential (C2).
+
+    Every mailbox here that the same application opens gets the credential: a new secret is given once.
+    """
     provider = desk.providers[ProviderName.OUTLOOK]
     tokens = await provider.login.app_tokens(credential)
     account = await provider.login.app_account(credential, address)
@@ -342,9 +345,26 @@ async def connect_app(
     assert grant
     kind = CredentialKind.APP_SECRET if credential.client_secret else CredentialKind.APP_CERTIFICATE
     opening = _Opening(kind, grant, tokens, tenant_id=credential.tenant_id, client_id=credential.client_id)
-    return await _store(
+    done = await _store(
         desk, organization, ProviderName.OUTLOOK, account, opening, policy=policy, folder=folder
     )
+    await _spread(desk, done.mailbox, opening, credential.client_id)
+    return done
+
+
+async def _spread(desk: Desk, from_: Mailbox, opening: _Opening, client_id: str) -> None:
+    organization = from_.organization
+    async with desk.database.transaction(organization) as connection:
+        found = await credentials.of_application(connection, client_id)
+    for mailbox in found:
+        if mailbox == from_.id:
+            continue
+        kept = await desk.vault.keep(Place(organization, mailbox, "grant"), opening.grant)
+        async with desk.database.transaction(organization) as connection:
+            if await credentials.replace_grant(connection, mailbox, client_id, opening.kind, kept):
+                await work.restart(
+                    connection, [Wake(organization, kind, str(mailbox)) for kind in FIRST_WORK]
+                )
 
 
 async def _store(
@@ -405,8 +425,9 @@ async def _tell(
     )
     completed = [replace(each, payload={"mailbox": str(mailbox.id)}) for each in also]
     await ledger.append(connection, mailbox.organization, [connected, *completed])
-    await alarms.set_to(
+    if await alarms.set_to(
         connection, mailbox.organization, application(mailbox.provider, opening.client_id), None
-    )
+    ):
+        await work.resume_waiting(connection)
     wakes = [Wake(mailbox.organization, kind, str(mailbox.id)) for kind in FIRST_WORK]
     await work.restart(connection, wakes)

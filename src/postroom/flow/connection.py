@@ -31,10 +31,13 @@ async def pause(desk: Desk, organization: OrganizationId, mailbox: MailboxId) ->
 
 
 async def resume(desk: Desk, organization: OrganizationId, mailbox: MailboxId) -> bool:
+    """Let it go on, at once, whatever it waits for. False: it was not paused."""
     async with desk.database.transaction(organization) as connection:
         changed = await mailboxes.resume(connection, mailbox)
         if changed:
             await _told(connection, organization, "MAILBOX_RESUMED", mailbox)
+        found = await mailboxes.get(connection, mailbox)
+        if found is not None and found.disconnected_at is None:
             await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in FIRST_WORK])
     return changed
 

@@ -29,7 +29,7 @@ from postroom.model import (
     Tokens,
 )
 from postroom.ports import Place, Provider, TokenSource, Vault
-from postroom.store import alarms, ledger, mailboxes, refreshes
+from postroom.store import alarms, ledger, mailboxes, refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
@@ -190,7 +190,10 @@ class _MailboxTokens:
             stored = await refreshes.store(
                 connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
             )
-            await alarms.set_to(connection, self.organization, _application_of(standing), None)
+            accepted = await alarms.set_to(connection, self.organization, _application_of(standing), None)
+        if accepted:  # again: nobody need wait any longer, in whatever organization
+            async with self.desk.database.engine() as engine:
+                await work.resume_waiting(engine)
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._hold(tokens.access, seconds) if stored else None
 

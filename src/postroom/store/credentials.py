@@ -114,6 +114,37 @@ async def delete(connection: Connection, mailbox: MailboxId) -> Credential | Non
     return None if row is None else _credential(row)
 
 
+async def of_application(connection: Connection, client_id: str) -> list[MailboxId]:
+    """The mailboxes that an application opens."""
+    cursor = await connection.execute(
+        "SELECT mailbox_id FROM credentials WHERE client_id = %s ORDER BY mailbox_id", [client_id]
+    )
+    return [MailboxId(row[0]) for row in await cursor.fetchall()]
+
+
+async def replace_grant(
+    connection: Connection, mailbox: MailboxId, client_id: str, kind: CredentialKind, grant: Kept
+) -> bool:
+    """Put another proof of the same application in the place of the former; a refresh under way ends."""
+    cursor = await connection.execute(
+        """
+        UPDATE credentials SET kind = %(kind)s, grant_key_id = %(key_id)s, sealed_grant = %(sealed)s,
+            ssm_parameter = %(parameter)s, lease_token = NULL, leased_until = NULL,
+            updated_at = postroom_now()
+        WHERE mailbox_id = %(mailbox)s AND client_id = %(client_id)s
+        """,
+        {
+            "mailbox": mailbox,
+            "client_id": client_id,
+            "kind": kind,
+            "key_id": grant.key_id if isinstance(grant, Sealed) else None,
+            "sealed": grant.value if isinstance(grant, Sealed) else None,
+            "parameter": grant.name if isinstance(grant, Parameter) else None,
+        },
+    )
+    return cursor.rowcount == 1
+
+
 async def outdated(
     connection: Connection, key_id: str, *, after: MailboxId | None, limit: int
 ) -> list[Outdated]:

@@ -274,7 +274,10 @@ async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]
 async def retry(
     connection: Connection, lease: Lease, *, delay: float, error: str, counts: bool = True
 ) -> None:
-    """The attempt failed; it is due again after a delay. One that does not count starts the count anew."""
+    """The attempt failed; it is due again after a delay. One that does not count starts the count anew.
+
+    An error without an attempt that counts is how `resume_waiting` knows what waits for somebody to act.
+    """
     await connection.execute(
         """
         UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
@@ -345,6 +348,18 @@ async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
         [[each.kind for each in wakes], [each.subject for each in wakes]],
     )
     await wake(connection, wakes)
+
+
+async def resume_waiting(connection: Connection) -> int:
+    """Somebody has acted: what waits for that, wherever the connection reaches, is tried at once."""
+    cursor = await connection.execute(
+        """
+        UPDATE work SET due_at = postroom_now()
+        WHERE last_error IS NOT NULL AND attempts = 0 AND lease_token IS NULL AND due_at > postroom_now()
+        RETURNING pg_notify('postroom_work', '')
+        """
+    )
+    return len(await cursor.fetchall())
 
 
 async def drop(connection: Connection, subject: str) -> None:
