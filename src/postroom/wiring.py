@@ -5,14 +5,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_urlsafe
-from typing import assert_never
+from typing import Final, assert_never
 from uuid import uuid4
 
 import aiohttp
 
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
-from postroom.flow import sample, seal, subscribe
+from postroom.errors import OperatorError
+from postroom.flow import collect, sample, seal, subscribe
+from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
@@ -21,6 +23,7 @@ from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox,
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
 from postroom.providers.transport import open_client
+from postroom.store import blobs as stored_blobs
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
 from postroom.store.ledger import Signer
@@ -28,6 +31,11 @@ from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
 
+ELSEWHERE: Final = "The blobs of this installation lie elsewhere"
+ELSEWHERE_REMEDY: Final = (
+    "Where workers run on several machines, set POSTROOM_BLOBS to one bucket on all of them, or share the"
+    " directory; after a move of the blobs, run `postroom blobs adopt`."
+)
 # What reaches the providers. Others hand it on, and need not know whose it is.
 Client = aiohttp.ClientSession
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
@@ -48,6 +56,7 @@ def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str
     return {
         subscribe.KIND: subscribing(settings, database, client),
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
+        collect.KIND: Kind(_collecting(settings, database), None),
         seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),
     }
 
@@ -196,6 +205,25 @@ def blobs(settings: Settings) -> BlobStore:
             return gcs.connect(bucket, prefix, settings.blobs_endpoint, settings.gcs_credentials_file)
         case _:
             return DiskBlobs((settings.home or default_home()) / "blobs")
+
+
+async def require_blobs_here(settings: Settings, database: Database) -> None:
+    """Refuse to start beside blobs that lie elsewhere: another machine's disk, or another bucket."""
+    here = await blobs(settings).check()
+    async with database.engine() as connection:
+        known = await stored_blobs.claim_place(connection, here)
+    if known != here:
+        raise OperatorError(f"{ELSEWHERE} ({known}, not {here}). {ELSEWHERE_REMEDY}")
+
+
+def _collecting(settings: Settings, database: Database) -> Step:
+    """The store is opened at the first lease: who collects nothing needs none."""
+
+    async def step(lease: Lease) -> Done:
+        grace = settings.blob_grace_hours * 3600
+        return await collect.run(Collecting(database, blobs(settings), grace), lease)
+
+    return step
 
 
 def vault_keys(settings: Settings) -> GivenKeys | KeyFile:

@@ -6,11 +6,12 @@ from psycopg import errors
 from databases import session
 from postroom.store.roles import APPLICATION, ENGINE
 from store.guards import crossing_keys, granted_to_everybody, unguarded
-from store.rows import Filling, insertion, key_of, organization_tables
+from store.rows import SHARED, Filling, insertion, key_of, organization_tables
 
 # All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
 LOOKUPS = {
     "api_keys": {"id", "organization_id", "key_sha256", "expires_at", "revoked_at"},
+    "blob_place": {"only_row", "place", "known_from"},
     "clock_offset": {"only_row", "ahead"},
     "mailboxes": {
         "id",
@@ -220,7 +221,7 @@ async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, 
     assert readable == LOOKUPS
 
 
-async def test_the_engine_writes_work_and_what_pushes_told_and_nothing_else(owner, engine):
+async def test_the_engine_writes_work_what_pushes_told_where_blobs_lie_and_nothing_else(owner, engine):
     cursor = await owner.execute(
         """
         SELECT DISTINCT relname FROM pg_class, unnest('{INSERT,UPDATE,DELETE,TRUNCATE}'::text[]) AS privilege
@@ -230,7 +231,7 @@ async def test_the_engine_writes_work_and_what_pushes_told_and_nothing_else(owne
         """,
         [ENGINE],
     )
-    assert await cursor.fetchall() == [("notifications",), ("work",)]
+    assert await cursor.fetchall() == [("blob_place",), ("notifications",), ("work",)]
     cursor = await owner.execute(
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
@@ -252,7 +253,7 @@ async def test_the_engine_writes_work_and_what_pushes_told_and_nothing_else(owne
 
 async def test_the_engine_looks_up_across_organizations(engine, ours, theirs):
     for table, columns in LOOKUPS.items():
-        if table != "clock_offset":
+        if table not in SHARED:
             cursor = await engine.execute(f"SELECT {', '.join(columns)} FROM {table}")
             assert len(await cursor.fetchall()) == 2, table
     cursor = await engine.execute("SELECT count(*) FROM work")

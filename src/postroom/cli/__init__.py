@@ -9,6 +9,7 @@ import typer
 
 from postroom import __version__
 from postroom.cli import (
+    blobs,
     config,
     db,
     demo,
@@ -50,6 +51,7 @@ app.add_typer(config.group)
 app.add_typer(vault.group)
 app.add_typer(subscriptions.group)
 app.add_typer(ledger.group)
+app.add_typer(blobs.group)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer hands a flag to its callback by position

@@ -19,6 +19,7 @@ from postroom import config, wiring
 from postroom.cli import opening
 from postroom.config import Settings
 from postroom.errors import OperatorError, PostroomError, SettingsError
+from postroom.store import blobs as stored_blobs
 from postroom.store import health, migrate
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
@@ -117,6 +118,7 @@ def database(settings: Settings) -> Iterator[Check]:
             yield schema(status)
             if status.current:
                 yield from asyncio.run(_server(url))
+                yield asyncio.run(blobs(settings, url))
     except PostroomError as error:
         yield _failed("database", " ".join(str(error).split()))
 
@@ -156,6 +158,25 @@ def clock(theirs: datetime, ours: datetime) -> Check:
             "clock", State.FAIL, found, "Synchronise both with a time server (chrony, systemd-timesyncd)."
         )
     return Check("clock", State.OK, found)
+
+
+async def blobs(settings: Settings, url: str) -> Check:
+    """Where bytes are kept, and whether the database knows that place. Makes no directory."""
+    name = health.process_name("doctor")
+    async with open_database(url, pool_size=3, name=name) as opened, opened.engine() as connection:
+        known = await stored_blobs.place(connection)
+    root = opening.home_of(settings) / "blobs"
+    if settings.blobs == "disk" and not os.access(root, os.F_OK):
+        here, words = None, f"{root} is made at the first start"
+    else:
+        try:
+            here = words = await wiring.blobs(settings).check()
+        except PostroomError as error:
+            return _failed("blobs", str(error))
+    if known is not None and known != here:
+        found = f"{wiring.ELSEWHERE} ({known}, not {here or root})"
+        return Check("blobs", State.FAIL, found, wiring.ELSEWHERE_REMEDY)
+    return Check("blobs", State.OK, words)
 
 
 def vault(settings: Settings) -> Check:

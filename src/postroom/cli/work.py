@@ -43,7 +43,7 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
-    from postroom.flow import seal, subscribe
+    from postroom.flow import collect, seal, subscribe
     from postroom.store import database, health
 
     stop = asyncio.Event()
@@ -56,8 +56,10 @@ async def _work(settings: "Settings", url: str) -> None:
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
         wiring.client(settings) as client,
     ):
+        await wiring.require_blobs_here(settings, opened)
         kinds = wiring.kinds(settings, opened, client)
-        always = seal.listen(opened), subscribe.keep_all_due(opened)
+        daily = collect.keep_all_due(opened, [collect.KIND])
+        always = seal.listen(opened), subscribe.keep_all_due(opened), daily
         working = worker.run(opened, kinds, worker.limits(settings), stop)
         tasks = [asyncio.create_task(each) for each in (working, *always)]
         try:

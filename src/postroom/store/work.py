@@ -78,6 +78,21 @@ async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
         await connection.execute("WITH " + WOKEN + NOTIFIED, woken_parameters(wakes))
 
 
+async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
+    """Make rows where there are none, due after their delay; how many. What stands there is left alone."""
+    cursor = await connection.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
+        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
+            AS asked (organization_id, kind, subject, delay)
+        ON CONFLICT (kind, subject) DO NOTHING
+        """,
+        woken_parameters(wakes),
+    )
+    return cursor.rowcount
+
+
 # For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
 WOKEN: LiteralString = """
     woken AS (

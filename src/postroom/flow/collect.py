@@ -1,0 +1,138 @@
+"""Collects what nothing refers to: rows of blobs, objects that have no row, and then the objects themselves.
+
+Work that is due for each organization, once a day. A crash leaves marks from which the next run goes on.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.logs import Log
+from postroom.model import Done, OrganizationId
+from postroom.ports import BlobStore, StoredBlob
+from postroom.store import blobs, organizations, work
+from postroom.store.database import Database
+from postroom.store.work import Lease, Wake
+
+KIND: Final = "collect"
+EVERY_SECONDS: Final = 86_400.0
+BATCH: Final = 500
+
+log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """Nothing goes that was stored within the grace; it is longer than any put needs to its commit."""
+
+    database: Database
+    store: BlobStore
+    grace_seconds: float
+
+
+async def keep_all_due(database: Database, kinds: Sequence[str]) -> None:
+    """Every organization has its daily work of these kinds, for ever; at first spread over an hour."""
+    while True:
+        with suppress(DatabaseUnavailable, TransientError):
+            async with database.engine() as connection:
+                every = await organizations.every(connection)
+                await work.provide(
+                    connection,
+                    [
+                        Wake(each, kind, str(each), random.uniform(0, 3600))
+                        for each in every
+                        for kind in kinds
+                    ],
+                )
+        await asyncio.sleep(3600)
+
+
+async def run(collecting: Collecting, lease: Lease) -> Done:
+    doomed = await _doom_rows(collecting, lease) + await _doom_objects(collecting, lease)
+    removed = await _remove(collecting, lease)
+    async with work.fenced(collecting.database, lease) as connection:
+        await blobs.forget_removed(connection, grace_seconds=collecting.grace_seconds)
+    if doomed or removed:
+        log.info("blobs.collected", organization=lease.organization, count=removed)
+    return Done(again_after=EVERY_SECONDS)
+
+
+async def _doom_rows(collecting: Collecting, lease: Lease) -> int:
+    total, last = 0, BATCH
+    while last == BATCH:
+        async with work.fenced(collecting.database, lease) as connection:
+            last = await blobs.doom(
+                connection, lease.organization, grace_seconds=collecting.grace_seconds, batch=BATCH
+            )
+        total += last
+    return total
+
+
+async def _doom_objects(collecting: Collecting, lease: Lease) -> int:
+    """Objects without a row: put by somebody who never committed."""
+    async with collecting.database.transaction(lease.organization) as connection:
+        _, now = await blobs.to_remove(connection, limit=0)
+    total = 0
+    old = _older(collecting.store.every(lease.organization), now - _grace(collecting))
+    async for group in _grouped(old):
+        async with collecting.database.transaction(lease.organization) as connection:
+            unknown = set(group) - await blobs.known(connection, group)
+        if unknown:
+            async with work.fenced(collecting.database, lease) as connection:
+                total += await blobs.doom_unknown(connection, lease.organization, sorted(unknown))
+    return total
+
+
+async def _remove(collecting: Collecting, lease: Lease) -> int:
+    """Objects go outside of any transaction; one that was put again after the mark is spared."""
+    total = 0
+    while True:
+        async with collecting.database.transaction(lease.organization) as connection:
+            digests, now = await blobs.to_remove(connection, limit=BATCH)
+        if not digests:
+            return total
+        removed: list[bytes] = []
+        spared: list[bytes] = []
+        for digest in digests:
+            gone = await _gone(collecting, lease.organization, digest, now - _grace(collecting))
+            (removed if gone else spared).append(digest)
+        async with work.fenced(collecting.database, lease) as connection:
+            await blobs.settle(connection, removed=removed, spared=spared)
+        total += len(removed)
+
+
+async def _gone(
+    collecting: Collecting, organization: OrganizationId, digest: bytes, before: datetime
+) -> bool:
+    found = await collecting.store.find(organization, digest)
+    if found is not None and found.modified_at >= before:
+        return False
+    if found is not None:
+        await collecting.store.delete(organization, digest)
+    return True
+
+
+def _grace(collecting: Collecting) -> timedelta:
+    return timedelta(seconds=collecting.grace_seconds)
+
+
+async def _older(found: AsyncIterable[StoredBlob], before: datetime) -> AsyncIterator[bytes]:
+    async for each in found:
+        if each.modified_at < before:
+            yield each.sha256
+
+
+async def _grouped(digests: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:
+    group: list[bytes] = []
+    async for digest in digests:
+        group.append(digest)
+        if len(group) == BATCH:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,190 @@
+"""The rows of stored bytes, and how those that nothing refers to go: first the row, then the object.
+
+Bytes are put before the transaction that refers to them, so a removal could fall in between. Therefore
+writers `record` what they put, under a lock that they share; `doom` takes it alone, deletes rows and leaves
+marks in their place. A writer that finds a mark, and did not write the object itself, starts over. Foreign
+keys keep every row that something refers to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from postroom.errors import TransientError
+from postroom.model import OrganizationId
+from postroom.ports import Blob
+from postroom.store.database import Connection
+
+# One lock for each organization, in a space of its own.
+_SHARED_LOCK = "SELECT pg_advisory_xact_lock_shared(hashtextextended('postroom blobs ' || %s, 0))"
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('postroom blobs ' || %s, 0))"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    sha256: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Referrers:
+    """What would be without its bytes, by id."""
+
+    messages: list[int]
+    documents: list[UUID]
+
+
+async def record(connection: Connection, organization: OrganizationId, blobs: Sequence[Blob]) -> None:
+    """Write the rows of what was put, in the transaction that refers to it and before it does.
+
+    Raises TransientError where an object was being removed: the caller puts it again and starts over.
+    """
+    if not blobs:
+        return
+    given = {blob.sha256: blob for blob in blobs}
+    rows = [given[digest] for digest in sorted(given)]
+    await connection.execute(_SHARED_LOCK, [str(organization)])
+    cursor = await connection.execute(
+        """
+        WITH given AS (
+            SELECT * FROM unnest(%b::bytea[], %b::int8[], %b::bool[]) AS given (sha256, size, created)
+        ), written AS (
+            INSERT INTO blobs (organization_id, sha256, size)
+            SELECT current_organization(), sha256, size FROM given ORDER BY sha256
+            ON CONFLICT (organization_id, sha256) DO UPDATE SET stored_at = excluded.stored_at
+                WHERE blobs.stored_at < excluded.stored_at - interval '1 hour'
+        ), safe AS (
+            DELETE FROM doomed_blobs USING given WHERE doomed_blobs.sha256 = given.sha256 AND created
+        )
+        SELECT count(*) FROM doomed_blobs JOIN given USING (sha256) WHERE NOT created
+        """,
+        [[row.sha256 for row in rows], [row.size for row in rows], [row.created for row in rows]],
+    )
+    if await cursor.fetchone() != (0,):
+        raise TransientError("the bytes of a blob were just removed as unused; they must be stored again")
+
+
+async def doom(
+    connection: Connection, organization: OrganizationId, *, grace_seconds: float, batch: int = 500
+) -> int:
+    """Give up rows that nothing refers to and that were not stored lately; how many."""
+    await connection.execute(_LOCK, [str(organization)])
+    cursor = await connection.execute(
+        """
+        WITH unused AS (
+            SELECT sha256 FROM blobs
+            WHERE stored_at < postroom_now() - %s * interval '1 second'
+              AND NOT EXISTS (SELECT FROM attachments WHERE attachments.sha256 = blobs.sha256)
+              AND NOT EXISTS (SELECT FROM documents WHERE documents.sha256 = blobs.sha256)
+            ORDER BY sha256 LIMIT %s
+        ), gone AS (
+            DELETE FROM blobs USING unused WHERE blobs.sha256 = unused.sha256 RETURNING blobs.sha256
+        )
+        INSERT INTO doomed_blobs (organization_id, sha256) SELECT current_organization(), sha256 FROM gone
+        ON CONFLICT (organization_id, sha256) DO UPDATE SET doomed_at = excluded.doomed_at, removed_at = NULL
+        """,
+        [grace_seconds, batch],
+    )
+    return cursor.rowcount
+
+
+async def doom_unknown(connection: Connection, organization: OrganizationId, digests: Sequence[bytes]) -> int:
+    """Give up objects of the store that have no row; how many. They are old, as the caller has seen."""
+    await connection.execute(_LOCK, [str(organization)])
+    cursor = await connection.execute(
+        """
+        INSERT INTO doomed_blobs (organization_id, sha256)
+        SELECT current_organization(), given.sha256 FROM unnest(%b::bytea[]) AS given (sha256)
+        WHERE NOT EXISTS (SELECT FROM blobs WHERE blobs.sha256 = given.sha256)
+        ON CONFLICT (organization_id, sha256) DO UPDATE SET doomed_at = excluded.doomed_at, removed_at = NULL
+        """,
+        [list(digests)],
+    )
+    return cursor.rowcount
+
+
+async def to_remove(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
+    """The objects that must go, and the time now."""
+    cursor = await connection.execute(
+        "SELECT sha256 FROM doomed_blobs WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
+    )
+    digests = [row[0] for row in await cursor.fetchall()]
+    cursor = await connection.execute("SELECT postroom_now()")
+    now = await cursor.fetchone()
+    assert now is not None, "a clock has a time"
+    return digests, now[0]
+
+
+async def settle(connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]) -> None:
+    """What went leaves its mark for a while; what somebody put again meanwhile is not doomed any more."""
+    await connection.execute(
+        "UPDATE doomed_blobs SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
+    )
+    await connection.execute("DELETE FROM doomed_blobs WHERE sha256 = ANY(%b)", [list(spared)])
+
+
+async def forget_removed(connection: Connection, *, grace_seconds: float) -> None:
+    """A mark has served when nobody can still be between a put from before the removal and its commit."""
+    await connection.execute(
+        "DELETE FROM doomed_blobs WHERE removed_at < postroom_now() - %s * interval '1 second'",
+        [grace_seconds],
+    )
+
+
+async def page(connection: Connection, *, after: bytes, limit: int) -> list[Row]:
+    """The next rows by digest."""
+    cursor = await connection.execute(
+        "SELECT sha256, size FROM blobs WHERE sha256 > %b AND place = 'store' ORDER BY sha256 LIMIT %b",
+        [after, limit],
+    )
+    return [Row(*row) for row in await cursor.fetchall()]
+
+
+async def size(connection: Connection) -> int:
+    """Of all of them, in bytes."""
+    cursor = await connection.execute("SELECT coalesce(sum(size), 0)::int8 FROM blobs WHERE place = 'store'")
+    row = await cursor.fetchone()
+    assert row is not None, "a sum has a row"
+    return row[0]
+
+
+async def known(connection: Connection, digests: Sequence[bytes]) -> set[bytes]:
+    """Which of these have a row."""
+    cursor = await connection.execute("SELECT sha256 FROM blobs WHERE sha256 = ANY(%b)", [list(digests)])
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def referrers(connection: Connection, digest: bytes) -> Referrers:
+    cursor = await connection.execute(
+        "SELECT DISTINCT message_id FROM attachments WHERE sha256 = %s ORDER BY message_id LIMIT 20", [digest]
+    )
+    messages = [row[0] for row in await cursor.fetchall()]
+    cursor = await connection.execute(
+        "SELECT id FROM documents WHERE sha256 = %s ORDER BY id LIMIT 20", [digest]
+    )
+    return Referrers(messages, [row[0] for row in await cursor.fetchall()])
+
+
+async def place(engine: Connection) -> str | None:
+    """Where this installation's blobs lie; None before the first worker started."""
+    cursor = await engine.execute("SELECT place FROM blob_place")
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def claim_place(engine: Connection, here: str) -> str:
+    """The same; the first to ask says where."""
+    await engine.execute("INSERT INTO blob_place (place) VALUES (%s) ON CONFLICT DO NOTHING", [here])
+    return await place(engine) or here
+
+
+async def move_place(engine: Connection, here: str) -> None:
+    """From now on the blobs lie here."""
+    await engine.execute(
+        """
+        INSERT INTO blob_place (place) VALUES (%s)
+        ON CONFLICT (only_row) DO UPDATE SET place = excluded.place, known_from = excluded.known_from
+        """,
+        [here],
+    )

@@ -1,0 +1,71 @@
+"""K3: `postroom blobs`, and workers that refuse a place where the blobs are not."""
+
+import json
+
+import pytest
+
+from postroom.blobs import DiskBlobs
+from postroom.store import blobs
+from postroom.store.database import open_database
+
+
+@pytest.fixture
+def run(postroom, database_url):
+    return lambda *arguments, **settings: postroom(*arguments, POSTROOM_DATABASE_URL=database_url, **settings)
+
+
+@pytest.fixture
+async def kept(database_url, organization, tmp_path):
+    """Two blobs in the home; their paths."""
+    store = DiskBlobs(tmp_path / "home" / "blobs")
+    async with open_database(database_url, pool_size=4, name="tests") as database:
+        done = [await store.put(organization, content) for content in (b"one", b"two")]
+        async with database.transaction(organization) as connection:
+            await blobs.record(connection, organization, done)
+    return [store._path(organization, each.sha256) for each in done]
+
+
+def test_whole_blobs_are_proven_and_broken_ones_named(run, kept, organization):
+    done = run("blobs", "verify")
+    assert done.returncode == 0, done.stderr
+    assert f"{organization}: whole. 2 blobs" in done.stdout
+    kept[0].unlink()
+    kept[1].write_bytes(b"TWO")
+    done = run("blobs", "verify")
+    assert done.returncode == 1
+    assert f"missing  {kept[0].name}  nothing refers to it" in done.stdout
+    assert f"changed  {kept[1].name}" in done.stdout
+    done = run("blobs", "verify", "--json", "--organization", str(organization))
+    (found,) = json.loads(done.stdout)
+    assert {fault["what"] for fault in found["faults"]} == {"missing", "changed"}
+
+
+def doctor(run, **settings):
+    checks = json.loads(run("doctor", "--json", **settings).stdout)
+    return next(check for check in checks if check["name"] == "blobs")
+
+
+async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopted(run, owner, tmp_path):
+    await owner.execute("INSERT INTO blob_place (place) VALUES ('disk:of-another-machine')")
+    done = run("work")
+    assert done.returncode == 1
+    assert "error: The blobs of this installation lie elsewhere" in done.stderr
+    assert "POSTROOM_BLOBS" in done.stderr
+    found = doctor(run)
+    assert (found["state"], "adopt" in found["remedy"]) == ("fail", True)
+    done = run("blobs", "adopt")
+    assert done.returncode == 0, done.stderr
+    assert doctor(run)["state"] == "ok"
+    assert doctor(run, POSTROOM_HOME=str(tmp_path / "elsewhere"))["state"] == "fail"
+    assert not (tmp_path / "elsewhere" / "blobs").exists()
+
+
+def test_the_doctor_says_where_the_blobs_will_lie(run, tmp_path):
+    found = doctor(run)
+    assert (found["state"], found["found"]) == ("ok", f"{tmp_path}/home/blobs is made at the first start")
+    refused = doctor(
+        run,
+        POSTROOM_BLOBS="gs://bucket",
+        POSTROOM_GCS_CREDENTIALS_FILE=str(tmp_path / "none.json"),
+    )
+    assert refused["state"] == "fail"

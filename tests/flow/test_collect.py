@@ -1,0 +1,194 @@
+"""K3: what nothing refers to goes, row and object; what somebody needs stays, whatever comes in between."""
+
+import asyncio
+import os
+import random
+from hashlib import sha256
+
+import pytest
+
+from postroom.blobs import DiskBlobs
+from postroom.errors import TransientError
+from postroom.flow import collect, verify_blobs
+from postroom.flow.collect import Collecting
+from postroom.store import blobs, work
+from postroom.store.database import open_database
+from postroom.store.work import Wake
+
+DAY = 86_400
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="tests") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path):
+    return DiskBlobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def collected(database, store, organization):
+    async def run(grace=DAY):
+        async with database.engine() as connection:
+            await work.wake(connection, [Wake(organization, collect.KIND, str(organization))])
+            claim = await work.claim(connection, [collect.KIND], batch=1, lease_seconds=60)
+        [lease] = claim.leases
+        done = await collect.run(Collecting(database, store, grace), lease)
+        async with database.engine() as connection:
+            await work.finish(connection, [work.Finish(lease)])
+        return done
+
+    return run
+
+
+async def kept(database, store, organization, content):
+    blob = await store.put(organization, content)
+    async with database.transaction(organization) as connection:
+        await blobs.record(connection, organization, [blob])
+    return blob
+
+
+async def objects(store, organization):
+    return {each.sha256 async for each in store.every(organization)}
+
+
+async def refer(owner, organization, digest):
+    await owner.execute(
+        """
+        INSERT INTO documents (organization_id, pipeline, sha256, media_type)
+        VALUES (%s, 'invoices', %s, 'application/pdf')
+        """,
+        [organization, digest],
+    )
+
+
+async def test_unused_blobs_and_leftover_objects_go_and_the_next_run_is_due_tomorrow(
+    database, owner, store, organization, collected, move_clock
+):
+    used = await kept(database, store, organization, b"used")
+    await refer(owner, organization, used.sha256)
+    await kept(database, store, organization, b"unused")
+    await store.put(organization, b"of a page that was never committed")
+    done = await collected()
+    assert len(await objects(store, organization)) == 3
+    await move_clock(2 * DAY)
+    assert await collected() == done
+    assert await objects(store, organization) == {used.sha256}
+    assert done.again_after == DAY
+
+
+async def test_a_crash_between_row_and_object_is_finished_by_the_next_run(
+    database, store, organization, collected, move_clock
+):
+    await kept(database, store, organization, b"unused")
+    await move_clock(2 * DAY)
+    async with database.transaction(organization) as connection:
+        await blobs.doom(connection, organization, grace_seconds=DAY)
+    assert len(await objects(store, organization)) == 1
+    await collected()
+    assert await objects(store, organization) == set()
+
+
+async def test_an_object_that_was_written_anew_after_its_mark_is_spared(
+    database, store, organization, collected, move_clock
+):
+    blob = await kept(database, store, organization, b"back again")
+    await move_clock(2 * DAY)
+    async with database.transaction(organization) as connection:
+        await blobs.doom(connection, organization, grace_seconds=DAY)
+        _, now = await blobs.to_remove(connection)
+    os.utime(
+        store._path(organization, blob.sha256), (now.timestamp(),) * 2
+    )  # the store's clock has moved too
+    await collected()
+    assert await objects(store, organization) == {blob.sha256}
+    await kept(database, store, organization, b"back again")
+
+
+async def test_writers_and_collectors_at_once_lose_nothing(
+    database, owner, store, organization, collected, move_clock
+):
+    """Everything is old at once and always: collectors want all that is unused, writers bring it back."""
+    contents = [b"content %d" % number for number in range(6)]
+    dice = random.Random(7)
+    stop = asyncio.Event()
+
+    async def write():
+        while not stop.is_set():
+            content = dice.choice(contents)
+            try:
+                blob = await store.put(organization, content)
+                await asyncio.sleep(dice.random() / 100)
+                async with database.transaction(organization) as connection:
+                    await blobs.record(connection, organization, [blob])
+                    await connection.execute(
+                        """
+                        INSERT INTO documents (organization_id, pipeline, sha256, media_type)
+                        VALUES (%s, %s, %s, 'application/pdf') ON CONFLICT DO NOTHING
+                        """,
+                        [organization, dice.choice("abc"), blob.sha256],
+                    )
+            except TransientError:
+                continue
+
+    async def forget():
+        while not stop.is_set():
+            await owner.execute(
+                "DELETE FROM documents WHERE sha256 = %s", [sha256(dice.choice(contents)).digest()]
+            )
+            await owner.execute("UPDATE blobs SET stored_at = stored_at - interval '2 days'")
+            await asyncio.sleep(0.002)
+
+    tasks = [asyncio.create_task(write()) for _ in range(4)] + [asyncio.create_task(forget())]
+    for _ in range(15):
+        # Half a grace of a day would do for marks; the objects themselves are old for everybody.
+        await _age(store, organization)
+        await collected()
+    stop.set()
+    await asyncio.gather(*tasks)
+    findings = await verify_blobs.verify(database, store, organization, checked=lambda _: None)
+    assert findings.checked > 0
+    assert findings.faults == []
+
+
+async def _age(store, organization):
+    async for each in store.every(organization):
+        path = store._path(organization, each.sha256)
+        if path.exists():
+            os.utime(path, (each.modified_at.timestamp() - 2 * DAY,) * 2)
+
+
+async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
+    database, owner, store, organization
+):
+    whole, missing, changed = [
+        await kept(database, store, organization, content) for content in (b"whole", b"missing", b"changed")
+    ]
+    await refer(owner, organization, missing.sha256)
+    await store.delete(organization, missing.sha256)
+    store._path(organization, changed.sha256).write_bytes(b"chanGed")
+    await store.put(organization, b"nobody's")
+    heard = []
+    findings = await verify_blobs.verify(database, store, organization, checked=heard.append)
+    assert {(fault.sha256, fault.what) for fault in findings.faults} == {
+        (missing.sha256, "missing"), (changed.sha256, "changed"),
+    }  # fmt: skip
+    assert {len(fault.referrers.documents) for fault in findings.faults} == {0, 1}
+    assert (findings.checked, findings.unknown) == (3, 1)
+    assert sum(heard) == whole.size + missing.size + changed.size
+
+
+async def test_every_organization_gets_its_daily_work_once(database, organization, other_organization):
+    keeping = asyncio.create_task(collect.keep_all_due(database, ["collect", "retain"]))
+    found = []
+    while len(found) < 4:
+        async with database.engine() as connection:
+            cursor = await connection.execute("SELECT organization_id, kind FROM work ORDER BY 1, 2")
+            found = await cursor.fetchall()
+        await asyncio.sleep(0.01)
+    keeping.cancel()
+    both = sorted([organization, other_organization])
+    assert found == [(each, kind) for each in both for kind in ("collect", "retain")]
