@@ -1,7 +1,6 @@
 """Both providers over one simulator: each contract test runs twice. Waits only move clocks."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -88,22 +87,20 @@ class Contract:
 
 @dataclass
 class Hurried:
-    """A clock that is ahead by all that was slept, and takes the simulator's with it."""
+    """A clock that stands still but for what is slept, as the simulator's does."""
 
     sim: Simulation
-    ahead: float = 0.0
-    slept: list[float] = field(default_factory=list)
+    now: float = 0.0
 
     def clock(self) -> Clock:
-        return Clock(lambda: time.monotonic() + self.ahead, self.sleep)
+        return Clock(lambda: self.now, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
-        self.ahead += seconds
-        self.slept.append(seconds)
         await asyncio.to_thread(self.sim.move_clock, seconds)
+        self.now += seconds
 
 
-def gmail(sim: Simulation, client, quota: str = "new") -> Provider:
+def gmail(sim: Simulation, client, clock: Clock | None = None) -> Provider:
     known = sim.ready["clients"]["gmail"]
     return catalogue.gmail(
         client,
@@ -119,9 +116,8 @@ def gmail(sim: Simulation, client, quota: str = "new") -> Provider:
             token_url=sim.http,
             certs_url=sim.http,
             api_url=sim.http,
-            quota=quota,
         ),
-        Hurried(sim).clock(),
+        clock or Hurried(sim).clock(),
     )
 
 

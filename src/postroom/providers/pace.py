@@ -39,9 +39,9 @@ class Allowance:
     """
 
     def __init__(self, units: float, seconds: float, now: float) -> None:
-        # What is spent here at one moment is counted there at another: a margin for the difference.
+        # What is spent here at one moment is counted there at another: margins for the difference.
         usable = units * 0.985
-        self._window = seconds + 0.5
+        self._window = seconds + 1.5
         self._burst = usable / 2
         self._rate = usable / 2 / self._window
         self._most_saved = units * 0.015

@@ -10,7 +10,7 @@ from postroom.providers.gmail import letters, wire
 from postroom.providers.gmail.calls import Calls
 from postroom.providers.letters import of_mail
 
-_LARGEST: Final = 50  # parts of a batch; Google advises against more
+_LARGEST: Final = 45  # parts of a batch: Google advises against more than 50, and others may ask too
 _PARALLEL: Final = 3
 _QUERIES: Final = {
     ContentPolicy.METADATA: {"format": "metadata", "fields": letters.METADATA},
