@@ -51,6 +51,16 @@ class Role(StrEnum):
         return order.index(self) <= order.index(needed)
 
 
+class Scope(StrEnum):
+    """What an API key opens."""
+
+    READ = "read"  # mail, documents, records, events
+    LEDGER = "ledger"  # the audit trail
+    MAILBOXES = "mailboxes"  # pause, resume, sync, policy; retry failures
+    DOCUMENTS = "documents"  # uploads, reviews, orders
+    WEBHOOKS = "webhooks"  # outgoing webhooks
+
+
 class CredentialKind(StrEnum):
     """What a mailbox's grant is."""
 

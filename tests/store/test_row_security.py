@@ -10,7 +10,7 @@ from store.rows import SHARED, Filling, insertion, key_of, organization_tables
 
 # All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
 LOOKUPS = {
-    "api_keys": {"id", "organization_id", "key_sha256", "expires_at", "revoked_at"},
+    "api_keys": {"id", "organization_id", "key_sha256", "scopes", "expires_at", "revoked_at"},
     "blob_place": {"only_row", "place", "known_from"},
     "clock_offset": {"only_row", "ahead"},
     "mailboxes": {

@@ -15,6 +15,7 @@ from postroom.cli import (
     demo,
     doctor,
     exits,
+    keys,
     ledger,
     mailboxes,
     members,
@@ -45,6 +46,7 @@ app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
+app.add_typer(keys.group)
 app.add_typer(parked.group)
 app.add_typer(db.group)
 app.add_typer(config.group)

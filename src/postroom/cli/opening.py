@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 import typer
 
 from postroom.config import Settings
+from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
@@ -84,6 +85,16 @@ def in_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Res
 
     with database_url(config.load()) as url:
         return asyncio.run(_act(url, act))
+
+
+def in_organization(
+    act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
+) -> Result:
+    """The same for the organization that commands act for."""
+    from postroom import config
+
+    organization = OrganizationId(config.load().organization)
+    return in_database(lambda database: act(database, organization))
 
 
 async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:

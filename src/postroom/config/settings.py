@@ -115,6 +115,13 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
+    api_per_minute: int = _setting(
+        "how many calls of the API one key may make in a minute, at each web process",
+        "a whole number from 1 to 1000000",
+        6000,
+        ge=1,
+        le=1_000_000,
+    )
     session_hours: float = _setting(
         "how long a member stays signed in without doing anything",
         "a number from 0.1 to 720",

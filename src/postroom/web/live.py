@@ -8,8 +8,8 @@ cannot keep up is cut; it comes back by itself and misses nothing, because the d
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -122,6 +122,7 @@ class Live:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._channels: dict[OrganizationId, _Channel] = {}
+        self._hearers: dict[OrganizationId, set[asyncio.Event]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -129,18 +130,38 @@ class Live:
     def clients(self) -> int:
         return sum(len(channel.clients) for channel in self._channels.values())
 
+    @contextmanager
+    def hearing(self, organization: OrganizationId) -> Generator[asyncio.Event]:
+        """An event that is set whenever something may have happened there."""
+        heard = asyncio.Event()
+        waiting = self._hearers.setdefault(organization, set())
+        waiting.add(heard)
+        try:
+            yield heard
+        finally:
+            waiting.discard(heard)
+            if not waiting and self._hearers.get(organization) is waiting:
+                del self._hearers[organization]
+
     def close(self) -> None:
         """End every stream, so that the process can end; the clients come back to another."""
         self._closing = True
         for channel in self._channels.values():
             for client in channel.clients:
                 client.wake()
+        for waiting in self._hearers.values():
+            for each in waiting:
+                each.set()
 
     async def listen(self) -> None:
         """Hear what is committed, for ever, and read it for the organizations that somebody follows."""
         async for heard in self._database.heard(CHANNEL, every_seconds=HEARTBEAT_SECONDS):
-            organizations = list(self._channels) if heard is None else [OrganizationId(UUID(heard))]
+            organizations = (
+                {*self._channels, *self._hearers} if heard is None else {OrganizationId(UUID(heard))}
+            )
             for organization in organizations:
+                for each in self._hearers.get(organization, ()):
+                    each.set()
                 if channel := self._channels.get(organization):
                     self._look(organization, channel)
 

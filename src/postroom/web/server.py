@@ -6,6 +6,7 @@ import math
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,7 +17,8 @@ from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store.database import Database
 from postroom.vault import Sealer
-from postroom.web import address, app, live, mailboxes, webhooks
+from postroom.web import address, api, app, live, mailboxes, webhooks
+from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
 from postroom.web.sessions import Gate
 
@@ -36,11 +38,15 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         url = settings.public_url or address.url(listening)
         gate = _gate(settings, database, client, url)
         desk = wiring.desk(settings, database, client, url)
+        parts = Parts(
+            desk, wiring.blobs(settings), streams, partial(wiring.remote, settings, database, client)
+        )
         application = app.create(
             gate,
             webhooks=routes,
             routes=[
                 *live.routes(gate, streams),
+                *api.routes(gate, parts, per_minute=settings.api_per_minute),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
             ],
             performed=frozenset(wiring.kinds(settings, database, client)),

@@ -1,0 +1,105 @@
+"""`postroom keys`: API keys, for programs."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postroom.errors import PermanentError
+from postroom.model import OrganizationId, Scope
+
+if TYPE_CHECKING:
+    from postroom.model import Secret
+    from postroom.store.api_keys import ApiKey
+    from postroom.store.database import Database
+
+group = typer.Typer(
+    name="keys",
+    help="API keys: what programs show to be let in.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom keys create reporting --scope read
+  postroom keys list""",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom keys create reporting --scope read --days 90
+  postroom keys create robot --scope read --scope documents"""
+)
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for, so that you know it again.")],
+    scope: Annotated[list[Scope] | None, typer.Option(help="What it opens; may be repeated.")] = None,
+    days: Annotated[
+        float | None, typer.Option(min=0.01, help="How long it is good [default: for ever]")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Make a key and print it, this once: only its digest is kept."""
+    scopes = frozenset(scope or [Scope.READ])
+
+    async def act(database: "Database", organization: OrganizationId) -> "tuple[ApiKey, Secret]":
+        from postroom.flow import keys
+
+        return await keys.create(database, organization, name, scopes, days=days)
+
+    from postroom.cli import opening, output
+
+    made, key = opening.in_organization(act)
+    if json:
+        output.as_json(asdict(made) | {"key": key.reveal()})
+    else:
+        typer.echo(key.reveal())
+
+
+@group.command("list", epilog="\b\nExamples:\n  postroom keys list\n  postroom keys list --json | jq length")
+def list_(*, json: Json = False) -> None:
+    """List the keys: what each opens, and when it was last used."""
+
+    async def act(database: "Database", organization: OrganizationId) -> "list[ApiKey]":
+        from postroom.store import api_keys
+
+        async with database.transaction(organization) as connection:
+            return await api_keys.every(connection)
+
+    from postroom.cli import opening, output
+
+    found = opening.in_organization(act)
+    if json:
+        output.as_json([asdict(each) for each in found])
+        return
+    rows = [
+        (each.prefix, each.name, " ".join(each.scopes), _state(each), each.last_used_at) for each in found
+    ]
+    output.table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom keys revoke pr_a1b2c3d4")
+def revoke(
+    named: Annotated[
+        str, typer.Argument(metavar="KEY", help="Its beginning or its id, as `keys list` shows it.")
+    ],
+) -> None:
+    """Let a key count no more. Web processes know within seconds."""
+
+    async def act(database: "Database", organization: OrganizationId) -> int:
+        from postroom.flow import keys
+
+        return await keys.revoke(database, organization, named)
+
+    from postroom.cli import opening
+
+    if not opening.in_organization(act):
+        raise PermanentError("No key is called so, or it is revoked already. `postroom keys list` shows all.")
+    typer.echo("Revoked.")
+
+
+def _state(key: "ApiKey") -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "good" if key.expires_at is None else f"until {key.expires_at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,119 @@
+"""The table `api_keys`: what programs show to be let in. Of a key only its digest is kept."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import Final
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.model import OrganizationId, Scope, Secret
+from postroom.store.database import Connection
+
+PREFIX: Final = "pr_"
+SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    id: UUID
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_by: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Whose key it is and what it opens."""
+
+    id: UUID
+    organization: OrganizationId
+    scopes: frozenset[Scope]
+
+
+_READ = """
+    SELECT id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+    FROM api_keys
+"""
+
+
+def digest(key: Secret) -> bytes:
+    return sha256(key.reveal().encode()).digest()
+
+
+async def create(
+    connection: Connection,
+    name: str,
+    scopes: frozenset[Scope],
+    *,
+    seconds: float | None,
+    actor: str | None = None,
+) -> tuple[ApiKey, Secret]:
+    """A new key of the transaction's organization, shown this once."""
+    key = Secret(PREFIX + token_urlsafe(32))
+    cursor = connection.cursor(row_factory=class_row(ApiKey))
+    await cursor.execute(
+        """
+        INSERT INTO api_keys (organization_id, name, prefix, key_sha256, scopes, created_by, expires_at)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, postroom_now() + %s * interval '1 second')
+        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+        """,
+        [
+            name,
+            key.reveal()[: len(PREFIX) + SHOWN],
+            digest(key),
+            sorted(scopes),
+            actor,
+            seconds,
+        ],
+    )
+    made = await cursor.fetchone()
+    assert made is not None, "an INSERT returns its row"
+    return made, key
+
+
+async def every(connection: Connection) -> list[ApiKey]:
+    cursor = connection.cursor(row_factory=class_row(ApiKey))
+    await cursor.execute(_READ + " ORDER BY created_at, id")
+    return await cursor.fetchall()
+
+
+async def revoke(connection: Connection, named: str) -> list[ApiKey]:
+    """Those whose id or shown beginning is this, and that were good until now."""
+    cursor = connection.cursor(row_factory=class_row(ApiKey))
+    await cursor.execute(
+        """
+        UPDATE api_keys SET revoked_at = postroom_now()
+        WHERE (id::text = %(named)s OR prefix = %(named)s) AND revoked_at IS NULL
+        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+        """,
+        {"named": named},
+    )
+    return await cursor.fetchall()
+
+
+async def bearer(engine: Connection, key: Secret) -> Bearer | None:
+    """For the engine's role: None for a key that is unknown, revoked or too old."""
+    cursor = await engine.execute(
+        """
+        SELECT id, organization_id, scopes FROM api_keys
+        WHERE key_sha256 = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > postroom_now())
+        """,
+        [digest(key)],
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    known = {scope.value for scope in Scope}
+    return Bearer(row[0], OrganizationId(row[1]), frozenset(Scope(each) for each in row[2] if each in known))
+
+
+async def used(connection: Connection, key: UUID) -> None:
+    await connection.execute("UPDATE api_keys SET last_used_at = postroom_now() WHERE id = %s", [key])

@@ -1,0 +1,59 @@
+"""The table `idempotency_keys`: answers of writes that may be asked for again, for a day."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.store.database import Connection
+
+KEPT_HOURS: Final = 24
+# A request that left no answer after this long never will.
+UNDER_WAY_SECONDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A key that came before. Without a status its first request is under way."""
+
+    request_sha256: bytes
+    status: int | None
+    body: bytes | None
+
+
+async def begin(connection: Connection, actor: str, key: str, request_sha256: bytes) -> Known | None:
+    """None where the key is new, and taken from now on."""
+    await connection.execute(
+        """
+        DELETE FROM idempotency_keys WHERE created_at < postroom_now() - %s * interval '1 hour'
+            OR (status IS NULL AND created_at < postroom_now() - %s * interval '1 second')
+        """,
+        [KEPT_HOURS, UNDER_WAY_SECONDS],
+    )
+    cursor = await connection.execute(
+        """
+        INSERT INTO idempotency_keys (organization_id, actor_id, key, request_sha256)
+        VALUES (current_organization(), %s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        [actor, key, request_sha256],
+    )
+    if await cursor.fetchone() is not None:
+        return None
+    cursor = await connection.execute(
+        "SELECT request_sha256, status, body FROM idempotency_keys WHERE actor_id = %s AND key = %s",
+        [actor, key],
+    )
+    row = await cursor.fetchone()
+    return Known(*row) if row else Known(request_sha256, None, None)
+
+
+async def end(connection: Connection, actor: str, key: str, status: int, body: bytes) -> None:
+    await connection.execute(
+        "UPDATE idempotency_keys SET status = %s, body = %s WHERE actor_id = %s AND key = %s",
+        [status, body, actor, key],
+    )
+
+
+async def forget(connection: Connection, actor: str, key: str) -> None:
+    """What was begun came to nothing and may be tried again."""
+    await connection.execute(
+        "DELETE FROM idempotency_keys WHERE actor_id = %s AND key = %s AND status IS NULL", [actor, key]
+    )

@@ -1,0 +1,288 @@
+"""Mailboxes, folders, threads, messages, attachments and mail events, as the API shows them."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from postroom.store.database import Connection
+from postroom.store.views import many, one
+
+
+class Mailbox(msgspec.Struct, frozen=True):
+    id: UUID
+    provider: str
+    address: str
+    folder: str | None
+    content_policy: str
+    health: str
+    health_since: datetime
+    last_error: str | None
+    last_synced_at: datetime | None
+    last_notified_at: datetime | None
+    connected_at: datetime
+    paused_at: datetime | None
+    disconnected_at: datetime | None
+
+
+class Folder(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    provider_folder_id: str
+    parent_provider_id: str | None
+    name: str
+    role: str | None
+
+
+class Thread(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    subject: str | None
+    snippet: str | None
+    participants: list[str]
+    message_count: int
+    has_attachments: bool
+    labels: list[str]
+    first_message_at: datetime | None
+    last_message_at: datetime | None
+
+
+class Message(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    thread_id: int
+    folder_id: int | None
+    provider_message_id: str
+    internet_message_id: str | None
+    from_name: str | None
+    from_address: str | None
+    to: list[dict[str, Any]]
+    cc: list[dict[str, Any]]
+    bcc: list[dict[str, Any]]
+    subject: str | None
+    snippet: str | None
+    sent_at: datetime | None
+    received_at: datetime | None
+    size: int | None
+    labels: list[str]
+    categories: list[str]
+    importance: str
+    is_read: bool
+    is_flagged: bool
+    is_draft: bool
+    is_newsletter: bool
+    is_automated: bool
+    has_attachments: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The text of a message, as far as the content policy of its mailbox keeps it."""
+
+    headers: list[list[str]] | None
+    body_plain: str | None
+    body_html: str | None
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    message_id: int
+    part: str
+    kind: str
+    file_name: str | None
+    media_type: str
+    size: int
+    is_inline: bool
+    content_id: str | None
+    sha256: str | None
+
+
+class MailEvent(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    message_id: int
+    kind: str
+    from_folder_id: int | None
+    to_folder_id: int | None
+    labels_added: list[str]
+    labels_removed: list[str]
+    changed: dict[str, Any]
+    observed_at: datetime
+
+
+_MAILBOX = """
+    SELECT id, provider, address, folder, content_policy, health, health_since, last_error, last_synced_at,
+        last_notified_at, connected_at, paused_at, disconnected_at
+    FROM mailboxes
+"""
+_THREAD = """
+    SELECT id, mailbox_id, subject, snippet, participants, message_count, has_attachments, labels,
+        first_message_at, last_message_at
+    FROM threads
+"""
+_MESSAGE = """
+    SELECT id, mailbox_id, thread_id, folder_id, provider_message_id, internet_message_id, from_name,
+        from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at, received_at,
+        size, labels, categories, importance, is_read, is_flagged, is_draft, is_newsletter, is_automated,
+        has_attachments, created_at, updated_at, deleted_at
+    FROM messages
+"""
+_ATTACHMENT = """
+    SELECT message_id, part, kind, file_name, media_type, size, is_inline, content_id, encode(sha256, 'hex')
+    FROM attachments
+"""
+
+
+async def mailboxes(connection: Connection, *, after: UUID | None, limit: int) -> list[Mailbox]:
+    return await many(
+        connection,
+        Mailbox,
+        _MAILBOX + " WHERE (%(after)s::uuid IS NULL OR id > %(after)s) ORDER BY id LIMIT %(limit)s",
+        {"after": after, "limit": limit},
+    )
+
+
+async def mailbox(connection: Connection, mailbox: UUID) -> Mailbox | None:
+    return await one(connection, Mailbox, _MAILBOX + " WHERE id = %(id)s", {"id": mailbox})
+
+
+async def folders(connection: Connection, mailbox: UUID, *, after: int, limit: int) -> list[Folder]:
+    return await many(
+        connection,
+        Folder,
+        """
+        SELECT id, mailbox_id, provider_folder_id, parent_provider_id, name, role FROM folders
+        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND id > %(after)s ORDER BY id LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "after": after, "limit": limit},
+    )
+
+
+async def threads(
+    connection: Connection, mailbox: UUID, *, after: tuple[datetime | None, int] | None, limit: int
+) -> list[Thread]:
+    return await many(
+        connection,
+        Thread,
+        _THREAD
+        + """
+        WHERE mailbox_id = %(mailbox)s AND (%(first)s OR (last_message_at, id) < (%(at)s, %(id)s)
+            OR (%(at)s::timestamptz IS NULL AND (last_message_at IS NOT NULL OR id < %(id)s)))
+        ORDER BY last_message_at DESC, id DESC LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, **_below(after), "limit": limit},
+    )
+
+
+async def thread(connection: Connection, thread: int) -> Thread | None:
+    return await one(connection, Thread, _THREAD + " WHERE id = %(id)s", {"id": thread})
+
+
+async def messages(
+    connection: Connection,
+    mailbox: UUID,
+    *,
+    folder: int | None,
+    after: tuple[datetime | None, int] | None,
+    limit: int,
+) -> list[Message]:
+    return await many(
+        connection,
+        Message,
+        _MESSAGE
+        + """
+        WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
+            AND (%(first)s OR (received_at, id) < (%(at)s, %(id)s)
+                OR (%(at)s::timestamptz IS NULL AND (received_at IS NOT NULL OR id < %(id)s)))
+        ORDER BY received_at DESC, id DESC LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "folder": folder, **_below(after), "limit": limit},
+    )
+
+
+async def messages_of_thread(connection: Connection, thread: int, *, after: int, limit: int) -> list[Message]:
+    return await many(
+        connection,
+        Message,
+        _MESSAGE + " WHERE thread_id = %(thread)s AND id > %(after)s ORDER BY id LIMIT %(limit)s",
+        {"thread": thread, "after": after, "limit": limit},
+    )
+
+
+async def matching(connection: Connection, words: str, *, below: int | None, limit: int) -> list[Message]:
+    """Messages that hold all the words, newest stored first."""
+    return await many(
+        connection,
+        Message,
+        _MESSAGE
+        + """
+        WHERE id IN (SELECT matching_messages(websearch_to_tsquery('simple', %(words)s)))
+            AND (%(below)s::bigint IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"words": words, "below": below, "limit": limit},
+    )
+
+
+async def message(connection: Connection, message: int) -> Message | None:
+    return await one(connection, Message, _MESSAGE + " WHERE id = %(id)s", {"id": message})
+
+
+async def content(connection: Connection, message: int) -> Content | None:
+    return await one(
+        connection,
+        Content,
+        "SELECT headers, body_plain, body_html FROM message_contents WHERE message_id = %(id)s",
+        {"id": message},
+    )
+
+
+async def raw_digest(connection: Connection, message: int) -> bytes | None:
+    """The digest of the raw message, where its bytes are kept."""
+    cursor = await connection.execute(
+        """
+        SELECT raw_sha256 FROM messages
+        JOIN blobs ON blobs.organization_id = messages.organization_id AND blobs.sha256 = raw_sha256
+        WHERE messages.id = %s
+        """,
+        [message],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def attachments(connection: Connection, message: int) -> list[Attachment]:
+    return await many(
+        connection, Attachment, _ATTACHMENT + " WHERE message_id = %(id)s ORDER BY part", {"id": message}
+    )
+
+
+async def attachment(connection: Connection, message: int, part: str) -> Attachment | None:
+    return await one(
+        connection,
+        Attachment,
+        _ATTACHMENT + " WHERE message_id = %(id)s AND part = %(part)s",
+        {"id": message, "part": part},
+    )
+
+
+async def mail_events(
+    connection: Connection, mailbox: UUID, *, below: int | None, limit: int
+) -> list[MailEvent]:
+    return await many(
+        connection,
+        MailEvent,
+        """
+        SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
+            changed, observed_at
+        FROM mail_events WHERE mailbox_id = %(mailbox)s AND (%(below)s::bigint IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "below": below, "limit": limit},
+    )
+
+
+def _below(after: tuple[datetime | None, int] | None) -> dict[str, object]:
+    return {"first": after is None, "at": after[0] if after else None, "id": after[1] if after else 0}

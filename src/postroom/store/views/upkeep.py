@@ -1,0 +1,133 @@
+"""Ledger, subscriptions and failures, as the API shows them."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from postroom.store.database import Connection
+from postroom.store.views import many, one
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """Position and seal come a moment after the entry; personal values are not shown here."""
+
+    id: int
+    position: int | None
+    event_type: str
+    entity_type: str
+    entity_id: str
+    actor_id: str | None
+    payload: dict[str, Any]
+    sha256: str
+    occurred_at: datetime
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    id: UUID
+    mailbox_id: UUID
+    status: str
+    resource: str
+    created_at: datetime
+    confirmed_at: datetime | None
+    expires_at: datetime | None
+    last_renewed_at: datetime | None
+    last_notified_at: datetime | None
+    replaced_at: datetime | None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    kind: str
+    subject: str
+    attempts: int
+    last_error: str
+    first_failed_at: datetime
+    last_failed_at: datetime
+    due_at: datetime | None
+    resolved_at: datetime | None
+
+
+_FAILURE = """
+    SELECT id, mailbox_id, kind, subject, attempts, last_error, first_failed_at, last_failed_at, due_at,
+        resolved_at
+    FROM failures
+"""
+
+
+async def ledger(
+    connection: Connection,
+    *,
+    entity_type: str | None,
+    entity_id: str | None,
+    below: int | None,
+    limit: int,
+) -> list[LedgerEntry]:
+    return await many(
+        connection,
+        LedgerEntry,
+        """
+        SELECT id, position, event_type, entity_type, entity_id, actor_id, payload, encode(sha256, 'hex'),
+            occurred_at
+        FROM ledger
+        WHERE (%(type)s::text IS NULL OR entity_type = %(type)s)
+            AND (%(entity)s::text IS NULL OR entity_id = %(entity)s)
+            AND (%(below)s::bigint IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"type": entity_type, "entity": entity_id, "below": below, "limit": limit},
+    )
+
+
+async def subscriptions(
+    connection: Connection, *, mailbox: UUID | None, after: UUID | None, limit: int
+) -> list[Subscription]:
+    return await many(
+        connection,
+        Subscription,
+        """
+        SELECT id, mailbox_id, status, resource, created_at, confirmed_at, expires_at, last_renewed_at,
+            last_notified_at, replaced_at
+        FROM subscriptions
+        WHERE (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
+            AND (%(after)s::uuid IS NULL OR id > %(after)s)
+        ORDER BY id LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "after": after, "limit": limit},
+    )
+
+
+async def failures(
+    connection: Connection, *, mailbox: UUID | None, unresolved: bool | None, below: int | None, limit: int
+) -> list[Failure]:
+    return await many(
+        connection,
+        Failure,
+        _FAILURE
+        + """
+        WHERE (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
+            AND (%(open)s::boolean IS NULL OR (resolved_at IS NULL) = %(open)s)
+            AND (%(below)s::bigint IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"mailbox": mailbox, "open": unresolved, "below": below, "limit": limit},
+    )
+
+
+async def failure(connection: Connection, failure: int) -> Failure | None:
+    return await one(connection, Failure, _FAILURE + " WHERE id = %(id)s", {"id": failure})
+
+
+async def retry(connection: Connection, failure: int) -> UUID | None:
+    """Make what failed due at once, with all its attempts before it; the mailbox it is of."""
+    cursor = await connection.execute(
+        """
+        UPDATE failures SET due_at = postroom_now(), attempts = 0
+        WHERE id = %s AND resolved_at IS NULL RETURNING mailbox_id
+        """,
+        [failure],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,91 @@
+"""Bytes as answers: ranges, ETags, names that are safe in a header; never shown by a browser as a page."""
+
+import re
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from postroom.web.api.operations import Call, Problem, not_found
+
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
+
+
+def etag_of(body: bytes) -> str:
+    return f'"{sha256(body).hexdigest()[:32]}"'
+
+
+def matches(given: str, etag: str) -> bool:
+    """Whether an `If-None-Match` or `If-Match` names the tag, weakly or not."""
+    return given.strip() == "*" or etag in {each.strip().removeprefix("W/") for each in given.split(",")}
+
+
+def require_match(request: Request, shown: object) -> None:
+    """A change that was meant for another state than this is refused."""
+    given = request.headers.get("if-match")
+    if given is not None and not matches(given, etag_of(msgspec.json.encode(shown))):
+        raise Problem(412, "changed-meanwhile", "It is no longer as `If-Match` has it. Read it again.")
+
+
+async def of_blob(call: Call[Any, Any, Any], digest: bytes, media_type: str, name: str) -> Response:
+    """What the blob store has under the digest: all of it, a range, or nothing where the client has it."""
+    organization = call.caller.organization
+    found = await call.parts.blobs.find(organization, digest)
+    if found is None:
+        raise not_found("content")
+    etag = f'"{digest.hex()}"'
+    headers = _headers(media_type, name) | {"etag": etag, "accept-ranges": "bytes"}
+    asked = call.request.headers
+    if "if-none-match" in asked and matches(asked["if-none-match"], etag):
+        return Response(status_code=304, headers={"etag": etag})
+    start, end, status = 0, found.size, 200
+    wanted = asked.get("range", "") if asked.get("if-range", etag) == etag else ""
+    if part := _RANGE.fullmatch(wanted.strip()):
+        start, end = _span(part[1], part[2], found.size)
+        if start >= end:
+            return Response(status_code=416, headers={"content-range": f"bytes */{found.size}"})
+        status = 206
+        headers["content-range"] = f"bytes {start}-{end - 1}/{found.size}"
+    headers["content-length"] = str(end - start)
+    if call.request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    pieces = call.parts.blobs.read(organization, digest, start=start, end=end)
+    return StreamingResponse(await _begun(pieces), status, headers)
+
+
+def of_bytes(body: bytes, media_type: str, name: str) -> Response:
+    return Response(body, headers=_headers(media_type, name))
+
+
+async def _begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Read the first piece before the answer begins, so that what is gone is said so."""
+    first = await anext(pieces, b"")
+
+    async def all_of_them() -> AsyncGenerator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return all_of_them()
+
+
+def _span(first: str, last: str, size: int) -> tuple[int, int]:
+    if not first:  # the last so many bytes
+        return (max(size - int(last), 0), size) if last and int(last) else (size, size)
+    end = min(int(last) + 1, size) if last else size
+    return int(first), end
+
+
+def _headers(media_type: str, name: str) -> dict[str, str]:
+    """As a download, whatever it is: nothing of a stranger's is shown under our address."""
+    plain = re.sub(r"[^A-Za-z0-9._ -]", "_", name)[:150] or "file"
+    full = quote(name.encode(errors="replace")[:600], safe="")
+    return {
+        "content-type": media_type if _MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream",
+        "content-disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{full}",
+    }

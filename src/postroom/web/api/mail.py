@@ -1,0 +1,266 @@
+"""The API over mailboxes and their mail: folders, threads, messages, attachments, mail events."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+from starlette.responses import Response
+
+from postroom.flow import connection as connections
+from postroom.model import ContentPolicy, MailboxId, Scope
+from postroom.store import mailboxes as stored
+from postroom.store import work
+from postroom.store.database import Connection
+from postroom.store.views import mail
+from postroom.store.views.mail import Attachment, Content, Folder, Mailbox, MailEvent, Message, Thread
+from postroom.store.work import Wake
+from postroom.web.api import contents, cursors
+from postroom.web.api.operations import Call, Nothing, Number, Operation, Page, Paged, Problem, not_found
+
+
+class MailboxPath(msgspec.Struct, frozen=True):
+    mailbox: UUID
+
+
+class ThreadPath(msgspec.Struct, frozen=True):
+    thread: Number
+
+
+class MessagePath(msgspec.Struct, frozen=True):
+    message: Number
+
+
+class AttachmentPath(msgspec.Struct, frozen=True):
+    message: Number
+    part: Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left out stays as it is."""
+
+    paused: bool | None = None
+    content_policy: Literal["metadata", "documents", "full"] | None = None
+
+
+class MessagesQuery(Paged, frozen=True, forbid_unknown_fields=True):
+    folder: Number | None = None
+
+
+class SearchQuery(Paged, frozen=True, forbid_unknown_fields=True):
+    q: Annotated[str, msgspec.Meta(min_length=1, max_length=500, description="Words to find.")] = ""
+
+
+class WholeMessage(msgspec.Struct, frozen=True):
+    message: Message
+    content: Content | None
+    attachments: list[Attachment]
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    accepted: bool = True
+
+
+async def list_mailboxes(call: Call[Nothing, Paged, None]) -> Page[Mailbox]:
+    """List the mailboxes."""
+    after = cursors.key_of(call.query, UUID)
+    async with call.transaction() as connection:
+        found = await mail.mailboxes(connection, after=after, limit=call.query.limit + 1)
+    return cursors.page(found, call.query, lambda row: row.id)
+
+
+async def get_mailbox(call: Call[MailboxPath, Nothing, None]) -> Mailbox:
+    """One mailbox and how it is."""
+    async with call.transaction() as connection:
+        return await _mailbox(connection, call.path.mailbox)
+
+
+async def change_mailbox(call: Call[MailboxPath, Nothing, MailboxChange]) -> Mailbox:
+    """Pause or resume a mailbox, or keep more or less of it. `If-Match` guards against changes in between."""
+    desk, organization = call.parts.desk, call.caller.organization
+    mailbox = MailboxId(call.path.mailbox)
+    async with call.transaction() as connection:
+        found = await _mailbox(connection, mailbox)
+    contents.require_match(call.request, found)
+    if call.body.content_policy is not None and call.body.content_policy != found.content_policy:
+        await connections.set_policy(desk, organization, mailbox, ContentPolicy(call.body.content_policy))
+    if call.body.paused is not None:
+        act = connections.pause if call.body.paused else connections.resume
+        await act(desk, organization, mailbox)
+    async with call.transaction() as connection:
+        return await _mailbox(connection, mailbox)
+
+
+async def sync_mailbox(call: Call[MailboxPath, Nothing, None]) -> Accepted:
+    """Look for changes at the provider now."""
+    async with call.transaction() as connection:
+        found = await _mailbox(connection, call.path.mailbox)
+        if found.paused_at is not None or found.disconnected_at is not None:
+            raise Problem(409, "not-connected", "The mailbox is paused or disconnected.")
+        await work.restart(connection, [Wake(call.caller.organization, "sync", str(found.id))])
+    return Accepted()
+
+
+async def list_folders(call: Call[MailboxPath, Paged, None]) -> Page[Folder]:
+    """List the folders or labels of a mailbox."""
+    after = cursors.number_of(call.query) or 0
+    async with call.transaction() as connection:
+        await _mailbox(connection, call.path.mailbox)
+        found = await mail.folders(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
+    return cursors.page(found, call.query, lambda row: row.id)
+
+
+async def list_threads(call: Call[MailboxPath, Paged, None]) -> Page[Thread]:
+    """List the threads of a mailbox, the newest first."""
+    after = cursors.key_of(call.query, tuple[datetime | None, Number])
+    async with call.transaction() as connection:
+        await _mailbox(connection, call.path.mailbox)
+        found = await mail.threads(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
+    return cursors.page(found, call.query, lambda row: (row.last_message_at, row.id))
+
+
+async def list_messages(call: Call[MailboxPath, MessagesQuery, None]) -> Page[Message]:
+    """List the messages of a mailbox, the newest first."""
+    after = cursors.key_of(call.query, tuple[datetime | None, Number])
+    async with call.transaction() as connection:
+        found = await mail.messages(
+            connection,
+            call.path.mailbox,
+            folder=call.query.folder,
+            after=after,
+            limit=call.query.limit + 1,
+        )
+        if not found:
+            await _mailbox(connection, call.path.mailbox)
+    return cursors.page(found, call.query, lambda row: (row.received_at, row.id))
+
+
+async def list_mail_events(call: Call[MailboxPath, Paged, None]) -> Page[MailEvent]:
+    """List what was seen to happen to the messages of a mailbox, the newest first."""
+    below = cursors.number_of(call.query)
+    async with call.transaction() as connection:
+        await _mailbox(connection, call.path.mailbox)
+        found = await mail.mail_events(connection, call.path.mailbox, below=below, limit=call.query.limit + 1)
+    return cursors.page(found, call.query, lambda row: row.id)
+
+
+async def get_thread(call: Call[ThreadPath, Nothing, None]) -> Thread:
+    """One thread."""
+    async with call.transaction() as connection:
+        found = await mail.thread(connection, call.path.thread)
+    if found is None:
+        raise not_found("thread")
+    return found
+
+
+async def list_messages_of_thread(call: Call[ThreadPath, Paged, None]) -> Page[Message]:
+    """List the messages of a thread, the oldest first."""
+    after = cursors.number_of(call.query) or 0
+    async with call.transaction() as connection:
+        if await mail.thread(connection, call.path.thread) is None:
+            raise not_found("thread")
+        found = await mail.messages_of_thread(
+            connection, call.path.thread, after=after, limit=call.query.limit + 1
+        )
+    return cursors.page(found, call.query, lambda row: row.id)
+
+
+async def search_messages(call: Call[Nothing, SearchQuery, None]) -> Page[Message]:
+    """Find messages by their words, in all mailboxes."""
+    below = cursors.number_of(call.query)
+    words = call.query.q.replace("\0", " ").strip()
+    if not words:
+        raise Problem(400, "bad-request", "`q` names the words to find.")
+    async with call.transaction() as connection:
+        found = await mail.matching(connection, words, below=below, limit=call.query.limit + 1)
+    return cursors.page(found, call.query, lambda row: row.id)
+
+
+async def get_message(call: Call[MessagePath, Nothing, None]) -> WholeMessage:
+    """One message with its text and its attachments, as far as the mailbox's policy keeps them."""
+    async with call.transaction() as connection:
+        found = await _message(connection, call.path.message)
+        return WholeMessage(
+            found,
+            await mail.content(connection, found.id),
+            await mail.attachments(connection, found.id),
+        )
+
+
+async def get_raw_message(call: Call[MessagePath, Nothing, None]) -> Response:
+    """The message as it was sent (RFC 5322): from what is kept, else from the provider."""
+    async with call.transaction() as connection:
+        found = await _message(connection, call.path.message)
+        digest = await mail.raw_digest(connection, found.id)
+        mailbox = await stored.get(connection, MailboxId(found.mailbox_id))
+    name = f"message-{found.id}.eml"
+    if digest is not None:
+        return await contents.of_blob(call, digest, "message/rfc822", name)
+    if mailbox is None or mailbox.policy is ContentPolicy.METADATA:
+        raise Problem(409, "not-kept", "Of this mailbox only metadata is kept, and asked for.")
+    if mailbox.disconnected_at is not None or found.deleted_at is not None:
+        raise Problem(410, "gone", "The provider no longer gives this message.")
+    return contents.of_bytes(
+        await call.parts.remote(mailbox).raw(found.provider_message_id), "message/rfc822", name
+    )
+
+
+async def list_attachments(call: Call[MessagePath, Nothing, None]) -> Page[Attachment]:
+    """List the attachments of a message."""
+    async with call.transaction() as connection:
+        await _message(connection, call.path.message)
+        return Page(await mail.attachments(connection, call.path.message), None)
+
+
+async def get_attachment(call: Call[AttachmentPath, Nothing, None]) -> Response:
+    """The bytes of an attachment, or a range of them."""
+    async with call.transaction() as connection:
+        found = (
+            await mail.attachment(connection, call.path.message, call.path.part)
+            if "\0" not in call.path.part
+            else None
+        )
+    if found is None:
+        raise not_found("attachment")
+    if found.sha256 is None:
+        raise Problem(409, "not-kept", "The bytes of this attachment are not kept.")
+    digest = bytes.fromhex(found.sha256)
+    return await contents.of_blob(call, digest, found.media_type, found.file_name or "attachment")
+
+
+async def _mailbox(connection: Connection, mailbox: UUID) -> Mailbox:
+    found = await mail.mailbox(connection, mailbox)
+    if found is None:
+        raise not_found("mailbox")
+    return found
+
+
+async def _message(connection: Connection, message: int) -> Message:
+    found = await mail.message(connection, message)
+    if found is None:
+        raise not_found("message")
+    return found
+
+
+_BYTES = "application/octet-stream"
+OPERATIONS = [
+    Operation("GET", "/mailboxes", list_mailboxes, Scope.READ, "Mailboxes"),
+    Operation("GET", "/mailboxes/{mailbox}", get_mailbox, Scope.READ, "Mailboxes"),
+    Operation("PATCH", "/mailboxes/{mailbox}", change_mailbox, Scope.MAILBOXES, "Mailboxes"),
+    Operation("POST", "/mailboxes/{mailbox}/sync", sync_mailbox, Scope.MAILBOXES, "Mailboxes", 202),
+    Operation("GET", "/mailboxes/{mailbox}/folders", list_folders, Scope.READ, "Mail"),
+    Operation("GET", "/mailboxes/{mailbox}/threads", list_threads, Scope.READ, "Mail"),
+    Operation("GET", "/mailboxes/{mailbox}/messages", list_messages, Scope.READ, "Mail"),
+    Operation("GET", "/mailboxes/{mailbox}/events", list_mail_events, Scope.READ, "Mail"),
+    Operation("GET", "/threads/{thread}", get_thread, Scope.READ, "Mail"),
+    Operation("GET", "/threads/{thread}/messages", list_messages_of_thread, Scope.READ, "Mail"),
+    Operation("GET", "/messages", search_messages, Scope.READ, "Mail"),
+    Operation("GET", "/messages/{message}", get_message, Scope.READ, "Mail"),
+    Operation(
+        "GET", "/messages/{message}/raw", get_raw_message, Scope.READ, "Mail", answers="message/rfc822"
+    ),
+    Operation("GET", "/messages/{message}/attachments", list_attachments, Scope.READ, "Mail"),
+    Operation(
+        "GET", "/messages/{message}/attachments/{part}", get_attachment, Scope.READ, "Mail", answers=_BYTES
+    ),
+]

@@ -1,0 +1,120 @@
+"""The OpenAPI 3.1 document, made from the table of operations and their types."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from postroom import __version__
+from postroom.web.api.operations import Operation
+
+PREFIX: Final = "/api/v1"
+_ABOUT: Final = """\
+Everything of one organization: mailboxes and their mail, documents and records, and what happens to them.
+
+Show a key (`postroom keys create`) as `Authorization: Bearer pr_…`. Lists come in pages: follow `next` as
+`cursor`. Answers carry an `ETag`; with `If-None-Match` an unchanged one is not sent again. A write with an
+`Idempotency-Key` is done once, however often it is sent. Errors are problems (RFC 9457)."""
+
+
+class ProblemAnswer(msgspec.Struct, frozen=True, rename={"kind": "type"}):
+    """Why a call was refused. `type` is for programs, `detail` for people."""
+
+    kind: str
+    title: str
+    status: int
+    detail: str
+
+
+def document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:
+    answers = [each.answer for each in operations if each.answer is not Response]
+    bodies = [each.types[2] for each in operations if each.types[2] is not type(None)]
+    given = [each.types[number] for each in operations for number in (0, 1)]
+    kinds = [ProblemAnswer, *(kind for kind in [*answers, *bodies] if kind is not type(None))]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    named = {_key(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+    _, parameters = msgspec.json.schema_components(given, ref_template="#/components/schemas/{name}")
+    paths: dict[str, dict[str, Any]] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, named, parameters)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Postroom", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": f"{url.rstrip('/')}{PREFIX}"}],
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(
+    operation: Operation, named: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    path, query, body = operation.types
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": f"{_description(operation)}\n\nScope: `{operation.scope}`.".strip(),
+        "tags": [operation.tag],
+        "parameters": [*_parameters(path, "path", parameters), *_parameters(query, "query", parameters)],
+        "responses": _responses(operation, named),
+    }
+    if operation.writes:
+        found["parameters"].append(
+            {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200}}
+        )
+    if body is not type(None):
+        content = {"application/json": {"schema": named[_key(body)]}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _description(operation: Operation) -> str:
+    lines = (operation.call.__doc__ or "").strip().partition("\n")[2]
+    return re.sub(r"\s+", " ", lines).strip()
+
+
+def _parameters(kind: type[Any], place: str, schemas: Mapping[str, Any]) -> list[dict[str, Any]]:
+    schema = schemas[kind.__name__]
+    required = set(schema.get("required", ())) if place == "query" else set(schema.get("properties", ()))
+    return [
+        {
+            "name": name,
+            "in": place,
+            "required": name in required,
+            "schema": {key: value for key, value in about.items() if key != "description"},
+        }
+        | ({"description": _found(about)} if _found(about) else {})
+        for name, about in schema.get("properties", {}).items()
+    ]
+
+
+def _found(about: Mapping[str, Any]) -> str | None:
+    if "description" in about:
+        return about["description"]
+    return next((each["description"] for each in about.get("anyOf", ()) if "description" in each), None)
+
+
+def _responses(operation: Operation, named: Mapping[str, Any]) -> dict[str, Any]:
+    problem = {
+        "description": "Why not.",
+        "content": {"application/problem+json": {"schema": named[_key(ProblemAnswer)]}},
+    }
+    if operation.answer is Response:
+        content: dict[str, Any] | None = {operation.answers: {}}
+    elif operation.answer is type(None):
+        content = None
+    else:
+        content = {"application/json": {"schema": named[_key(operation.answer)]}}
+    done = {"description": operation.summary} | ({"content": content} if content else {})
+    status = "204" if operation.answer is type(None) else str(operation.status)
+    return {status: done, "default": problem}
+
+
+def _key(kind: object) -> str:
+    return repr(kind)

@@ -1,0 +1,132 @@
+"""What an operation of the API is: one function with typed path, query, body and answer.
+
+An operation is added by writing such a function and naming it in a table; the route, the checks of what
+comes in, and the OpenAPI document follow from its types.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+
+from postroom.flow.connect import Desk
+from postroom.model import OrganizationId, Scope
+from postroom.ports import BlobStore, RemoteMailbox
+from postroom.store.database import Connection
+from postroom.store.mailboxes import Mailbox
+from postroom.web.live import Live
+
+PathT = TypeVar("PathT")
+QueryT = TypeVar("QueryT")
+BodyT = TypeVar("BodyT")
+Item = TypeVar("Item")
+
+# PostgreSQL's bigint.
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    """`next` is the cursor of the page that follows; null on the last one."""
+
+    data: list[Item]
+    next: str | None
+
+
+class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at most.")] = 50
+    cursor: Annotated[str, msgspec.Meta(max_length=500, description="`next` of the page before.")] | None = (
+        None
+    )
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What operations reach."""
+
+    desk: Desk
+    blobs: BlobStore
+    live: Live
+    remote: Callable[[Mailbox], RemoteMailbox]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a key or a member. `actor` is how the ledger names them."""
+
+    organization: OrganizationId
+    actor: str
+    scopes: frozenset[Scope]
+
+
+@dataclass(frozen=True)
+class Call(Generic[PathT, QueryT, BodyT]):
+    parts: Parts
+    caller: Caller
+    request: Request
+    path: PathT
+    query: QueryT
+    body: BodyT
+
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        return self.parts.desk.database.transaction(self.caller.organization)
+
+
+class Problem(Exception):
+    """An answer of the API (RFC 9457), raised where it is found out."""
+
+    def __init__(self, status: int, kind: str, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
+
+
+def not_found(what: str) -> Problem:
+    return Problem(404, "not-found", f"There is no such {what}.")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`answers` is the media type of what comes back; bytes are answered by the function itself."""
+
+    method: str
+    path: str
+    call: Callable[[Call[Any, Any, Any]], Awaitable[Any]]
+    scope: Scope
+    tag: str
+    status: int = 200
+    answers: str = "application/json"
+
+    @cached_property
+    def types(self) -> tuple[type[Any], type[Any], type[Any]]:
+        """Of path, query and body."""
+        hints = get_type_hints(self.call, include_extras=True)
+        argument = hints["call"]
+        assert get_origin(argument) is Call, f"{self.call.__name__} takes a Call"
+        path, query, body = get_args(argument)
+        return path, query, body
+
+    @cached_property
+    def answer(self) -> Any:
+        return get_type_hints(self.call, include_extras=True)["return"]
+
+    @property
+    def name(self) -> str:
+        return self.call.__name__
+
+    @property
+    def summary(self) -> str:
+        return (self.call.__doc__ or "").strip().partition("\n")[0]
+
+    @property
+    def writes(self) -> bool:
+        return self.method not in READS
+
+
+READS: Final = frozenset({"GET", "HEAD"})

@@ -1,0 +1,410 @@
+"""W3: pages, ETags, ranges, idempotency keys, scopes, limits and the change feed of the API."""
+
+import asyncio
+import json
+from hashlib import sha256
+
+import pytest
+
+from postroom.flow import keys, members
+from postroom.model import Role, Scope, Secret
+from postroom.store import feed, work
+from postroom.store.database import open_database
+from postroom.store.feed import News
+from store.rows import Filling
+from web.calling import application, client_of, key_of
+from web.signing import URL, session_of
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def served(database, organization, tmp_path):
+    async with application(database, organization, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def api(served, database, organization):
+    async with client_of(served[0], await key_of(database, organization)) as client:
+        yield client
+
+
+@pytest.fixture
+def blobs(served):
+    return served[1]
+
+
+@pytest.fixture
+async def mailbox(make_mailbox, organization):
+    return await make_mailbox(organization)
+
+
+@pytest.fixture
+def deliver(owner, organization, mailbox):
+    """Messages of one thread, the later ones newer; every third without a time of receipt."""
+
+    async def deliver(count):
+        cursor = await owner.execute(
+            """
+            INSERT INTO threads (organization_id, mailbox_id, provider_thread_id, last_message_at)
+            VALUES (%s, %s, 't1', now()) RETURNING id
+            """,
+            [organization, mailbox],
+        )
+        [thread] = await cursor.fetchone()
+        ids = []
+        for number in range(count):
+            cursor = await owner.execute(
+                """
+                INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, subject,
+                    received_at)
+                VALUES (%(organization)s, %(mailbox)s, %(thread)s, %(key)s, %(key)s, CASE WHEN %(odd)s
+                    THEN NULL ELSE timestamptz '2026-01-01' + %(number)s / 2 * interval '1 hour' END)
+                RETURNING id
+                """,
+                {
+                    "organization": organization,
+                    "mailbox": mailbox,
+                    "thread": thread,
+                    "key": f"m{number}",
+                    "odd": number % 3 == 2,
+                    "number": number,
+                },
+            )
+            ids.append((await cursor.fetchone())[0])
+        return thread, ids
+
+    return deliver
+
+
+async def pages_of(api, path, **asked):
+    cursor, found = None, []
+    while True:
+        given = asked | ({"cursor": cursor} if cursor else {})
+        answer = await api.get(path, params=given)
+        assert answer.status_code == 200, answer.text
+        found.append(answer.json()["data"])
+        cursor = answer.json()["next"]
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+async def test_pages_show_every_message_once_whatever_their_size(api, deliver, mailbox, limit):
+    _, ids = await deliver(7)
+    pages = await pages_of(api, f"/mailboxes/{mailbox}/messages", limit=limit)
+    found = [row for page in pages for row in page]
+    assert sorted(row["id"] for row in found) == ids
+    times = [row["received_at"] for row in found if row["received_at"]]
+    assert times == sorted(times, reverse=True)
+    assert all(len(page) <= limit for page in pages)
+
+
+async def test_what_arrives_between_two_pages_shifts_nothing(api, deliver, mailbox, owner, organization):
+    thread, ids = await deliver(6)
+    first = (await api.get(f"/mailboxes/{mailbox}/messages", params={"limit": 3})).json()
+    await owner.execute(
+        """
+        INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, received_at)
+        VALUES (%s, %s, %s, 'new', '2027-01-01')
+        """,
+        [organization, mailbox, thread],
+    )
+    second = (await api.get(f"/mailboxes/{mailbox}/messages", params={"cursor": first["next"]})).json()
+    assert sorted(row["id"] for row in first["data"] + second["data"]) == ids
+
+
+async def test_a_thread_is_read_from_its_beginning(api, deliver):
+    thread, ids = await deliver(3)
+    pages = await pages_of(api, f"/threads/{thread}/messages", limit=2)
+    assert [row["id"] for page in pages for row in page] == ids
+    assert (await api.get(f"/threads/{thread}")).json()["id"] == thread
+
+
+async def test_messages_are_found_by_their_words(api, deliver, owner, organization):
+    _, ids = await deliver(2)
+    await owner.execute(
+        """
+        INSERT INTO message_contents (organization_id, message_id, body_plain, search)
+        VALUES (%s, %s, 'Rechnung im Anhang', to_tsvector('simple', 'Rechnung im Anhang'))
+        """,
+        [organization, ids[1]],
+    )
+    found = (await api.get("/messages", params={"q": "rechnung -absage"})).json()["data"]
+    assert [row["id"] for row in found] == [ids[1]]
+    whole = (await api.get(f"/messages/{ids[1]}")).json()
+    assert whole["content"]["body_plain"] == "Rechnung im Anhang"
+
+
+async def test_every_list_and_item_of_a_filled_database_is_answered(api, owner, organization, blobs):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    for name in (
+        "mailboxes",
+        "documents",
+        "reviews",
+        "records",
+        "orders",
+        "subscriptions",
+        "failures",
+        "ledger",
+    ):
+        rows = (await api.get(f"/{name}")).json()["data"]
+        assert rows, name
+        if name in {"documents", "reviews", "records", "orders", "failures"}:
+            one = await api.get(f"/{name}/{rows[0]['id']}")
+            assert one.status_code == 200, one.text
+    mailbox = filling.whole["mailboxes"]["id"]
+    for name in ("folders", "threads", "messages", "events"):
+        assert (await api.get(f"/mailboxes/{mailbox}/{name}")).json()["data"], name
+
+
+async def test_an_unchanged_answer_is_not_sent_again(api, mailbox, owner):
+    first = await api.get(f"/mailboxes/{mailbox}")
+    tag = first.headers["etag"]
+    again = await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": f'"x", W/{tag}'})
+    assert (again.status_code, again.content) == (304, b"")
+    await owner.execute("UPDATE mailboxes SET last_error = 'x'")
+    assert (await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": tag})).status_code == 200
+
+
+async def test_a_mailbox_is_paused_and_resumed_if_it_is_as_the_caller_thinks(
+    api, mailbox, database, organization
+):
+    tag = (await api.get(f"/mailboxes/{mailbox}")).headers["etag"]
+    paused = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers={"if-match": tag})
+    assert paused.json()["paused_at"] is not None
+    stale = await api.patch(f"/mailboxes/{mailbox}", json={"paused": False}, headers={"if-match": tag})
+    assert stale.status_code == 412
+    assert (await api.post(f"/mailboxes/{mailbox}/sync")).status_code == 409
+    assert (await api.patch(f"/mailboxes/{mailbox}", json={"paused": False})).json()["paused_at"] is None
+    assert (await api.post(f"/mailboxes/{mailbox}/sync")).status_code == 202
+    async with database.engine() as connection:
+        claim = await work.claim(connection, ["sync"], batch=9, lease_seconds=9)
+    assert [lease.subject for lease in claim.leases] == [str(mailbox)]
+    refused = await api.patch(f"/mailboxes/{mailbox}", json={"content_policy": "metadata"})
+    assert (refused.status_code, "not connected" in refused.json()["detail"]) == (409, True)
+
+
+async def test_a_failure_is_tried_again(api, owner, organization):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    failure = filling.whole["failures"]["id"]
+    again = await api.post(f"/failures/{failure}/retry")
+    assert (again.status_code, again.json()["attempts"]) == (202, 0)
+    await owner.execute("UPDATE failures SET resolved_at = now()")
+    assert (await api.post(f"/failures/{failure}/retry")).status_code == 409
+
+
+@pytest.fixture
+async def attachment(owner, organization, deliver, blobs):
+    _, [message] = await deliver(1)
+    content = bytes(range(256)) * 40
+    blob = await blobs.put(organization, content)
+    await owner.execute(
+        "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, %s)",
+        [organization, blob.sha256, blob.size],
+    )
+    await owner.execute(
+        """
+        INSERT INTO attachments (organization_id, message_id, part, file_name, media_type, size, sha256)
+        VALUES (%s, %s, '2.1', %s, 'text/html', %s, %s)
+        """,
+        [organization, message, 'r"ech\r\nnung é.html', len(content), blob.sha256],
+    )
+    return f"/messages/{message}/attachments/2.1", content
+
+
+async def test_an_attachment_is_a_download_whatever_it_calls_itself(api, attachment):
+    path, content = attachment
+    answer = await api.get(path)
+    assert answer.content == content
+    assert answer.headers["content-disposition"] == (
+        "attachment; filename=\"r_ech__nung _.html\"; filename*=UTF-8''r%22ech%0D%0Anung%20%C3%A9.html"
+    )
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["etag"] == f'"{sha256(content).hexdigest()}"'
+    same = await api.get(path, headers={"if-none-match": answer.headers["etag"]})
+    assert same.status_code == 304
+
+
+@pytest.mark.parametrize(
+    "asked, start, end",
+    [
+        ("bytes=0-9", 0, 10),
+        ("bytes=10000-", 10000, 10240),
+        ("bytes=-5", 10235, 10240),
+        ("bytes=9-99999", 9, 10240),
+    ],
+)
+async def test_a_range_of_an_attachment(api, attachment, asked, start, end):
+    path, content = attachment
+    answer = await api.get(path, headers={"range": asked})
+    assert (answer.status_code, answer.content) == (206, content[start:end])
+    assert answer.headers["content-range"] == f"bytes {start}-{end - 1}/10240"
+
+
+@pytest.mark.parametrize(
+    "asked, status", [("bytes=10240-", 416), ("bytes=5-2", 416), ("bytes=-0", 416), ("x", 200)]
+)
+async def test_a_range_that_is_none(api, attachment, asked, status):
+    answer = await api.get(attachment[0], headers={"range": asked})
+    assert answer.status_code == status
+
+
+async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
+    answer = await api.get(attachment[0], headers={"range": "bytes=0-1", "if-range": '"old"'})
+    assert (answer.status_code, len(answer.content)) == (200, 10240)
+
+
+async def test_a_write_with_a_key_is_done_once(api, mailbox, database, organization):
+    headers = {"idempotency-key": "k1"}
+    first = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers=headers)
+    await api.patch(f"/mailboxes/{mailbox}", json={"paused": False})
+    again = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers=headers)
+    assert again.json() == first.json()
+    assert again.headers["idempotent-replay"] == "true"
+    assert (await api.get(f"/mailboxes/{mailbox}")).json()["paused_at"] is None, "not done again"
+    other = await api.patch(f"/mailboxes/{mailbox}", json={"paused": False}, headers=headers)
+    assert (other.status_code, other.json()["type"]) == (422, "urn:postroom:problem:key-reused")
+    refused = {"idempotency-key": "k2"}
+    for _ in range(2):  # what failed is not remembered as done
+        answer = await api.patch(f"/mailboxes/{mailbox}", json={"paused": 1}, headers=refused)
+        assert answer.status_code == 400
+
+
+async def test_many_at_once_with_one_key_do_it_once(api, mailbox, database, organization, owner):
+    answers = await asyncio.gather(
+        *(api.post(f"/mailboxes/{mailbox}/sync", headers={"idempotency-key": "k"}) for _ in range(8))
+    )
+    assert {each.status_code for each in answers} <= {202, 409}
+    cursor = await owner.execute("SELECT generation FROM work WHERE kind = 'sync'")
+    assert await cursor.fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "given", [None, "", "Bearer", "Bearer x", "Basic eDp5", "Bearer pr_" + "a" * 43, "Bearer " + "p" * 5000]
+)
+async def test_without_a_good_key_nothing_is_answered(served, given):
+    async with client_of(served[0], {"authorization": given} if given is not None else {}) as stranger:
+        answer = await stranger.get("/mailboxes")
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_a_key_opens_its_scopes_until_it_ends_or_is_revoked(
+    served, database, organization, mailbox, move_clock, monkeypatch
+):
+    from postroom.web.api import callers
+
+    monkeypatch.setattr(callers, "KNOWN_SECONDS", 0)
+    made, key = await keys.create(database, organization, "x", frozenset({Scope.READ}), days=1)
+    async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
+        assert (await program.get("/mailboxes")).status_code == 200
+        assert (await program.get("/ledger")).status_code == 403
+        assert (await program.patch(f"/mailboxes/{mailbox}", json={})).status_code == 403
+        await move_clock(86401)
+        assert (await program.get("/mailboxes")).status_code == 401
+    made, key = await keys.create(database, organization, "x", frozenset({Scope.READ}))
+    async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
+        assert (await program.get("/mailboxes")).status_code == 200
+        assert await keys.revoke(database, organization, made.prefix) == 1
+        assert (await program.get("/mailboxes")).status_code == 401
+        assert await keys.revoke(database, organization, made.prefix) == 0
+
+
+async def test_the_database_holds_no_key(owner, database, organization):
+    _, key = await keys.create(database, organization, "x", frozenset({Scope.READ}))
+    cursor = await owner.execute("SELECT * FROM api_keys")
+    assert key.reveal() not in str(await cursor.fetchall())
+
+
+async def test_a_member_calls_with_a_session_and_writes_only_from_our_pages(
+    served, database, organization, mailbox
+):
+    session = await session_of(database, organization, Role.ADMIN)
+    async with client_of(served[0], {"cookie": f"postroom_session={session}"}) as browser:
+        assert (await browser.get("/mailboxes")).status_code == 200
+        assert (await browser.post(f"/mailboxes/{mailbox}/sync")).status_code == 403
+        ours = {"origin": URL}
+        assert (await browser.post(f"/mailboxes/{mailbox}/sync", headers=ours)).status_code == 202
+        assert (await browser.get(f"{URL}/api")).status_code == 200
+    reader = await members.add(database, organization, "r@example.org", role=Role.READER)
+    await members.set_password(database, reader, Secret("correct horse battery"))
+
+
+async def test_who_calls_too_often_is_told_when_to_come_back(database, organization, tmp_path):
+    async with (
+        application(database, organization, tmp_path, per_minute=3) as (made, _),
+        client_of(made, await key_of(database, organization)) as program,
+    ):
+        statuses = [(await program.get("/mailboxes")).status_code for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        assert int((await program.get("/mailboxes")).headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    "path, status",
+    [
+        ("/mailboxes?limit=0", 400),
+        ("/mailboxes?limit=x", 400),
+        ("/mailboxes?nonsense=1", 400),
+        ("/mailboxes?cursor=!!", 400),
+        ("/mailboxes?cursor=eyJ9", 400),
+        ("/mailboxes/nonsense", 404),
+        ("/mailboxes/00000000-0000-4000-8000-000000000000", 404),
+        ("/threads/-1", 404),
+        ("/threads/99999999999999999999999", 404),
+        ("/messages", 400),
+        ("/nothing", 404),
+    ],
+)
+async def test_what_does_not_fit_is_a_problem_with_words(api, path, status):
+    answer = await api.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert (told["status"], told["type"].startswith("urn:postroom:problem:")) == (status, True)
+    assert told["detail"].endswith((".", "`", "json"))
+
+
+@pytest.fixture
+def tell(database, organization):
+    async def tell(*names):
+        async with database.transaction(organization) as connection:
+            await feed.tell_all(connection, [News("document.changed", "document", name) for name in names])
+
+    return tell
+
+
+async def test_the_feed_is_followed_by_position_and_waited_for(api, tell):
+    await tell("a", "b")
+    first = (await api.get("/events", params={"limit": 1})).json()
+    assert [each["entity_id"] for each in first["data"]] == ["a"]
+    second = (await api.get("/events", params={"after": first["next"]})).json()
+    assert ([each["entity_id"] for each in second["data"]], second["next"]) == (["b"], 2)
+    waiting = asyncio.create_task(api.get("/events", params={"after": 2, "wait": 30}))
+    await asyncio.sleep(0.1)
+    await tell("c")
+    assert [each["entity_id"] for each in (await waiting).json()["data"]] == ["c"]
+    nothing = (await api.get("/events", params={"after": 3, "wait": 0.05})).json()
+    assert nothing == {"data": [], "next": 3}
+    reset = await api.get("/events", params={"after": 99})
+    assert (reset.status_code, reset.json()["type"]) == (410, "urn:postroom:problem:reset")
+
+
+async def test_the_description_is_open_and_names_every_operation(served):
+    from postroom.web.api import OPERATIONS
+
+    async with client_of(served[0], {}) as stranger:
+        told = json.loads((await stranger.get("/openapi.json")).text)
+    assert told["openapi"] == "3.1.0"
+    described = {(path, method.upper()) for path, item in told["paths"].items() for method in item}
+    assert described == {(each.path, each.method) for each in OPERATIONS}
+    assert all(operation["summary"] for item in told["paths"].values() for operation in item.values())

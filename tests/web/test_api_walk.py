@@ -1,0 +1,138 @@
+"""W3: the whole API walked by its own description: nothing of another organization, and never a 500."""
+
+import asyncio
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from postroom.model import Role
+from postroom.store.database import open_database
+from postroom.web.api import OPERATIONS
+from store.rows import Filling
+from web.calling import application, client_of, key_of
+from web.hooks import serving
+from web.signing import session_of
+
+# Which column a parameter of a path names.
+COLUMNS = {
+    "mailbox": ("mailboxes", "id"),
+    "thread": ("threads", "id"),
+    "message": ("messages", "id"),
+    "part": ("attachments", "part"),
+    "document": ("documents", "id"),
+    "review": ("reviews", "id"),
+    "record": ("records", "id"),
+    "order": ("orders", "id"),
+    "failure": ("failures", "id"),
+    "webhook": ("webhooks", "id"),
+    "delivery": ("deliveries", "id"),
+}
+WITH_IDS = [each for each in OPERATIONS if "{" in each.path]
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def filled(owner, organization, other_organization):
+    found = []
+    for each in (organization, other_organization):
+        filling = Filling(owner, each)
+        await filling.fill()
+        found.append(filling)
+    return found
+
+
+@pytest.fixture
+async def served(database, organization, tmp_path):
+    async with application(database, organization, tmp_path) as (made, _):
+        yield made
+
+
+def path_of(operation, filling):
+    values = {
+        name: filling.whole[table][column]
+        for name, (table, column) in COLUMNS.items()
+        if table in filling.whole
+    }
+    return operation.path.format(**values)
+
+
+async def test_nobody_reaches_what_belongs_to_another_organization(
+    served, filled, database, organization, other_organization
+):
+    ours, _ = filled
+    session = await session_of(database, other_organization, Role.ADMIN)
+    for headers in (
+        await key_of(database, other_organization),
+        {"cookie": f"postroom_session={session}", "origin": "http://post.example"},
+    ):
+        async with client_of(served, headers) as stranger:
+            for operation in WITH_IDS:
+                answer = await stranger.request(operation.method, path_of(operation, ours), json={})
+                assert answer.status_code == 404, (operation.name, answer.text)
+            for operation in OPERATIONS:
+                if "{" not in operation.path and operation.method == "GET":
+                    answer = await stranger.get(
+                        operation.path, params={"q": "x"} if operation.path == "/messages" else {}
+                    )
+                    assert answer.status_code == 200, answer.text
+                    for table, row in ours.whole.items():
+                        if "id" in row and not isinstance(row["id"], int) and table != "organizations":
+                            assert str(row["id"]) not in answer.text, (operation.name, table)
+
+
+async def test_who_owns_it_does_reach_it(served, filled, database, organization):
+    """The counterpart, so that the refusals above mean something."""
+    ours, _ = filled
+    async with client_of(served, await key_of(database, organization)) as owner:
+        for operation in WITH_IDS:
+            if operation.method == "GET":
+                answer = await owner.get(path_of(operation, ours))
+                told = answer.json() if answer.status_code != 200 else {}
+                assert answer.status_code in {200, 409, 410} or "content" in told["detail"], operation.name
+
+
+async def test_nothing_is_answered_without_a_key(served, filled):
+    async with client_of(served, {}) as stranger:
+        for operation in OPERATIONS:
+            answer = await stranger.request(operation.method, path_of(operation, filled[0]), json={})
+            assert answer.status_code == 401, operation.name
+
+
+async def test_no_input_whatsoever_is_a_500(served, filled, database, organization):
+    headers = await key_of(database, organization)
+    async with serving(served) as url:
+        await asyncio.to_thread(fuzz, url, headers)
+
+
+def fuzz(url, headers):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import schemathesis
+        from schemathesis.checks import not_a_server_error
+
+        schema = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
+        for found in schema.get_all_operations():
+            operation = found.ok()
+
+            @settings(
+                max_examples=12,
+                deadline=None,
+                database=None,
+                phases=[Phase.explicit, Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            @given(case=operation.as_strategy())
+            def check(case):
+                if case.path.endswith("/events") and case.query:
+                    case.query.pop("wait", None)
+                case.call_and_validate(
+                    base_url=f"{url}/api/v1", headers=headers, checks=[not_a_server_error], timeout=30
+                )
+
+            check()
