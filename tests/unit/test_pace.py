@@ -95,7 +95,7 @@ async def test_what_the_provider_asks_for_is_waited_for_by_everybody_who_calls(w
 async def test_refusals_that_tell_no_time_are_waited_out_longer_and_longer(waits):
     pace = make(waits)
     lengths = []
-    for _ in range(4):
+    for _ in range(3):
         before = waits.now
         pace.refused(Throttled("slower"))
         await pace.spend(1)
