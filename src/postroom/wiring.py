@@ -13,12 +13,13 @@ import aiohttp
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
 from postroom.errors import OperatorError
-from postroom.flow import collect, sample, seal, subscribe
+from postroom.flow import collect, retention, sample, seal, subscribe
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
+from postroom.flow.retention import Periods
 from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
-from postroom.model import Done, ProviderName, Secret, key_bytes, sealing_keys
+from postroom.model import ContentPolicy, Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
@@ -57,6 +58,7 @@ def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str
         subscribe.KIND: subscribing(settings, database, client),
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         collect.KIND: Kind(_collecting(settings, database), None),
+        retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
         seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),
     }
 
@@ -214,6 +216,21 @@ async def require_blobs_here(settings: Settings, database: Database) -> None:
         known = await stored_blobs.claim_place(connection, here)
     if known != here:
         raise OperatorError(f"{ELSEWHERE} ({known}, not {here}). {ELSEWHERE_REMEDY}")
+
+
+def periods(settings: Settings) -> Periods:
+    """How long each is kept."""
+    return Periods(
+        events=settings.keep_events_days,
+        mail_events=settings.keep_mail_events_days,
+        personal_values=settings.keep_personal_days,
+        deleted_messages=settings.keep_deleted_days,
+        messages={
+            ContentPolicy.METADATA: settings.keep_metadata_days,
+            ContentPolicy.DOCUMENTS: settings.keep_documents_days,
+            ContentPolicy.FULL: settings.keep_full_days,
+        },
+    )
 
 
 def _collecting(settings: Settings, database: Database) -> Step:

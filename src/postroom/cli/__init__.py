@@ -20,6 +20,8 @@ from postroom.cli import (
     mailboxes,
     members,
     parked,
+    purge,
+    search,
     serve,
     subscriptions,
     up,
@@ -54,6 +56,8 @@ app.add_typer(vault.group)
 app.add_typer(subscriptions.group)
 app.add_typer(ledger.group)
 app.add_typer(blobs.group)
+app.add_typer(purge.group)
+app.command(epilog=search.EXAMPLES)(search.search)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer hands a flag to its callback by position

@@ -65,6 +65,7 @@ def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
     return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
 
 
+_DAYS: Final = "a number of days from 1 to 36500"
 _ANOTHER: Final = "an https address, or http on a loopback host: another one is for simulators and proxies"
 
 
@@ -268,6 +269,47 @@ class Settings(BaseSettings):
         24,
         ge=1,
         le=8760,
+    )
+    keep_events_days: float = _setting(
+        "how long the feed that pages, webhooks and API clients follow can be read back",
+        "a number from 1 to 3650",
+        30,
+        ge=1,
+        le=3650,
+    )
+    keep_mail_events_days: float | None = _setting(
+        "how long the changes of messages are kept; unset, for ever", _DAYS, None, ge=1, le=36500
+    )
+    keep_personal_days: float | None = _setting(
+        "how long the ledger keeps its personal values; unset, for ever", _DAYS, None, ge=1, le=36500
+    )
+    keep_deleted_days: float | None = _setting(
+        "how long a message is kept that was deleted in its mailbox; unset, for ever",
+        _DAYS,
+        None,
+        ge=1,
+        le=36500,
+    )
+    keep_metadata_days: float | None = _setting(
+        "how long mail is kept of mailboxes with the policy metadata; unset, for ever",
+        _DAYS,
+        None,
+        ge=1,
+        le=36500,
+    )
+    keep_documents_days: float | None = _setting(
+        "how long mail is kept of mailboxes with the policy documents; unset, for ever",
+        _DAYS,
+        None,
+        ge=1,
+        le=36500,
+    )
+    keep_full_days: float | None = _setting(
+        "how long mail is kept of mailboxes with the policy full; unset, for ever",
+        _DAYS,
+        None,
+        ge=1,
+        le=36500,
     )
     subscription_renew_hours: float = _setting(
         "how long before its end a subscription at Microsoft is renewed",

@@ -1,0 +1,84 @@
+"""`postroom search`: mail and documents by their words."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from postroom.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from postroom.store.database import Database
+    from postroom.store.search import FoundDocument, FoundMessage, Headline
+
+EXAMPLES = """\b
+Examples:
+  postroom search invoice march
+  postroom search '"due date" acme -reminder' --limit 50
+  postroom search invoice --json | jq '.messages[].id'"""
+
+
+def search(
+    words: Annotated[
+        list[str], typer.Argument(help='Words; "several words" as they stand together; -word excludes.')
+    ],
+    mailbox: Annotated[
+        UUID | None, typer.Option("--mailbox", help="Only mail of this mailbox, by its id.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most of each that are shown.")] = 20,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> Exit:
+    """Search mail and documents. The best matches come first; exit code 1 when there is none."""
+    from postroom import config
+    from postroom.cli import opening, output
+
+    organization = config.load().organization
+    messages, documents = opening.in_database(
+        lambda database: _search(database, organization, " ".join(words), mailbox, limit)
+    )
+    if json:
+        output.as_json({"messages": [*map(asdict, messages)], "documents": [*map(asdict, documents)]})
+    else:
+        _tell(messages, documents)
+    return Exit.OK if messages or documents else Exit.FAILED
+
+
+async def _search(
+    database: "Database", organization: UUID, words: str, mailbox: UUID | None, limit: int
+) -> "tuple[list[FoundMessage], list[FoundDocument]]":
+    from postroom.errors import OperatorError
+    from postroom.store import search as stored
+
+    async with database.transaction(organization) as connection:
+        if not await stored.has_words(connection, words):
+            raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
+        messages = await stored.messages(connection, words, mailbox=mailbox, limit=limit)
+        documents = [] if mailbox else await stored.documents(connection, words, limit=limit)
+    return messages, documents
+
+
+def _tell(messages: "list[FoundMessage]", documents: "list[FoundDocument]") -> None:
+    for message in messages:
+        when = f"{message.received_at:%Y-%m-%d %H:%M}" if message.received_at else "-"
+        who = message.from_name or message.from_address or "-"
+        typer.echo(_one_line(f"{when}  message {message.id}  {who}: {message.subject or '-'}"))
+        _tell_headline(message.headline)
+    for document in documents:
+        name = document.file_name or document.kind or "-"
+        typer.echo(_one_line(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
+        _tell_headline(document.headline)
+    if not messages and not documents:
+        typer.echo("Nothing was found.")
+
+
+def _tell_headline(headline: "Headline") -> None:
+    line = "".join(typer.style(text, bold=True) if found else text for text, found in headline)
+    if line.strip():
+        typer.echo(f"    {' '.join(line.split())}")
+
+
+def _one_line(text: str) -> str:
+    """Subjects and names come from strangers: no control character of theirs reaches the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)

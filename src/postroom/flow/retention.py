@@ -1,0 +1,101 @@
+"""Removes what was kept long enough (K7). Work that is due for each organization, once a day.
+
+Each batch is a transaction of its own, under the lease. What was removed is counted in the ledger.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.logs import Log
+from postroom.model import ContentPolicy, Done
+from postroom.store import feed, ledger, purge, work
+from postroom.store.database import Connection, Database
+from postroom.store.ledger import Entry
+from postroom.store.work import Lease
+
+KIND: Final = "retain"
+EVERY_SECONDS: Final = 86_400.0
+BATCH: Final = 500
+FAILURE_DAYS: Final = 90.0
+
+log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """How many days each is kept; None: for ever."""
+
+    events: float | None = None
+    mail_events: float | None = None
+    personal_values: float | None = None
+    deleted_messages: float | None = None
+    messages: Mapping[ContentPolicy, float | None] | None = None
+
+
+# Removes the next batch of what is older than so many days; how many went.
+Removal = Callable[[Connection, float], Awaitable[int]]
+
+
+async def run(database: Database, periods: Periods, lease: Lease) -> Done:
+    removed: dict[str, int] = {}
+    for name, days, removal in _removals(periods):
+        if days is not None:
+            removed[name] = await _remove(database, lease, removal, days)
+    gone = {name: count for name, count in removed.items() if count}
+    if gone:
+        log.info("retention.removed", organization=lease.organization, count=sum(gone.values()))
+        entry = Entry("RETENTION_APPLIED", "organization", str(lease.organization), payload=gone)
+        async with work.fenced(database, lease) as connection:
+            await ledger.append(connection, lease.organization, [entry])
+    return Done(again_after=EVERY_SECONDS)
+
+
+async def _remove(database: Database, lease: Lease, removal: Removal, days: float) -> int:
+    total, last = 0, BATCH
+    while last >= BATCH:
+        async with work.fenced(database, lease) as connection:
+            last = await removal(connection, days)
+        total += last
+    return total
+
+
+def _removals(periods: Periods) -> list[tuple[str, float | None, Removal]]:
+    """In the order in which they are done: mail takes its events with it."""
+    by_policy = periods.messages or {}
+    return [
+        *((f"messages_{policy}", by_policy.get(policy), _old_messages(policy)) for policy in ContentPolicy),
+        ("deleted_messages", periods.deleted_messages, _deleted_messages),
+        ("mail_events", periods.mail_events, _mail_events),
+        ("personal_values", periods.personal_values, _personal_values),
+        ("failures", FAILURE_DAYS, _failures),
+        ("events", periods.events, _events),
+    ]
+
+
+def _old_messages(policy: ContentPolicy) -> Removal:
+    async def remove(connection: Connection, days: float) -> int:
+        ids = await purge.old_messages(connection, policy, days=days, limit=BATCH)
+        return await purge.messages(connection, ids)
+
+    return remove
+
+
+async def _deleted_messages(connection: Connection, days: float) -> int:
+    return await purge.messages(connection, await purge.deleted_messages(connection, days=days, limit=BATCH))
+
+
+async def _mail_events(connection: Connection, days: float) -> int:
+    return await purge.mail_events(connection, days=days, limit=BATCH)
+
+
+async def _personal_values(connection: Connection, days: float) -> int:
+    return await purge.personal_values(connection, days=days, limit=BATCH)
+
+
+async def _failures(connection: Connection, days: float) -> int:
+    return await purge.failures(connection, days=days, limit=BATCH)
+
+
+async def _events(connection: Connection, days: float) -> int:
+    return await feed.prune(connection, older_than_seconds=days * 86_400, limit=BATCH)

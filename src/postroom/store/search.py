@@ -1,0 +1,155 @@
+"""Full-text search (K8) over messages and documents. What is found is personal: it is shown, never logged.
+
+Words are those of a search box: `invoice "due date" -draft`. Only the newest matches are ranked, so that a
+word which stands in every message costs little more than a rare one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from postroom.store.database import Connection
+
+RANKED: Final = 1_000
+# In a headline they stand around each word that was found. No text of a message holds them: they are removed.
+_BEGIN: Final = "\ue000"
+_END: Final = "\ue001"
+_OPTIONS: Final = f"StartSel={_BEGIN}, StopSel={_END}, MaxWords=30, MinWords=12, ShortWord=0"
+
+# Text, and whether it is a word that was asked for.
+Headline = Sequence[tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    id: int
+    mailbox_id: UUID
+    thread_id: int
+    subject: str | None
+    from_name: str | None
+    from_address: str | None
+    received_at: datetime | None
+    has_attachments: bool
+    rank: float
+    headline: Headline
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    id: UUID
+    pipeline: str
+    kind: str | None
+    state: str
+    file_name: str | None
+    sender: str | None
+    created_at: datetime
+    rank: float
+    headline: Headline
+
+
+async def messages(
+    connection: Connection, words: str, *, mailbox: UUID | None = None, limit: int = 20, offset: int = 0
+) -> list[FoundMessage]:
+    """The best matches first. Deleted messages are not found."""
+    cursor = await connection.execute(
+        _MESSAGES,
+        {
+            "words": words,
+            "mailbox": mailbox,
+            "limit": limit,
+            "offset": offset,
+            "ranked": RANKED,
+            "options": _OPTIONS,
+            "marks": _BEGIN + _END,
+        },
+    )
+    return [FoundMessage(*row, headline=headline(marked)) for *row, marked in await cursor.fetchall()]
+
+
+# The headline is made for those that are shown, not for those that are ranked.
+_MESSAGES = """
+    WITH asked AS MATERIALIZED (
+        SELECT websearch_to_tsquery('simple', %(words)s) AS query
+    ), newest AS MATERIALIZED (
+        SELECT messages.id FROM asked CROSS JOIN LATERAL matching_messages(asked.query) AS id
+        JOIN messages ON messages.id = id.id
+        WHERE deleted_at IS NULL AND (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
+        ORDER BY received_at DESC NULLS LAST, messages.id DESC LIMIT %(ranked)s
+    ), best AS MATERIALIZED (
+        SELECT message_id, ts_rank(search, asked.query) AS rank
+        FROM newest JOIN message_contents ON message_id = newest.id CROSS JOIN asked
+    ), shown AS MATERIALIZED (
+        SELECT messages.id, mailbox_id, thread_id, subject, from_name, from_address, received_at,
+            has_attachments, rank, snippet
+        FROM best JOIN messages ON messages.id = message_id
+        ORDER BY rank DESC, received_at DESC NULLS LAST, messages.id DESC LIMIT %(limit)s OFFSET %(offset)s
+    )
+    SELECT shown.id, mailbox_id, thread_id, subject, from_name, from_address, received_at, has_attachments,
+        rank, ts_headline('simple',
+            translate(left(coalesce(nullif(body_plain, ''), snippet, ''), 20000), %(marks)s, ''),
+            asked.query, %(options)s)
+    FROM shown JOIN message_contents ON message_id = shown.id CROSS JOIN asked
+    ORDER BY rank DESC, received_at DESC NULLS LAST, shown.id DESC
+"""
+
+
+async def documents(
+    connection: Connection, words: str, *, limit: int = 20, offset: int = 0
+) -> list[FoundDocument]:
+    """The best matches first, each with the name and sender of its first arrival."""
+    cursor = await connection.execute(
+        _DOCUMENTS,
+        {
+            "words": words,
+            "limit": limit,
+            "offset": offset,
+            "ranked": RANKED,
+            "options": _OPTIONS,
+            "marks": _BEGIN + _END,
+        },
+    )
+    return [FoundDocument(*row, headline=headline(marked)) for *row, marked in await cursor.fetchall()]
+
+
+_DOCUMENTS = """
+    WITH asked AS MATERIALIZED (
+        SELECT websearch_to_tsquery('simple', %(words)s) AS query
+    ), newest AS MATERIALIZED (
+        SELECT documents.id FROM asked CROSS JOIN LATERAL matching_documents(asked.query) AS id
+        JOIN documents ON documents.id = id.id
+        ORDER BY created_at DESC, documents.id LIMIT %(ranked)s
+    ), shown AS MATERIALIZED (
+        SELECT documents.id, pipeline, kind, state, documents.created_at,
+            ts_rank(search, asked.query) AS rank, text
+        FROM newest JOIN documents ON documents.id = newest.id
+        JOIN transcripts ON document_id = newest.id CROSS JOIN asked
+        ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
+    )
+    SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
+        ts_headline('simple', translate(left(text, 20000), %(marks)s, ''), asked.query, %(options)s)
+    FROM shown CROSS JOIN asked
+    LEFT JOIN LATERAL (
+        SELECT file_name, sender FROM arrivals WHERE document_id = shown.id ORDER BY arrivals.id LIMIT 1
+    ) AS arrival ON true
+    ORDER BY rank DESC, created_at DESC, shown.id
+"""
+
+
+async def has_words(connection: Connection, words: str) -> bool:
+    """Whether there is anything to search for: signs and excluded words alone find nothing."""
+    cursor = await connection.execute("SELECT querytree(websearch_to_tsquery('simple', %s))", [words])
+    row = await cursor.fetchone()
+    return row is not None and row[0] not in {"", "T"}
+
+
+def headline(marked: str) -> Headline:
+    """The pieces of a headline, in order."""
+    pieces: list[tuple[str, bool]] = []
+    for part in marked.split(_BEGIN):
+        found, end, rest = part.partition(_END)
+        if end:
+            pieces.append((found, True))
+        pieces.append((rest if end else part, False))
+    return tuple(piece for piece in pieces if piece[0])

@@ -1,0 +1,49 @@
+"""K7 and K8 at the command line: `postroom search` and `postroom purge person`."""
+
+import json
+from uuid import UUID
+
+import pytest
+
+from store.letters import document, message
+
+
+@pytest.fixture
+async def mail(owner, make_mailbox):
+    organization = UUID("00000000-0000-4000-8000-000000000001")
+    await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'ours')", [organization])
+    mailbox = await make_mailbox(organization)
+    await message(owner, organization, mailbox, subject="Bill \x1b[31m17", body="the amount is due")
+    await document(owner, organization, "amount due: 12.50")
+    return mailbox
+
+
+@pytest.fixture
+def run(postroom, database_url):
+    return lambda *arguments: postroom(*arguments, POSTROOM_DATABASE_URL=database_url)
+
+
+def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail):
+    done = run("search", "amount", "due")
+    assert done.returncode == 0, done.stderr
+    assert "jane@example.org: Bill  [31m17" in done.stdout
+    assert "bill.pdf" in done.stdout
+    assert "\x1b[31m" not in done.stdout
+    found = json.loads(run("search", "amount", "--json", "--mailbox", str(mail)).stdout)
+    assert (len(found["messages"]), found["documents"]) == (1, [])
+    assert found["messages"][0]["headline"][1] == ["amount", True]
+    done = run("search", "nowhere")
+    assert (done.returncode, done.stdout) == (1, "Nothing was found.\n")
+    done = run("search", "--", "-amount")
+    assert (done.returncode, done.stderr.startswith("error: There is no word")) == (1, True)
+
+
+def test_a_person_is_forgotten_only_when_that_is_confirmed(run, mail):
+    done = run("purge", "person", "jane@example.org")
+    assert done.returncode == 0, done.stderr
+    assert "1 messages would be removed" in done.stdout
+    assert "--yes" in done.stdout
+    removed = json.loads(run("purge", "person", "jane@example.org", "--yes", "--json").stdout)
+    assert (removed["removed"], removed["messages"]) == (True, 1)
+    assert json.loads(run("purge", "person", "jane@example.org", "--json").stdout)["messages"] == 0
+    assert run("purge", "person", "jane").returncode == 1

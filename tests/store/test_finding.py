@@ -1,0 +1,79 @@
+"""K8: mail and documents are found by their words, best first, with the words shown where they stand."""
+
+import pytest
+
+from postroom.store import search
+from postroom.store.database import open_database
+from store.letters import document, message
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=4, name="tests") as opened:
+        yield opened
+
+
+@pytest.fixture
+def found(database, organization):
+    async def found(words, what=search.messages, **options):
+        async with database.transaction(organization) as connection:
+            return await what(connection, words, **options)
+
+    return found
+
+
+async def test_a_word_in_the_subject_ranks_above_one_in_the_body(owner, organization, make_mailbox, found):
+    mailbox = await make_mailbox(organization)
+    body = await message(
+        owner, organization, mailbox, subject="Hello", body="your invoice of March is attached"
+    )
+    subject = await message(owner, organization, mailbox, subject="Invoice 17", body="see there")
+    await message(owner, organization, mailbox, subject="Lunch", body="at noon")
+    assert [each.id for each in await found("invoice")] == [subject, body]
+    [first] = await found("invoice march")
+    assert first.headline == (
+        ("your ", False),
+        ("invoice", True),
+        (" of ", False),
+        ("March", True),
+        (" is attached", False),
+    )
+    assert (first.subject, first.from_address) == ("Hello", "jane@example.org")
+    assert await found("invoice -march -17") == []
+
+
+async def test_what_is_deleted_or_elsewhere_is_not_found(
+    owner, organization, other_organization, make_mailbox, found
+):
+    ours, second = await make_mailbox(organization), await make_mailbox(organization)
+    theirs = await make_mailbox(other_organization)
+    kept = await message(owner, organization, ours, subject="secret")
+    other = await message(owner, organization, second, subject="secret")
+    await message(owner, organization, ours, subject="secret", deleted_days_ago=1)
+    await message(owner, other_organization, theirs, subject="secret")
+    assert {each.id for each in await found("secret")} == {kept, other}
+    assert [each.id for each in await found("secret", mailbox=ours)] == [kept]
+    assert len(await found("secret", limit=1)) == 1
+    assert len(await found("secret", limit=5, offset=1)) == 1
+
+
+async def test_documents_are_found_with_their_file_name(owner, organization, found):
+    id_ = await document(owner, organization, "Contract note ISIN US0378331005, 12 shares")
+    await document(owner, organization, "nothing of the kind")
+    [one] = await found("us0378331005", search.documents)
+    assert (one.id, one.file_name, one.state, one.sender) == (id_, "bill.pdf", "queued", "jane@example.org")
+    assert ("US0378331005", True) in one.headline
+
+
+async def test_marks_inside_a_message_cannot_forge_a_headline(owner, organization, make_mailbox, found):
+    await message(owner, organization, await make_mailbox(organization), body="\ue000fake\ue001 invoice")
+    [one] = await found("invoice")
+    assert one.headline == (("fake ", False), ("invoice", True))
+
+
+@pytest.mark.parametrize(
+    "words, has", [("invoice", True), ("", False), ("!!! ---", False), ("-draft", False), ('"a b"', True)]
+)
+async def test_signs_and_excluded_words_alone_are_nothing_to_search_for(database, organization, words, has):
+    async with database.transaction(organization) as connection:
+        assert await search.has_words(connection, words) is has
