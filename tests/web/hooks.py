@@ -81,9 +81,10 @@ async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> As
             ProviderName.OUTLOOK: catalogue.graph(client, MICROSOFT),
             ProviderName.GMAIL: catalogue.gmail(client, settings or google()),
         }
-        async with webhooks.taking_in(database, providers) as routes:
+        operator = OrganizationId(uuid4())
+        async with webhooks.taking_in(database, providers, operator) as routes:
             application = app.create(
-                gate_of(database, OrganizationId(uuid4())),
+                gate_of(database, operator),
                 webhooks=routes,
                 trusted_proxies=tuple(map(ip_network, trusted)),
             )

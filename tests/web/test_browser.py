@@ -45,6 +45,8 @@ async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, d
         async with database.engine() as connection:
             await work.wake(connection, [Wake(organization, "sync", "a", delay=3600)])
         await expect(page.locator("#work th")).to_have_text("sync")
+        cells = await page.locator("#work td").all()
+        assert all([(box := await each.bounding_box()) and box["x"] + box["width"] <= 390 for each in cells])
         assert complaints == []
         assert server.end(signal.SIGTERM) == 0
     await expect(page.locator("#live")).to_have_text("Connection lost, trying again")

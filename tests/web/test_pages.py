@@ -67,6 +67,41 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
     assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
 
 
+async def test_work_that_fails_is_a_problem_in_words(browser, database, organization):
+    async with database.engine() as connection:
+        await work.wake(connection, [Wake(organization, "subscribe", "x")])
+        [lease] = (await work.claim(connection, ["subscribe"], batch=1, lease_seconds=60)).leases
+        await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
+    text = (await browser.get("/")).text
+    assert "1 of the kind subscribe failed and are tried again: the secret has expired" in text
+    assert "All is well" not in text
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "post.example.evil.example", "127.0.0.1.evil.example", "post.example@evil.example", ""],
+)
+async def test_a_strangers_name_for_this_machine_shows_nothing(browser, host):
+    for path in ("/", "/health/parts", "/sign-in", "/oauth/gmail/authorize", "/static/style.css"):
+        answer = await browser.get(path, headers={"host": host})
+        assert answer.status_code == 421
+        assert "set-cookie" not in answer.headers
+    assert "does not answer to that name" in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "host", ["post.example", "POST.example:8025", "localhost:1", "192.0.2.7:80", "[2001:db8::1]"]
+)
+async def test_pages_answer_to_their_own_names_and_to_addresses_in_figures(browser, host):
+    assert (await browser.get("/", headers={"host": host})).status_code == 200
+
+
+async def test_probes_may_come_under_any_name(browser):
+    for path in ("/healthz", "/readyz"):
+        assert (await browser.get(path, headers={"host": "pod.cluster.local"})).status_code == 200
+
+
 async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(
     browser, database_url, organization
 ):

@@ -8,6 +8,8 @@ import signal
 import pytest
 
 import databases
+from postroom.flow.refusals import Refusals
+from postroom.model import ProviderName
 from postroom.store import health, notifications, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish
@@ -45,7 +47,7 @@ async def refusals(owner):
         cursor = await owner.execute(
             """
             SELECT entity_id, (payload->>'count')::int, personal->>'source'
-            FROM ledger JOIN ledger_personal ON entry_id = id WHERE event_type = 'notification.refused'
+            FROM ledger JOIN ledger_personal ON entry_id = id WHERE event_type = 'NOTIFICATION_REFUSED'
             """
         )
         if rows := await cursor.fetchall():
@@ -126,6 +128,41 @@ async def test_what_was_refused_is_in_the_ledger_with_its_source_and_without_its
     assert await refusals(owner) == [(str(subscription.id), 1, "127.0.0.1")]
     cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text LIKE '%%guessed%%'")
     assert await cursor.fetchone() == (0,)
+
+
+async def test_what_concerns_no_subscription_is_in_the_operators_ledger(hook, owner):
+    await hook.push("/webhooks/outlook", {"subscriptionId": "nobodys", "clientState": "guessed-value"})
+    assert await refusals(owner) == [("outlook", 1, "127.0.0.1")]
+    cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text ~ 'guessed|nobodys'")
+    assert await cursor.fetchone() == (0,)
+
+
+async def test_what_of_refusals_could_not_be_written_is_written_later(
+    web, owner, make_mailbox, make_organization
+):
+    """However many organizations they concern, and whichever of them fails."""
+    operator = await make_organization()
+    noted = Refusals(web, operator)
+    for _ in range(3):
+        organization = await make_organization()
+        found = await subscribe(owner, organization, await make_mailbox(organization))
+        async with web.engine() as engine:
+            [known] = await notifications.subscriptions(engine, [found.id], [])
+        noted.note(known, ProviderName.OUTLOOK, "192.0.2.1")
+    noted.note(None, ProviderName.GMAIL, "192.0.2.2")
+    await owner.execute("ALTER TABLE ledger ADD CONSTRAINT none CHECK (false) NOT VALID")
+    with pytest.raises(Exception, match="none"):
+        await noted.write()
+    await owner.execute("ALTER TABLE ledger DROP CONSTRAINT none")
+    await noted.write()
+    assert len(await refusals(owner)) == 4
+
+
+async def test_a_body_that_never_comes_is_not_waited_for(hook):
+    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+    writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+    assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 408")
+    writer.close()
 
 
 async def test_a_notification_may_overtake_the_providers_answer(hook, owner, organization, mailbox):

@@ -129,11 +129,11 @@ class _Leaver:
     ) -> "_Leaver":
         token = grant = None
         if credential is not None:
-            with _trouble_noted("mailbox.token_unknown", mailbox):
+            with _trouble_noted("no token", mailbox):
                 token = GivenToken(await tokens.of(mailbox.organization, mailbox.id).current())
             # An application's own credential is its owner's business.
             if credential.kind is CredentialKind.DELEGATED:
-                with _trouble_noted("mailbox.grant_unknown", mailbox):
+                with _trouble_noted("no grant", mailbox):
                     place = Place(mailbox.organization, mailbox.id, "grant")
                     grant = await desk.vault.fetch(place, credential.grant)
         async with desk.database.transaction(mailbox.organization) as connection:
@@ -146,7 +146,7 @@ class _Leaver:
             await self._unsubscribe(tokens, alone=alone)
         if not alone or self.grant is None:
             return False
-        with _trouble_noted("mailbox.revoke_failed", self.mailbox):
+        with _trouble_noted("not revoked", self.mailbox):
             await self.desk.providers[self.mailbox.provider].login.revoke(self.grant)
             return True
         return False
@@ -161,16 +161,16 @@ class _Leaver:
         for channel in self.channels:
             whose = channel.provider_subscription_id
             if whose not in shared and (alone or whose is not None):
-                with _trouble_noted("mailbox.unsubscribe_failed", self.mailbox):
+                with _trouble_noted("not unsubscribed", self.mailbox):
                     await remote.unsubscribe(channel)
 
 
 @contextmanager
-def _trouble_noted(event: LiteralString, mailbox: Mailbox) -> Generator[None]:
+def _trouble_noted(reason: LiteralString, mailbox: Mailbox) -> Generator[None]:
     try:
         yield
     except PostroomError as error:
-        log.warning(event, error=error, mailbox=mailbox.id)
+        log.warning("mailbox.leaving_failed", error=error, mailbox=mailbox.id, reason=reason)
 
 
 async def _pass_on(desk: Desk, others: list[tuple[OrganizationId, MailboxId]]) -> None:

@@ -57,7 +57,7 @@ class Group:
     """What the pushes of one group add up to."""
 
     verdicts: list[Verdict] = field(default_factory=list[Verdict])
-    refused: list[tuple[Known | None, str]] = field(default_factory=list[tuple[Known | None, str]])
+    refused: list[tuple[Known | None, Arrival]] = field(default_factory=list[tuple[Known | None, Arrival]])
     told: dict[Reached, dict[str, None]] = field(default_factory=dict[Reached, dict[str, None]])
     missed: set[Reached] = field(default_factory=set[Reached])
     subscriptions: set[SubscriptionId] = field(default_factory=set[SubscriptionId])
@@ -98,9 +98,9 @@ class Ingress:
         """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
         return await self._group.write(arrival)
 
-    def refused(self, source: str) -> None:
+    def refused(self, provider: ProviderName, source: str) -> None:
         """A whole push was not from whom it claims to be; that concerns no subscription."""
-        self._refusals.note(None, source)
+        self._refusals.note(None, provider, source)
 
     async def _flush(self, arrivals: Sequence[Arrival]) -> Sequence[Verdict]:
         try:
@@ -115,8 +115,8 @@ class Ingress:
         except PostroomError as error:
             log.warning("push.not_stored", count=len(arrivals), error=error)
             raise
-        for known, source in group.refused:
-            self._refusals.note(known, source)
+        for known, arrival in group.refused:
+            self._refusals.note(known, arrival.provider, arrival.source)
         return group.verdicts
 
 
@@ -146,7 +146,7 @@ def judge(arrival: Arrival, notice: Notice, named: "Named", verdict: Verdict, gr
     right = proven(notice.client_state, candidates)
     if right is None:
         verdict.wrong += 1
-        group.refused.append((candidates[0] if candidates else None, arrival.source))
+        group.refused.append((candidates[0] if candidates else None, arrival))
         return
     verdict.right += 1
     group.subscriptions.add(right.id)

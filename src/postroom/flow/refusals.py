@@ -1,55 +1,67 @@
 """Pushes that were refused: counted, and told to the ledger of the organization they concern.
 
-What names no subscription of ours concerns no organization; it is in the log, as a count. Nobody waits for
-this, and a storm becomes one entry for each subscription and source in ten seconds: the ledger only grows.
+What names no subscription of ours concerns whoever runs this Postroom: the organization of the settings.
+Nobody waits for this, and a storm becomes one entry for each subject and source in ten seconds, since the
+ledger only grows.
 """
 
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.logs import Log
-from postroom.store import ledger
+from postroom.model import OrganizationId, ProviderName
+from postroom.store import ledger, organizations
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
 from postroom.store.notifications import Known
 
-EVENT: Final = "notification.refused"
+EVENT: Final = "NOTIFICATION_REFUSED"
 PAUSE_SECONDS: Final = 10.0
-# More sources than this at once are told of as one.
+# More sources than this at once are told of as one; of strangers, who need not guess anything, fewer.
 MOST_SOURCES: Final = 1000
+MOST_STRANGERS: Final = 20
 
 log = Log()
 
 
 @dataclass(frozen=True, slots=True)
-class _Concerned:
+class _Refused:
+    """What was refused: of which subscription or, as nobody's, of which provider, and where it came from."""
+
     organization: UUID
-    subscription: UUID
+    entity: str
+    id: str
     source: str | None
 
 
 class Refusals:
-    def __init__(self, database: Database, *, pause_seconds: float = PAUSE_SECONDS) -> None:
+    def __init__(
+        self, database: Database, operator: OrganizationId, *, pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
         self._database = database
+        self._operator = operator
         self._pause_seconds = pause_seconds
-        self._concerned: Counter[_Concerned] = Counter()
-        self._unknown = 0
+        self._counts: Counter[_Refused] = Counter()
+        self._different: Counter[str] = Counter()
         self._noted = asyncio.Event()
 
-    def note(self, known: Known | None, source: str) -> None:
+    def note(self, known: Known | None, provider: ProviderName, source: str) -> None:
         """One item was refused: with the wrong secret of a subscription, or as nobody's."""
         if known is None:
-            self._unknown += 1
+            one, most = _Refused(self._operator, "provider", provider, source), MOST_STRANGERS
         else:
-            one = _Concerned(known.owner.organization, known.id, source)
-            if one not in self._concerned and len(self._concerned) >= MOST_SOURCES:
-                one = _Concerned(known.owner.organization, known.id, None)
-            self._concerned[one] += 1
+            one = _Refused(known.owner.organization, "subscription", str(known.id), source)
+            most = MOST_SOURCES
+        if one not in self._counts:
+            self._different[one.entity] += 1
+            if self._different[one.entity] > most:
+                one = replace(one, source=None)
+        self._counts[one] += 1
         self._noted.set()
 
     async def keep(self) -> None:
@@ -65,29 +77,35 @@ class Refusals:
                 await self.write()
 
     async def write(self) -> None:
+        """Each organization's in a transaction of its own; what could not be written stays noted."""
         self._noted.clear()
-        concerned, self._concerned = self._concerned, Counter()
-        unknown, self._unknown = self._unknown, 0
-        if unknown:
-            log.warning("push.refused", count=unknown, reason="of no subscription")
-        if concerned:
-            log.warning("push.refused", count=concerned.total(), reason="with a wrong secret")
-        for organization in {each.organization for each in concerned}:
-            ours = {each: count for each, count in concerned.items() if each.organization == organization}
-            try:
+        taken, self._counts = self._counts, Counter()
+        self._different.clear()
+        strangers = sum(count for each, count in taken.items() if each.entity == "provider")
+        if strangers:
+            log.warning("push.refused", count=strangers, reason="of no subscription")
+        if taken.total() > strangers:
+            log.warning("push.refused", count=taken.total() - strangers, reason="with a wrong secret")
+        try:
+            for organization in {each.organization for each in taken}:
+                ours = {each: count for each, count in taken.items() if each.organization == organization}
                 async with self._database.transaction(organization) as connection:
+                    if organization == self._operator:
+                        await organizations.ensure(connection, self._operator, f"Organization {organization}")
                     await ledger.append(connection, organization, [_entry(*each) for each in ours.items()])
-            except BaseException:
-                self._concerned.update(ours)  # told of the next time
+                for each in ours:
+                    del taken[each]
+        finally:
+            if taken:
+                self._counts.update(taken)
                 self._noted.set()
-                raise
 
 
-def _entry(concerned: _Concerned, count: int) -> Entry:
+def _entry(refused: _Refused, count: int) -> Entry:
     return Entry(
         event_type=EVENT,
-        entity_type="subscription",
-        entity_id=str(concerned.subscription),
+        entity_type=refused.entity,
+        entity_id=refused.id,
         payload={"count": count},
-        personal={"source": concerned.source},
+        personal={"source": refused.source},
     )

@@ -50,6 +50,7 @@ class KindOfWork:
     failing: int
     parked: int
     oldest_due_seconds: float | None
+    error: str | None  # what most of those that fail say
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ async def _work(connection: Connection) -> list[KindOfWork]:
             count(*) FILTER (WHERE last_error IS NOT NULL AND claimable_at IS NOT NULL) AS failing,
             count(*) FILTER (WHERE claimable_at IS NULL) AS parked,
             extract(epoch FROM max(now - claimable_at) FILTER (WHERE claimable_at <= now))::float8
-                AS oldest_due_seconds
+                AS oldest_due_seconds,
+            mode() WITHIN GROUP (ORDER BY last_error) FILTER (WHERE claimable_at IS NOT NULL) AS error
         FROM (
             SELECT kind, leased_until, last_error, coalesce(leased_until, due_at) AS claimable_at,
                 (SELECT postroom_now()) AS now

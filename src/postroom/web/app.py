@@ -37,6 +37,7 @@ from postroom.errors import (
 from postroom.logs import Log
 from postroom.web import pages, signin
 from postroom.web.health import Watch
+from postroom.web.hosts import KnownHosts
 from postroom.web.proxies import BehindProxies
 from postroom.web.sessions import Gate, guarded
 
@@ -121,7 +122,7 @@ def create(
         },
     )
     app.state.watch = Watch(gate.database, performed=performed)
-    safe = _Guarded(app)
+    safe = _Guarded(KnownHosts(app, gate.url))
     return BehindProxies(safe, trusted_proxies) if trusted_proxies else safe
 
 

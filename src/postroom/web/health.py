@@ -33,6 +33,7 @@ class Watch:
         self._performed = performed
         self._fresh_seconds = fresh_seconds
         self._looking = asyncio.Lock()
+        self._asking: asyncio.Task[Health] | None = None
         self._report = Report(None, ())
         self._looked_at = float("-inf")
 
@@ -44,11 +45,15 @@ class Watch:
             return self._report
 
     async def _look(self) -> Report:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                found = await health.read(self._database)
-        except TimeoutError:
+        if self._asking is None:
+            self._asking = asyncio.create_task(health.read(self._database))
+        # Not cancelled: a frozen server would not hear of it, and an answer that comes late is the next one.
+        await asyncio.wait([self._asking], timeout=ANSWER_SECONDS)
+        if not self._asking.done():
             return Report(None, [f"The database has not answered within {ANSWER_SECONDS} seconds."])
+        asked, self._asking = self._asking, None
+        try:
+            found = asked.result()
         except (DatabaseUnavailable, TransientError):
             return Report(None, ["The database cannot be reached."])
         return Report(found, judge(found, self._performed))
@@ -69,6 +74,9 @@ def judge(found: Health, performed: Collection[str] | None = None) -> list[str]:
     if found.server.answered_seconds > SLOW_SECONDS:
         problems.append("The database answers slowly.")
     for each in found.work:
+        if each.failing:
+            why = f": {each.error}" if each.error else "."
+            problems.append(f"{each.failing} of the kind {each.kind} failed and are tried again{why}")
         if each.parked:
             problems.append(f"{each.parked} of the kind {each.kind} failed too often and wait for a person.")
         awaited = performed is None or each.kind in performed

@@ -27,6 +27,10 @@ _PROBLEMS: Final = {
         "Open the page under the address that POSTROOM_PUBLIC_URL names, and try there.",
     ),
     404: ("There is no such page", "The address may be mistyped, or what it showed is gone."),
+    421: (
+        "This Postroom does not answer to that name",
+        "Open it under the address that POSTROOM_PUBLIC_URL names, or by its address in figures.",
+    ),
     500: ("Something went wrong", "It is in the log. Trying again does no harm."),
     503: ("Postroom cannot answer right now", "It goes on by itself once the cause is gone. Try again soon."),
 }

@@ -26,6 +26,7 @@ class BehindProxies:
         if scope["type"] == "http" and client and self._is_trusted(client[0]):
             scope = {
                 **scope,
+                "proxied": True,
                 "client": (self._source(client[0], _all(scope, b"x-forwarded-for")), 0),
                 "scheme": _scheme(scope),
             }

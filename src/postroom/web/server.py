@@ -32,7 +32,9 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         signal.signal(number, lambda _number, _frame: None)
     async with (
         wiring.client(settings) as client,
-        webhooks.taking_in(database, wiring.providers(settings, client)) as routes,
+        webhooks.taking_in(
+            database, wiring.providers(settings, client), OrganizationId(settings.organization)
+        ) as routes,
         live.streaming(database) as streams,
     ):
         url = settings.public_url or address.url(listening)

@@ -19,13 +19,13 @@ from postroom.errors import PostroomError, PushRefused, PushUnclear, TransientEr
 from postroom.flow.notify import Arrival, Ingress
 from postroom.flow.refusals import Refusals
 from postroom.logs import Log
-from postroom.model import ProviderName, SubscriptionId
+from postroom.model import OrganizationId, ProviderName, SubscriptionId
 from postroom.ports import Provider, Push, PushReader
 from postroom.store.database import Database
 from postroom.web.throttle import Throttle
 
 LONGEST_HANDSHAKE: Final = 4096
-BODY_SECONDS: Final = 10
+BODY_SECONDS: Final = 5
 RETRY_SECONDS: Final = 5
 KEYS_HOLD_SECONDS: Final = 3600
 KEYS_PAUSE_SECONDS: Final = 10
@@ -136,7 +136,7 @@ class Webhook:
             return 503, error.retry_after
         except PushRefused:
             self._throttle.refused(source)
-            self._ingress.refused(source)
+            self._ingress.refused(self._name, source)
             return self._manner.refused, None
         except PostroomError as error:
             wait = error.retry_after if isinstance(error, TransientError) else None
@@ -171,21 +171,14 @@ async def _body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if length.isdigit() and (len(length) > 18 or int(length) > largest):
         raise _BodyTooLarge
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        if len(body) > largest:
-            raise _BodyTooLarge
-        return body
     async with asyncio.timeout(BODY_SECONDS):
         read = bytearray()
-        while message["type"] == "http.request":
+        while (message := await receive())["type"] == "http.request":
             read += message.get("body", b"")
             if len(read) > largest:
                 raise _BodyTooLarge
             if not message.get("more_body"):
                 return bytes(read)
-            message = await receive()
     return None
 
 
@@ -220,10 +213,13 @@ async def _answer(
 
 @asynccontextmanager
 async def taking_in(
-    database: Database, providers: Mapping[ProviderName, Provider]
+    database: Database, providers: Mapping[ProviderName, Provider], operator: OrganizationId
 ) -> AsyncGenerator[list[Route]]:
-    """The routes of the providers that are configured, and what runs beside them while they are open."""
-    refusals = Refusals(database)
+    """The routes of the providers that are configured, and what runs beside them while they are open.
+
+    The operator's organization hears of pushes that concern nobody.
+    """
+    refusals = Refusals(database, operator)
     ingress, throttle = Ingress(database, refusals), Throttle()
     routes: list[Route] = []
     async with AsyncExitStack() as stack:
