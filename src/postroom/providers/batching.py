@@ -145,6 +145,7 @@ class _Waiting(Generic[T]):
                 self.keys.append(key)
             except PostroomError as error:
                 found.extend(self._failed(key, error, answer.status if answer else 0))
+        self.asking.pace.weighed(sum(len(answer.body) for answer in came.values()), len(keys))
         self._pace(refusals, len(keys) - len(refusals))
         return found
 

@@ -22,6 +22,7 @@ LONGEST_PACING_SECONDS: Final = 60.0  # that our own pace asks for
 _MAILBOXES_REMEMBERED: Final = 10_000
 _LARGEST_BATCH: Final = 50
 _SMALLEST_BATCH: Final = 5
+_BATCH_BYTES: Final = 8 * 2**20
 _BATCHES_BEFORE_A_LARGER: Final = 20
 
 
@@ -148,7 +149,8 @@ class Pace:
     def __init__(self, quota: Quota, everybody: Everybody, clock: Clock) -> None:
         self.quota = quota
         self.clock = clock
-        self.batch = _LARGEST_BATCH  # parts of one batch; fewer where the account tolerates less
+        self._batch = _LARGEST_BATCH  # fewer where the account answers fewer at a time
+        self._bytes_each = 1.0
         self._everybody = everybody
         self._allowance = Allowance(quota.units, quota.seconds, clock.now())
         self._turns = Turns(quota.concurrent)
@@ -195,16 +197,26 @@ class Pace:
     def accepted(self) -> None:
         self._refusals = 0
 
+    def weighed(self, size: int, parts: int) -> None:
+        """So many bytes came for so many parts: the next batch shall not be larger than can be held."""
+        weight = min(parts / 20, 1)
+        self._bytes_each += weight * (size / parts - self._bytes_each)
+
+    @property
+    def batch(self) -> int:
+        """How many parts a batch may have."""
+        return max(1, min(self._batch, int(_BATCH_BYTES / self._bytes_each)))
+
     def crowded(self, answered: int) -> None:
         """Too many parts ran at the same time, and only so many were answered."""
-        self.batch = max(_SMALLEST_BATCH, min(self.batch * 2 // 3, answered))
+        self._batch = max(_SMALLEST_BATCH, min(self._batch * 2 // 3, answered))
         self._roomy = 0
 
     def roomy(self) -> None:
         """A batch was answered whole; after some of them a larger one is tried."""
         self._roomy += 1
         if self._roomy % _BATCHES_BEFORE_A_LARGER == 0:
-            self.batch = min(_LARGEST_BATCH, self.batch + 1)
+            self._batch = min(_LARGEST_BATCH, self._batch + 1)
 
     async def _patience(self) -> None:
         while (wait := self._blocked_until - self.clock.now()) > 0:

@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode
 from postroom.ports import TokenSource
 from postroom.providers.gmail import batch
 from postroom.providers.pace import Pace
-from postroom.providers.transport import Answer, Call, Transport
+from postroom.providers.transport import LARGEST_ANSWER_BYTES, Answer, Call, Transport
 
-# Of a batch. Messages of more than this together are asked for in smaller ones.
-LARGEST_BATCH_BYTES: Final = 24 * 2**20
+# Of a batch. Messages of more than this together are asked for, and paid for, again in smaller ones.
+LARGEST_BATCH_BYTES: Final = 64 * 2**20
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Calls:
             body=batch.envelope(paths),
             repeatable=False,
             units=0,
-            largest=LARGEST_BATCH_BYTES if len(keys) > 1 else 4 * LARGEST_BATCH_BYTES,
+            largest=LARGEST_BATCH_BYTES if len(keys) > 1 else LARGEST_ANSWER_BYTES,
         )
         token = await self.tokens.current()
         found = batch.opened(await self._read(call, lambda answer: answer))

@@ -1,0 +1,210 @@
+"""What comes over the wire becomes what the domain knows. Pure: no simulator."""
+
+import base64
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postroom.errors import CursorExpired, Gone, GrantLost, Throttled, TransientError, Unsupported
+from postroom.model import Change, Importance, Presence, State
+from postroom.providers import letters
+from postroom.providers.gmail import batch
+from postroom.providers.gmail import letters as gmail_letters
+from postroom.providers.gmail import wire as gmail_wire
+from postroom.providers.graph import letters as graph_letters
+from postroom.providers.graph import wire as graph_wire
+from postroom.providers.transport import Answer
+
+HERE = Presence.HERE
+
+
+def labels(*, key="m", added=(), removed=(), version="1"):
+    return Change(key, HERE, version, State(), frozenset(added), frozenset(removed))
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sets(st.sampled_from("ABCD"), min_size=1)), min_size=1, max_size=12),
+    st.sets(st.sampled_from("ABCD")),
+)
+def test_label_changes_of_one_message_combined_lead_where_they_lead_one_by_one(steps, before):
+    changes = [
+        labels(added=names if on else (), removed=() if on else names, version=f"{number:02}")
+        for number, (on, names) in enumerate(steps)
+    ]
+    after = set(before)
+    for change in changes:
+        after = (after | change.labels_added) - change.labels_removed
+    [combined] = letters.combined(changes)
+    assert (before | combined.labels_added) - combined.labels_removed == after
+    assert not combined.labels_added & combined.labels_removed
+    assert combined.version == f"{len(steps) - 1:02}"
+
+
+def test_of_several_changes_of_a_message_the_last_presence_counts_and_states_are_merged():
+    gone = Change("m", Presence.DELETED, "3")
+    told = [
+        Change("m", HERE, "1", State(thread="t", is_read=False)),
+        Change("other", HERE, "2"),
+        Change("m", HERE, "2", State(is_read=True)),
+    ]
+    other, message = letters.combined(told)
+    assert (other.key, message.state) == ("other", State(thread="t", is_read=True))
+    assert letters.combined([*told, gone])[-1] == gone
+    back = Change("m", HERE, "4", State(folder="f"))
+    assert letters.combined([*told, gone, back])[-1] == back
+
+
+def history(**record):
+    return gmail_letters.changes([msgspec.convert({"id": "7", **record}, gmail_wire.Record)])
+
+
+def test_a_record_of_gmails_history_tells_what_labels_mean():
+    touched = [{"message": {"id": "m", "threadId": "t"}, "labelIds": ["UNREAD", "STARRED", "Label_1"]}]
+    [added] = history(labelsAdded=touched)
+    assert added.state == State(is_read=False, is_flagged=True)
+    assert added.labels_added == {"UNREAD", "STARRED", "Label_1"}
+    [removed] = history(labelsRemoved=touched)
+    assert removed.state == State(is_read=True, is_flagged=False)
+    [new] = history(messagesAdded=touched)
+    assert (new.presence, new.state.thread, new.labels_added) == (HERE, "t", frozenset())
+    [gone] = history(messagesDeleted=touched, labelsAdded=touched)
+    assert gone.presence is Presence.DELETED
+    assert {each.version for each in (added, removed, new, gone)} == {"00000000000000000007"}
+
+
+def test_versions_rise_as_texts():
+    numbers = ["9", "10", "99", "100", "18446744073709551615"]
+    assert sorted(numbers, key=gmail_letters.version) == numbers
+    stamps = [("2026-01-05T10:00:00Z", 254), ("2026-01-05T10:00:00Z", 255), ("2026-01-05T10:00:01Z", 3)]
+    versions = [
+        graph_letters.version(
+            graph_wire.Message(
+                "m",
+                last_modified_date_time=moment,
+                change_key=base64.b64encode(counter.to_bytes(30)).decode(),
+            )
+        )
+        for moment, counter in stamps
+    ]
+    assert versions == sorted(set(versions))
+    assert graph_letters.version(graph_wire.Message("m", change_key="CQAAAA==")) == ""
+    assert graph_letters.version(
+        graph_wire.Message("m", last_modified_date_time="2026-01-05T10:00:00Z", change_key="?")
+    )
+
+
+@pytest.mark.parametrize("size", range(5))
+@pytest.mark.parametrize("shape", ["padded", "bare", "escaped"])
+def test_the_bytes_of_a_message_come_through_whatever_their_padding(size, shape):
+    content = b"\xfb\xff\xfe\xf0"[:size]
+    text = base64.urlsafe_b64encode(content).decode()
+    if shape == "bare":
+        text = text.rstrip("=")
+    encoded = msgspec.json.encode(text).replace(b"=", b"\\u003d" if shape == "escaped" else b"=")
+    raw = b'{"id":"m","historyId":"1","internalDate":"1","raw":' + encoded + b"}"
+    assert gmail_letters.raw(msgspec.json.decode(raw, type=gmail_wire.Message)) == content
+
+
+def test_bytes_that_are_no_base64_are_asked_for_again():
+    message = gmail_wire.Message("m", "1", "1", raw=msgspec.Raw(b'"A"'))
+    with pytest.raises(TransientError):
+        gmail_letters.raw(message)
+
+
+def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> Answer:
+    return Answer(200, {"content-type": content_type, "date": "Mon, 05 Jan 2026 10:00:00 GMT"}, body)
+
+
+def part(place: int, status: int, body: bytes) -> bytes:
+    return (
+        b"--batch_x\r\nContent-Type: application/http\r\nContent-ID: <response-%d>\r\n\r\n"
+        b"HTTP/1.1 %d Whatever\r\nContent-Type: application/json\r\nRetry-After: 3\r\n\r\n%s\r\n"
+    ) % (place, status, body)
+
+
+def test_the_parts_of_a_batch_are_matched_by_their_ids_and_what_is_cut_off_has_no_answer():
+    whole = part(1, 200, b'{"one":1}') + part(0, 429, b"{}") + b"--batch_x--\r\n"
+    found = batch.opened(parted(whole))
+    assert {place: answer.status for place, answer in found.items()} == {0: 429, 1: 200}
+    assert found[1].read(dict) == {"one": 1}
+    assert found[0].headers["retry-after"] == "3"
+    assert found[0].headers["date"].startswith("Mon, 05 Jan")
+    for end in range(len(whole)):
+        cut = batch.opened(parted(whole[:end]))
+        assert all(found[place] == answer for place, answer in cut.items())
+    assert batch.opened(parted(whole, "text/html")) == {}
+    assert batch.opened(parted(b"nothing of this")) == {}
+
+
+def test_an_envelope_names_paths_only_and_ends_its_lines_with_both_characters():
+    lines = batch.envelope(["/gmail/v1/users/me/messages/a?format=raw", "/b"]).split(b"\r\n")
+    assert b"GET /gmail/v1/users/me/messages/a?format=raw HTTP/1.1" in lines
+    assert not any(b"\n" in line for line in lines)
+
+
+def refused(wire, status, **error):
+    return wire.refusal(Answer(status, {}, msgspec.json.encode({"error": error})))
+
+
+@pytest.mark.parametrize(
+    "status, reason, message, expected",
+    [
+        (404, "notFound", "Requested entity was not found.", Gone),
+        (400, "invalidArgument", "Invalid id value", Gone),
+        (400, "invalidArgument", "Invalid pageToken", CursorExpired),
+        (403, "userRateLimitExceeded", "User Rate Limit Exceeded", Throttled),
+        (429, "rateLimitExceeded", "Too many concurrent requests for user", Throttled),
+        (403, "forbidden", "Metadata scope does not support 'q' parameter", Unsupported),
+        (401, "authError", "Invalid Credentials", GrantLost),
+        (503, "backendError", "Backend Error", TransientError),
+    ],
+)
+def test_what_gmail_refuses_says_who_must_act(status, reason, message, expected):
+    error = refused(gmail_wire, status, code=status, message=message, errors=[{"reason": reason}])
+    assert type(error) is expected
+
+
+def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not():
+    text = "Quota exceeded for quota metric 'Queries' and limit '{}' of service 'gmail.googleapis.com'."
+    for limit, everybody in (("Queries per minute", True), ("Queries per minute per user", False)):
+        error = refused(gmail_wire, 429, message=text.format(limit), errors=[{"reason": "rateLimitExceeded"}])
+        assert isinstance(error, Throttled)
+        assert error.everybody is everybody
+
+
+def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
+    answer = Answer(
+        429,
+        {"date": "Mon, 05 Jan 2026 10:00:00 GMT"},
+        b'{"error":{"message":"User-rate limit exceeded.  Retry after 2026-01-05T10:00:12.500Z"}}',
+    )
+    assert gmail_wire.refusal(answer).retry_after == 12.5
+
+
+@pytest.mark.parametrize(
+    "status, code, expected",
+    [
+        (410, "SyncStateNotFound", CursorExpired),
+        (400, "resyncRequired", CursorExpired),
+        (404, "ErrorItemNotFound", Gone),
+        (400, "ErrorInvalidIdMalformed", Gone),
+        (405, "ErrorInvalidOperation", Unsupported),
+        (429, "ApplicationThrottled", Throttled),
+        (401, "InvalidAuthenticationToken", GrantLost),
+        (504, "UnknownError", TransientError),
+    ],
+)
+def test_what_graph_refuses_says_who_must_act(status, code, expected):
+    assert type(refused(graph_wire, status, code=code, message="")) is expected
+
+
+def test_a_partial_update_says_nothing_of_what_it_does_not_tell():
+    told = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.Message)
+    assert graph_letters.seen(told) == Change("m", HERE, "", State(is_read=True))
+    removed = msgspec.json.decode(b'{"id":"m","@removed":{"reason":"deleted"}}', type=graph_wire.Message)
+    assert graph_letters.seen(removed) == Change("m", Presence.LEFT)
+    odd = graph_wire.Message("m", importance="Urgent", flag=graph_wire.Flag("complete"))
+    assert graph_letters.state(odd) == State(is_flagged=False)
+    assert graph_letters.state(graph_wire.Message("m", importance="High")).importance is Importance.HIGH
