@@ -72,25 +72,32 @@ class Companion:
         async with self.starting:
             if self.control is None:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                with theirs:
-                    ours.setblocking(False)
-                    self.process = await asyncio.create_subprocess_exec(
-                        sys.executable,
-                        "-m",
-                        self.module,
-                        str(theirs.fileno()),
-                        str(os.getpid()),
-                        *self.arguments,
-                        stdin=asyncio.subprocess.DEVNULL,
-                        stdout=asyncio.subprocess.DEVNULL,
-                        pass_fds=[theirs.fileno()],
-                        # Nothing of ours: the environment holds secrets.
-                        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                        start_new_session=True,
-                    )
+                ours.setblocking(False)
+                try:
+                    with theirs:
+                        self.process = await self._start(theirs.fileno())
+                except BaseException:
+                    ours.close()  # a process that did start hears that, and ends
+                    raise
                 self.control = ours
                 asyncio.get_running_loop().add_reader(ours, self._hear, ours)
             return self.control
+
+    async def _start(self, theirs: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            self.module,
+            str(theirs),
+            str(os.getpid()),
+            *self.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            pass_fds=[theirs],
+            # Nothing of ours: the environment holds secrets.
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
+        )
 
     def _send(self, control: socket.socket, order: Order, files: Sequence[int]) -> None:
         try:

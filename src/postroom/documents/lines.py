@@ -1,13 +1,15 @@
 """From words that lie anywhere on a page to visual lines, read from top to bottom and from left to right."""
 
-from bisect import insort
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from postroom.documents.transcript import Box, Word
 
 # Words whose boxes are closer than this part of their height are one word that was drawn in pieces.
 _TOUCHING = 0.06
+# Words whose middles are less than this part of their height apart stand on the same line.
+_SAME_LINE = 0.5
 # A line that began further up than this many lines ago is not looked at again: a bound, not a layout rule.
 _OPEN_LINES = 12
 
@@ -34,10 +36,27 @@ class Piece:
 
 @dataclass(slots=True)
 class _Line:
-    pieces: list[Piece] = field(default_factory=list[Piece])
+    """Words from left to right, and how far down the middle of the lowest of them lies."""
 
-    def nearest(self, piece: Piece) -> Piece:
-        return min(self.pieces, key=lambda each: max(each.left - piece.right, piece.left - each.right, 0.0))
+    pieces: list[Piece]
+    lefts: list[float]
+    lowest: float
+
+    def distance(self, piece: Piece, middle: float) -> float:
+        """How far the middle is from that of the nearest word, in heights of the smaller of both."""
+        place = bisect_left(self.lefts, piece.left)
+        near = self.pieces[place - 1 if place else 0]
+        if place and place < len(self.pieces):
+            after = self.pieces[place]
+            near = after if after.left - piece.right < piece.left - near.right else near
+        smaller = min(near.bottom - near.top, piece.bottom - piece.top)
+        return abs((near.top + near.bottom) / 2 - middle) / (smaller or 1.0)
+
+    def add(self, piece: Piece, middle: float) -> None:
+        place = bisect_left(self.lefts, piece.left)
+        self.pieces.insert(place, piece)
+        self.lefts.insert(place, piece.left)
+        self.lowest = max(self.lowest, middle)
 
 
 def in_lines(pieces: Iterable[Piece], *, page: int, width: float, height: float) -> list[Word]:
@@ -57,18 +76,17 @@ def _lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
     The nearest one, because the lines of a crooked scan climb or fall across the page.
     """
     lines: list[_Line] = []
-    for piece in sorted(pieces, key=lambda each: each.middle):
+    for middle, _, piece in sorted(((each.top + each.bottom) / 2, n, each) for n, each in enumerate(pieces)):
         best: _Line | None = None
-        distance = 0.5
+        least = _SAME_LINE
+        too_far = middle - _SAME_LINE * (piece.bottom - piece.top)
         for line in lines[-_OPEN_LINES:]:
-            near = line.nearest(piece)
-            away = abs(near.middle - piece.middle) / (min(near.height, piece.height) or 1.0)
-            if away < distance:
-                best, distance = line, away
-        if best is None:
-            best = _Line()
-            lines.append(best)
-        insort(best.pieces, piece, key=lambda each: each.left)
+            if line.lowest > too_far and (distance := line.distance(piece, middle)) < least:
+                best, least = line, distance
+        if best:
+            best.add(piece, middle)
+        else:
+            lines.append(_Line([piece], [piece.left], middle))
     return [line.pieces for line in lines]
 
 
@@ -105,12 +123,8 @@ def _drawn_again(last: Piece, piece: Piece) -> bool:
 
 def _box(piece: Piece, width: float, height: float) -> Box:
     return Box(
-        _fraction(piece.left, width),
-        _fraction(piece.top, height),
-        _fraction(piece.right, width),
-        _fraction(piece.bottom, height),
+        round(max(piece.left / width, 0.0), 5),
+        round(max(piece.top / height, 0.0), 5),
+        round(min(piece.right / width, 1.0), 5),
+        round(min(piece.bottom / height, 1.0), 5),
     )
-
-
-def _fraction(place: float, whole: float) -> float:
-    return round(min(max(place / whole, 0.0), 1.0), 5)

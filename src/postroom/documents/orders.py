@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import struct
 import sys
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -18,6 +19,8 @@ OUT_OF_MEMORY: Final = 11
 LONGEST_MESSAGE: Final = 4096
 # More than any result needs: the bitmap of a page, or the words and embedded files of a document.
 RESULT_BYTES: Final = 160_000_000
+# Width and height before the pixels of a bitmap: three bytes each, red, green and blue, from the top left.
+BITMAP: Final = struct.Struct("<II")
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -29,7 +32,8 @@ class Order:
     number: int
     task: Literal["read", "bitmap", "image", "recognise", "end"]
     page: int = 0
-    width: int = 0
+    # What a picture of the page shall fit into when it is upright.
+    within: tuple[int, int] = (0, 0)
     turned: Turn = 0
 
 

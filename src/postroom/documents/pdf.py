@@ -17,20 +17,25 @@ from PIL import Image
 
 from postroom.documents.limits import PIXELS, Limits
 from postroom.documents.lines import Piece, in_lines
-from postroom.documents.transcript import Draft, EmbeddedFile, Page, Reading, Transcript, Turn, Word
+from postroom.documents.transcript import Draft, EmbeddedFile, Page, Reading, Transcript, Turn, Word, turn
 from postroom.errors import Unreadable
 
 # Bindings that are made at run time, of which no type checker knows anything.
 pdfium: Any = pypdfium2
 raw: Any = pypdfium2.raw
 
-_Place = Callable[[float, float], tuple[float, float]]
-_TURNS: Final[tuple[Turn, ...]] = (0, 90, 180, 270)
+_Corners = tuple[float, float, float, float]
+_Place = Callable[[float, float, float, float], _Corners]
 # Fewer characters than this beside pictures that fill the page are a stamp on a scan, not its text.
 _SPARSE: Final = 100
 _FEWEST: Final = 8
+_MANY_OBJECTS: Final = 20
+# Small pages are not drawn larger than with 300 dots to the inch.
+_LARGEST_SCALE: Final = 300 / 72
 _GARBAGE: Final = 0.2
 _COVERED: Final = 0.5
+# A space is a quarter of the height of its line, or more.
+_NARROW: Final = 0.15
 # pdfium marks a hyphen at the end of a line with one of these.
 _HYPHENS: Final = str.maketrans({"\x02": "-", "\ufffe": "-", "\xad": "-"})
 _WORD: Final = re.compile(r"[^\s\x00]+")
@@ -38,8 +43,7 @@ _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
 
-@contextmanager
-def opened(content: bytes, limits: Limits) -> Generator[Any]:
+def opened(content: bytes, limits: Limits) -> Any:
     """The document, once it is known that it can be opened and is not too long."""
     try:
         document = pdfium.PdfDocument(content)
@@ -47,15 +51,13 @@ def opened(content: bytes, limits: Limits) -> Generator[Any]:
         if getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD:
             raise Unreadable("The PDF is encrypted and asks for a password.") from None
         raise Unreadable("The file is no PDF that can be opened: it is damaged or incomplete.") from None
-    try:
-        count = len(document)
-        if count == 0:
-            raise Unreadable("The PDF has no pages.")
-        if count > limits.pages:
-            raise Unreadable(f"The PDF has {count} pages; {limits.pages} are read at most.")
-        yield document
-    finally:
-        document.close()
+    count = len(document)
+    if count == 0:
+        raise Unreadable("The PDF has no pages.")
+    if count > limits.pages:
+        raise Unreadable(f"The PDF has {count} pages; {limits.pages} are read at most.")
+    # Never closed: the child ends soon, which is cheaper, and elsewhere the document closes itself.
+    return document
 
 
 def read(content: bytes, limits: Limits) -> Draft:
@@ -63,32 +65,35 @@ def read(content: bytes, limits: Limits) -> Draft:
     pages: list[Page] = []
     words: list[Word] = []
     blind: list[int] = []
-    with opened(content, limits) as document:
-        for number in range(len(document)):
-            with _page(document, number) as page:
-                upright, found, usable = _text_layer(page, number)
-            pages.append(upright)
-            words += found
-            if not usable:
-                blind.append(number)
-            if len(words) > limits.words:
-                raise Unreadable(f"The PDF has more than {limits.words} words.")
-        embedded = tuple(_embedded(document, limits))
+    document = opened(content, limits)
+    for number in range(len(document)):
+        with _page(document, number) as page:
+            upright, found, usable = _text_layer(page, number)
+        pages.append(upright)
+        words += found
+        if not usable:
+            blind.append(number)
+        if len(words) > limits.words:
+            raise Unreadable(f"The PDF has more than {limits.words} words.")
+    embedded = tuple(_embedded(document, limits))
     return Draft(Reading(Transcript("text_layer", tuple(pages), tuple(words)), embedded), tuple(blind))
 
 
-def render(content: bytes, limits: Limits, *, page: int, width: int, turned: Turn) -> Image.Image:
-    """One page as a picture of that width when upright, as far as the limit of pixels allows."""
-    with opened(content, limits) as document:
-        if not 0 <= page < len(document):
-            raise Unreadable(f"The PDF has no page {page + 1}.")
-        with _page(document, page) as sheet:
-            across, down = sheet.get_size()
-            if turned in {90, 270}:
-                across, down = down, across
-            scale = min(width / across, math.sqrt(PIXELS / (across * down)))
-            bitmap = sheet.render(scale=scale, rotation=turned, rev_byteorder=True, prefer_bgrx=False)
-            return bitmap.to_pil().convert("RGB")
+def render(
+    content: bytes, limits: Limits, *, page: int, within: tuple[int, int], turned: Turn
+) -> Image.Image:
+    """One page as a picture that just fits when it is upright."""
+    document = opened(content, limits)
+    if not 0 <= page < len(document):
+        raise Unreadable(f"The PDF has no page {page + 1}.")
+    with _page(document, page) as sheet:
+        across, down = sheet.get_size()
+        if turned in {90, 270}:
+            across, down = down, across
+        most = math.sqrt(PIXELS / (across * down))
+        scale = min(within[0] / across, within[1] / down, most, _LARGEST_SCALE)
+        bitmap = sheet.render(scale=scale, rotation=turned, rev_byteorder=True, prefer_bgrx=False)
+        return bitmap.to_pil().convert("RGB")
 
 
 @contextmanager
@@ -116,16 +121,15 @@ def _text_layer(page: Any, number: int) -> tuple[Page, list[Word], bool]:
         usable = _is_usable(page, characters)
     finally:
         text.close()
-    turned = _TURNS[(total - own) % 360 // 90]
     words = in_lines(pieces, page=number, width=width, height=height)
-    return Page(width, height, turned), words, usable
+    return Page(width, height, turn(total - own)), words, usable
 
 
 def _upright(text: Any, rotation: int) -> int:
     """By how much the page must be turned so that most of its characters stand upright."""
     count = text.count_chars()
     angles = Counter[int]()
-    for index in range(0, count, max(count // 64, 1)):
+    for index in range(0, count, max(count // 32, 1)):
         angle: float = raw.FPDFText_GetCharAngle(text, index)
         if angle >= 0 and raw.FPDFText_IsGenerated(text, index) == 0:
             angles[round(math.degrees(angle) / 90) % 4] += 1
@@ -136,45 +140,65 @@ def _upright(text: Any, rotation: int) -> int:
     return -90 * quarter % 360 if votes > 0.6 * angles.total() else rotation
 
 
-def _to_upright(bounds: tuple[float, float, float, float], total: int) -> tuple[_Place, float, float]:
-    """A function from a point of the PDF to one of the upright page, and that page's size."""
+def _to_upright(bounds: _Corners, total: int) -> tuple[_Place, float, float]:
+    """A function from a box of the PDF (left, top, right, bottom) to one of the upright page; its size."""
     left, bottom, right, top = bounds
     across, down = right - left, top - bottom
     match total:
         case 90:
-            return (lambda x, y: (y - bottom, x - left)), down, across
+            return (lambda x1, y1, x2, y2: (y2 - bottom, x1 - left, y1 - bottom, x2 - left)), down, across
         case 180:
-            return (lambda x, y: (right - x, y - bottom)), across, down
+            return (lambda x1, y1, x2, y2: (right - x2, y2 - bottom, right - x1, y1 - bottom)), across, down
         case 270:
-            return (lambda x, y: (top - y, right - x)), down, across
+            return (lambda x1, y1, x2, y2: (top - y1, right - x2, top - y2, right - x1)), down, across
         case _:
-            return (lambda x, y: (x - left, top - y)), across, down
+            return (lambda x1, y1, x2, y2: (x1 - left, top - y1, x2 - left, top - y2)), across, down
 
 
 def _pieces(text: Any, place: _Place, width: float, height: float) -> Iterator[Piece]:
-    """Words as pdfium separates them, each with the box around its first and last character."""
+    """Words as pdfium separates them. What lies outside the page nobody sees, so it is not read either."""
     units = _units(text)
-    box = raw.FS_RECTF()
-    into = ctypes.byref(box)
-
-    def corners(index: int) -> tuple[float, float, float, float]:
-        raw.FPDFText_GetLooseCharBox(text, index, into)
-        one, other = place(box.left, box.top), place(box.right, box.bottom)
-        return min(one[0], other[0]), min(one[1], other[1]), max(one[0], other[0]), max(one[1], other[1])
-
+    around = _boxes(text)
+    last: Piece | None = None
+    end = -2
     for match in _WORD.finditer(units):
-        first = corners(match.start())
-        last = corners(match.end() - 1) if match.end() - match.start() > 1 else first
-        piece = Piece(
-            _clean(match.group()),
-            min(first[0], last[0]),
-            min(first[1], last[1]),
-            max(first[2], last[2]),
-            max(first[3], last[3]),
-        )
-        # What lies outside the page is not seen by a person, so it is not read either.
-        if piece.text and piece.right > 0 and piece.bottom > 0 and piece.left < width and piece.top < height:
-            yield piece
+        start = match.start()
+        word = Piece(_clean(match.group()), *place(*around(start, match.end() - 1)))
+        if last and start == end + 1 and _is_torn(last, word) and raw.FPDFText_IsGenerated(text, end) == 1:
+            last.text += word.text
+            last.right = word.right
+        elif word.text and word.right > 0 and word.bottom > 0 and word.left < width and word.top < height:
+            if last:
+                yield last
+            last = word
+        end = match.end()
+    if last:
+        yield last
+
+
+def _boxes(text: Any) -> Callable[[int, int], _Corners]:
+    """A function that gives the box around two characters, on the page as it lies in the file."""
+    box: Any = raw.FS_RECTF()
+    into = ctypes.byref(box)
+    measure: Any = raw.FPDFText_GetLooseCharBox
+    page = text.raw
+
+    def around(first: int, last: int) -> _Corners:
+        measure(page, first, into)
+        left, top, right, bottom = box.left, box.top, box.right, box.bottom
+        if first != last:
+            measure(page, last, into)
+            left, right = min(left, box.left), max(right, box.right)
+            top, bottom = max(top, box.top), min(bottom, box.bottom)
+        return left, top, right, bottom
+
+    return around
+
+
+def _is_torn(last: Piece, word: Piece) -> bool:
+    """Whether pdfium may have taken mere kerning for a space: it is much narrower than one."""
+    tall = last.bottom - last.top
+    return 0 <= word.left - last.right < _NARROW * tall and abs(word.top - last.top) < _NARROW * tall
 
 
 def _units(text: Any) -> str:
@@ -205,9 +229,11 @@ def _is_usable(page: Any, characters: str) -> bool:
         return _garbage(characters) <= _GARBAGE
     if _covered_by_pictures(page) > _COVERED:
         return False
-    if len(characters) >= _FEWEST:
-        return _garbage(characters) <= _GARBAGE
-    return raw.FPDFPage_CountObjects(page) == 0
+    # Letters that were drawn as shapes are many objects and no characters.
+    drawn: int = raw.FPDFPage_CountObjects(page)
+    if not characters or (len(characters) < _FEWEST and drawn > _MANY_OBJECTS):
+        return drawn == 0
+    return _garbage(characters) <= _GARBAGE
 
 
 def _garbage(characters: str) -> float:

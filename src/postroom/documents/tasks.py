@@ -2,18 +2,17 @@
 
 import codecs
 import io
-import struct
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 from PIL import Image
 
-from postroom.documents import pdf
+from postroom.documents import pdf, pictures, plain
+from postroom.documents.detect import Kind, detect, text_of
 from postroom.documents.limits import Limits
-from postroom.documents.orders import Order
-
-# Width and height before the pixels of a bitmap: three bytes each, red, green and blue, from the top left.
-HEADER: Final = struct.Struct("<II")
+from postroom.documents.orders import BITMAP, Order
+from postroom.documents.transcript import Draft, EmbeddedFile, Reading, Transcript
+from postroom.errors import Unreadable
 
 # A page with a word on it, which is read once before the first child is made.
 _SAMPLE: Final = (
@@ -26,15 +25,41 @@ _SAMPLE: Final = (
 )
 
 
-def read(content: bytes, order: Order, limits: Limits) -> bytes:
-    del order
-    return msgspec.msgpack.encode(pdf.read(content, limits))
+def read(content: bytes, _order: Order, limits: Limits) -> bytes:
+    """What can be read without recognition."""
+    return msgspec.msgpack.encode(_draft(content, limits))
+
+
+def _draft(content: bytes, limits: Limits) -> Draft:
+    found = detect(content)
+    match found.kind:
+        case Kind.PDF:
+            return pdf.read(content, limits)
+        case Kind.PNG | Kind.JPEG | Kind.TIFF:
+            return pictures.read(content, found.kind, limits)
+        case Kind.TEXT:
+            return Draft(Reading(_checked(plain.transcribe(text_of(content) or ""), limits)))
+        case Kind.E_INVOICE:
+            # It is its own exact data; there is no page to look at.
+            return Draft(Reading(Transcript("plain", (), ()), (EmbeddedFile("invoice.xml", content),)))
+        case Kind.ZIP | Kind.MESSAGE:
+            raise Unreadable("The file holds other files; it is opened, not read.")
+        case Kind.OTHER:
+            raise Unreadable(found.reason)
+        case _:
+            assert_never(found.kind)
+
+
+def _checked(transcript: Transcript, limits: Limits) -> Transcript:
+    if len(transcript.words) > limits.words:
+        raise Unreadable(f"The text has more than {limits.words} words.")
+    return transcript
 
 
 def bitmap(content: bytes, order: Order, limits: Limits) -> bytes:
     """A page for recognition."""
     page = _page(content, order, limits)
-    return HEADER.pack(*page.size) + page.tobytes()
+    return BITMAP.pack(*page.size) + page.tobytes()
 
 
 def image(content: bytes, order: Order, limits: Limits) -> memoryview:
@@ -45,12 +70,23 @@ def image(content: bytes, order: Order, limits: Limits) -> memoryview:
 
 
 def _page(content: bytes, order: Order, limits: Limits) -> Image.Image:
-    return pdf.render(content, limits, page=order.page, width=order.width, turned=order.turned)
+    found = detect(content)
+    if found.kind is Kind.PDF:
+        return pdf.render(content, limits, page=order.page, within=order.within, turned=order.turned)
+    if found.kind in pictures.FORMATS:
+        return pictures.render(content, found.kind, page=order.page, within=order.within, turned=order.turned)
+    raise Unreadable(found.reason or "The file has no pages to look at.")
 
 
 def warm_up(limits: Limits) -> None:
     """Load and initialise what a child needs: it can open nothing itself."""
-    Image.init()
-    codecs.lookup("utf-16-le")
+    pictures.limit_pixels()
+    for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "cp1252"):
+        codecs.lookup(encoding)
     read(_SAMPLE, Order(0, "read"), limits)
-    image(_SAMPLE, Order(0, "image", width=20), limits)
+    image(_SAMPLE, Order(0, "image", within=(20, 20)), limits)
+    for kind in pictures.FORMATS.values():
+        encoded = io.BytesIO()
+        Image.new("RGB", (8, 8)).save(encoded, kind)
+        bitmap(encoded.getvalue(), Order(0, "bitmap", within=(20, 20)), limits)
+    detect(b"<a/>")

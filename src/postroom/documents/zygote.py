@@ -143,9 +143,10 @@ def _wake(_number: int, _frame: FrameType | None) -> None:
 
 def confine(limits: Limits) -> None:
     """From here on this process opens nothing, not even a socket, starts nothing."""
+    # The first limit sends a signal of its own, so that it can be told from any other death.
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 1))
     for what, most in {
         resource.RLIMIT_AS: limits.memory_bytes,
-        resource.RLIMIT_CPU: limits.cpu_seconds,
         resource.RLIMIT_FSIZE: RESULT_BYTES,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 0,
