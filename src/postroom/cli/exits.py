@@ -23,6 +23,7 @@ from postroom.errors import (
     SettingsError,
     Throttled,
     TransientError,
+    Unreadable,
     Unsupported,
 )
 
@@ -59,6 +60,7 @@ EXITS: Final[Mapping[type[PostroomError], Exit]] = {
     CursorExpired: Exit.FAILED,
     AlreadyExists: Exit.FAILED,
     PushRefused: Exit.FAILED,
+    Unreadable: Exit.FAILED,
     LeaseLost: Exit.FAILED,
 }
 

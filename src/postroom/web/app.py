@@ -32,6 +32,7 @@ from postroom.errors import (
     SettingsError,
     Throttled,
     TransientError,
+    Unreadable,
     Unsupported,
 )
 from postroom.logs import Log
@@ -63,6 +64,7 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
     CursorExpired: 502,
     AlreadyExists: 409,
     PushRefused: 403,
+    Unreadable: 422,
     LeaseLost: 409,
 }
 
