@@ -124,7 +124,7 @@ class _Unpacking:
             return
         try:
             archive = zipfile.ZipFile(BytesIO(content))
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        except (zipfile.BadZipFile, ValueError, OSError, RuntimeError):
             yield LeftOut(inside[-1], inside[:-1], "The ZIP file is damaged.")
             return
         with archive:
@@ -152,7 +152,6 @@ class _Unpacking:
             EOFError,
             OSError,
             ValueError,
-            NotImplementedError,
             RuntimeError,
         ):
             return LeftOut(name, inside, "The file is damaged, or packed in a way that is not known.")
