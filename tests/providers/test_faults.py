@@ -45,6 +45,22 @@ async def test_whatever_fails_now_and_then_everything_arrives(contract, fault):
     await read_all(contract, mailbox)
 
 
+@pytest.mark.parametrize(
+    "order", [{"kind": "forward", "variant": "attached"}, {"kind": "big", "size": 14 << 20}]
+)
+async def test_half_of_an_attachment_is_not_taken_for_all_of_it(contract, order):
+    if is_gmail(contract):
+        pytest.skip("attachments come with the message, as JSON that ends where it should")
+    key = contract.sim.deliver(contract.address, **order)["id"]
+    _, _, mailbox = await contract.connect()
+    [message] = await fetched(mailbox, wanted(key))
+    assert None in [each.content for each in message.letter.enclosures]
+    contract.sim.fault("truncated", mailbox=contract.address, endpoint="attachments.value", times=1)
+    with pytest.raises(TransientError):
+        await digests(mailbox, message)
+    assert await digests(mailbox, message) == attached(truth(contract)[key])
+
+
 async def test_an_answer_that_stalls_is_asked_for_again(sim):
     async with open_client(read_seconds=2) as client:
         for make in (gmail, graph):

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postroom.errors import CursorExpired, Gone, GrantLost, Throttled, TransientError, Unsupported
+from postroom.errors import (
+    CursorExpired,
+    Gone,
+    GrantLost,
+    OperatorError,
+    PermanentError,
+    Throttled,
+    TransientError,
+    Unsupported,
+)
 from postroom.model import Change, Importance, Presence, State
 from postroom.providers import letters
 from postroom.providers.gmail import batch
@@ -157,6 +166,10 @@ def refused(wire, status, **error):
         (403, "userRateLimitExceeded", "User Rate Limit Exceeded", Throttled),
         (429, "rateLimitExceeded", "Too many concurrent requests for user", Throttled),
         (403, "forbidden", "Metadata scope does not support 'q' parameter", Unsupported),
+        (403, "forbidden", "Metadata scope doesn't allow format RAW", GrantLost),
+        (403, "insufficientPermissions", "Request had insufficient authentication scopes.", GrantLost),
+        (403, "accessNotConfigured", "The API is not enabled", OperatorError),
+        (403, "domainPolicy", "The domain administrators have disabled Gmail apps.", PermanentError),
         (401, "authError", "Invalid Credentials", GrantLost),
         (503, "backendError", "Backend Error", TransientError),
     ],

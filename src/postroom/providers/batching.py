@@ -163,7 +163,7 @@ class _Waiting(Generic[T]):
             self.missing.append(key)
             return []
         # Access is refused to a mailbox, not to a message; but a token may expire while a batch is under way.
-        of_the_mailbox = status in {401, 403}
+        of_the_mailbox = status in {401, 403} or (status == 404 and not isinstance(error, Gone))
         if isinstance(error, TransientError) or of_the_mailbox:
             self.attempts[key] += 1
             if self.attempts[key] < (2 if of_the_mailbox else ATTEMPTS):

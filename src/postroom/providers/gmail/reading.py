@@ -12,7 +12,7 @@ from postroom.providers.gmail import letters, wire
 from postroom.providers.gmail.calls import Calls
 
 SCOPE: Final = ""
-PAGE: Final = 100  # as many messages as are fetched and committed together
+_PAGES: Final = (100, 250)  # messages that are fetched and committed together, at least and at most
 COUNTED_PAGES: Final = 20
 _TYPES: Final = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")
 _ROLES: Final = {
@@ -86,7 +86,7 @@ async def _counted(calls: Calls, after: int) -> int:
 
 async def _listed(calls: Calls, place: Place, expected: int | None) -> Page:
     query: dict[str, str | int] = {
-        "maxResults": PAGE,
+        "maxResults": _page(calls),
         "includeSpamTrash": "true",
         "fields": "messages(id,threadId),nextPageToken",
     }
@@ -102,6 +102,14 @@ async def _listed(calls: Calls, place: Place, expected: int | None) -> Page:
     following = Place(told.next_page_token or "", place.after, place.searches)
     cursor = msgspec.json.encode(following).decode() if more else ""
     return Page(changes, cursor, more, expected=expected)
+
+
+def _page(calls: Calls) -> int:
+    """What the quota gives in twenty seconds: new mail waits for the end of a page."""
+    quota = calls.pace.quota
+    smallest, largest = _PAGES
+    given = quota.units / quota.seconds * 20 / quota.cost("messages.get")
+    return int(min(max(given, smallest), largest))
 
 
 async def _passed(calls: Calls, place: Place, told: wire.Listed) -> bool:
@@ -123,7 +131,11 @@ async def changes(calls: Calls, cursor: str) -> Page:
     """
     page_token: str | None = None
     while True:
-        query: dict[str, object] = {"startHistoryId": cursor, "maxResults": PAGE, "historyTypes": _TYPES}
+        query: dict[str, object] = {
+            "startHistoryId": cursor,
+            "maxResults": _page(calls),
+            "historyTypes": _TYPES,
+        }
         if page_token is not None:
             query["pageToken"] = page_token
         try:

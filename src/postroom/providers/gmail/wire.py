@@ -100,6 +100,7 @@ class Message(msgspec.Struct, rename="camel"):
 # Too many calls at the same time: not a matter of how many there are in a minute.
 CROWDED = "Gmail does not answer so many calls at the same time"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
+_NOT_COVERED = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
@@ -121,12 +122,6 @@ def refusal(answer: Answer) -> PostroomError | None:
 
 
 def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomError:
-    if status == 401:
-        return GrantLost("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
-    if status == 403 and reason in {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}:
-        return GrantLost("Gmail says that the consent does not cover this. Connect the mailbox again.")
-    if status == 403 and reason in _OPERATOR:
-        return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
     if "PubSub" in message or "topicName" in message:
         return OperatorError(
             "Gmail cannot publish to the Pub/Sub topic. It must exist, in the project of the OAuth client,"
@@ -136,15 +131,31 @@ def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomE
         return OperatorError(
             "Another topic of this project already receives this mailbox's pushes; stop it first."
         )
-    if status in {404, 410} or (status == 400 and message == "Invalid id value"):
-        return Gone("Gmail no longer has this")
-    if status == 400 and "pageToken" in message:
-        return CursorExpired("Gmail no longer knows this page of its listing")
-    if status == 403 and "Metadata scope" in message:
-        return Unsupported("Gmail does not offer this where only metadata may be read")
-    if status == 400 and reason == "failedPrecondition":
-        return TransientError("Gmail says that a precondition failed")
-    return PermanentError(f"Gmail refuses with {status} {reason}".strip())
+    match status:
+        case 401:
+            return GrantLost("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
+        case 403:
+            return _refusal_of_access(reason, message)
+        case 404 | 410:
+            return Gone("Gmail no longer has this")
+        case 400 if message == "Invalid id value":  # nothing has such an id
+            return Gone("Gmail has never had this")
+        case 400 if "pageToken" in message:
+            return CursorExpired("Gmail no longer knows this page of its listing")
+        case 400 if reason == "failedPrecondition":
+            return TransientError("Gmail says that a precondition failed")
+        case _:
+            return PermanentError(f"Gmail refuses with {status} {reason}".strip())
+
+
+def _refusal_of_access(reason: str, message: str) -> PostroomError:
+    if reason in _OPERATOR:
+        return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
+    if "Metadata scope does not support" in message:
+        return Unsupported("Gmail does not search where only metadata may be read")
+    if reason in _NOT_COVERED or "Metadata scope" in message:
+        return GrantLost("Gmail says that the consent does not cover this. Connect the mailbox again.")
+    return PermanentError(f"Gmail refuses access: {reason}" if reason else "Gmail refuses access")
 
 
 def token_refusal(answer: Answer) -> PostroomError | None:
