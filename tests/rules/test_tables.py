@@ -1,4 +1,4 @@
-"""Tables that must be complete: every error class of ours has an outcome, an exit code and a status."""
+"""The tables from error class to what follows: outcome, exit code, status."""
 
 import inspect
 
@@ -25,10 +25,23 @@ def test_every_error_has_an_outcome_of_its_own_or_its_family(kind):
     assert kind is errors.PostroomError or deciding is not errors.PostroomError
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_every_error_has_an_exit_code_and_a_status(kind):
-    assert exits.EXITS[kind] not in {exits.Exit.OK, exits.Exit.BUG}
-    assert 400 <= app.STATUSES[kind] < 600
+FAMILIES = [
+    (exits.EXITS, {errors.OperatorError: 1, errors.TransientError: 5, errors.PermanentError: 1}),
+    (
+        app.STATUSES,
+        {errors.OperatorError: 500, errors.TransientError: 503, errors.PermanentError: 500},
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "families"), FAMILIES, ids=["exit", "status"])
+def test_a_table_names_only_what_differs_from_its_family(table, families):
+    def told(kind):
+        return next(table[each] for each in kind.__mro__ if each in table)
+
+    assert {kind: told(kind) for kind in families} == families
+    named = set(table) - {errors.PostroomError}
+    assert all(table[kind] != told(kind.__mro__[1]) for kind in named)
 
 
 def test_the_help_names_every_exit_code_a_command_chooses():

@@ -1,30 +1,16 @@
-"""Exit codes: one table from error class to code. Every error class of ours stands in it."""
+"""Exit codes: one table from error class to code."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
 from postroom.errors import (
-    AlreadyExists,
-    AnswerTooLarge,
-    CursorExpired,
     DatabaseTooOld,
     DatabaseUnavailable,
-    Gone,
-    GrantLost,
-    LeaseLost,
-    LoginRefused,
-    OperatorError,
-    PermanentError,
     PostroomError,
-    PushRefused,
-    PushUnclear,
     SchemaError,
     SettingsError,
-    Throttled,
     TransientError,
-    Unreadable,
-    Unsupported,
 )
 
 
@@ -40,28 +26,14 @@ class Exit(IntEnum):
     READER_GONE = 141
 
 
-# The most specific class decides.
+# The most specific class decides; one that is not named here ends as its family does.
 EXITS: Final[Mapping[type[PostroomError], Exit]] = {
     PostroomError: Exit.FAILED,
-    OperatorError: Exit.FAILED,
     SettingsError: Exit.USAGE,
     DatabaseUnavailable: Exit.DATABASE,
     DatabaseTooOld: Exit.DATABASE,
     SchemaError: Exit.SCHEMA,
     TransientError: Exit.TRY_AGAIN,
-    PermanentError: Exit.FAILED,
-    Throttled: Exit.TRY_AGAIN,
-    PushUnclear: Exit.TRY_AGAIN,
-    GrantLost: Exit.FAILED,
-    LoginRefused: Exit.FAILED,
-    Gone: Exit.FAILED,
-    AnswerTooLarge: Exit.FAILED,
-    Unsupported: Exit.FAILED,
-    CursorExpired: Exit.FAILED,
-    AlreadyExists: Exit.FAILED,
-    PushRefused: Exit.FAILED,
-    Unreadable: Exit.FAILED,
-    LeaseLost: Exit.FAILED,
 }
 
 HELP: Final = """\b

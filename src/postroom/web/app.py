@@ -23,14 +23,9 @@ from postroom.errors import (
     GrantLost,
     LeaseLost,
     LoginRefused,
-    OperatorError,
-    PermanentError,
     PostroomError,
     PushRefused,
-    PushUnclear,
     SchemaError,
-    SettingsError,
-    Throttled,
     TransientError,
     Unreadable,
     Unsupported,
@@ -44,28 +39,24 @@ from postroom.web.sessions import Gate, guarded
 
 log = Log()
 
-# The most specific class decides. What we said goes to the log; the visitor learns that, not what.
+# The most specific class decides; one that is not named here is answered as its family is. What we said goes
+# to the log; the visitor learns that, not what.
 STATUSES: Final[Mapping[type[PostroomError], int]] = {
     PostroomError: 500,
-    OperatorError: 500,
-    SettingsError: 500,
     DatabaseUnavailable: 503,
     DatabaseTooOld: 503,
     SchemaError: 503,
     TransientError: 503,
-    PermanentError: 500,
-    Throttled: 503,
-    PushUnclear: 503,
-    GrantLost: 409,
     LoginRefused: 400,
+    PushRefused: 403,
+    AlreadyExists: 409,
+    GrantLost: 409,
+    LeaseLost: 409,
     Gone: 410,
     AnswerTooLarge: 502,
-    Unsupported: 502,
     CursorExpired: 502,
-    AlreadyExists: 409,
-    PushRefused: 403,
+    Unsupported: 502,
     Unreadable: 422,
-    LeaseLost: 409,
 }
 
 _POLICY: Final = (
