@@ -34,7 +34,7 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "families"), FAMILIES, ids=["exit", "status"])
+@pytest.mark.parametrize("table, families", FAMILIES, ids=["exit", "status"])
 def test_a_table_names_only_what_differs_from_its_family(table, families):
     def told(kind):
         return next(table[each] for each in kind.__mro__ if each in table)

@@ -89,6 +89,38 @@ async def test_a_long_backlog_does_not_hide_another_organizations_single_row(
     assert "single" in [lease.subject for lease in await claim(engine, batch=50)]
 
 
+async def test_with_very_many_lanes_a_claim_costs_little_and_finds_a_single_row_soon(
+    engine, organization, other_organization, owner
+):
+    """Each claim looks at some of the lanes, and no lane is passed over for long."""
+    await owner.execute("INSERT INTO organizations (name) SELECT n::text FROM generate_series(1, 3000) n")
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT id, 'sync', id::text, postroom_now() + interval '1 hour' FROM organizations
+        """
+    )
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT %s, 'sync', 'backlog ' || number, postroom_now() - interval '1 hour'
+        FROM generate_series(1, 3000) AS number
+        """,
+        [organization],
+    )
+    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    await owner.execute("ANALYZE work")
+    async with engine.transaction(force_rollback=True):
+        cursor = await engine.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + work._CLAIM,
+            work.claim_parameters(["sync"], batch=1, lease_seconds=30),
+        )
+        [plan] = (await cursor.fetchone())[0]
+    assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 3000
+    subjects = [lease.subject for _ in range(150) for lease in await claim(engine, batch=1)]
+    assert "single" in subjects
+
+
 async def test_a_long_backlog_of_one_kind_does_not_hide_another_kind(engine, organization):
     await work.wake(engine, [Wake(organization, "document", str(number)) for number in range(1000)])
     await work.wake(engine, [Wake(organization, "sync", "single")])

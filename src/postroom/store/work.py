@@ -16,6 +16,9 @@ from postroom.store.database import Connection, Database
 
 # With fewer due rows than this, they are read to learn which lanes have some; with more, lanes are walked.
 HEAD_ROWS = 500
+# So many lanes are looked at in one walk, from a place drawn by lot: each has the same chance, and however
+# many there are, a claim costs the same.
+WALKED_LANES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +137,30 @@ _CLAIM = """
         WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
         ORDER BY coalesce(leased_until, due_at) LIMIT %(head)s::int
     ), walk AS (
-        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at FROM work
-         WHERE (SELECT count(*) FROM head) = %(head)s::int
+        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at, 1 AS place FROM work
+         WHERE (SELECT count(*) FROM head) = %(head)s::int AND organization_id >= %(start)s::uuid
          ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
         UNION ALL
-        SELECT lane.* FROM walk CROSS JOIN LATERAL (
+        SELECT lane.*, place + 1 FROM walk CROSS JOIN LATERAL (
             SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
             WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
             ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
         ) AS lane
+        WHERE place < %(lanes)s::int
+    ), walk_on AS (
+        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at,
+            (SELECT count(*)::int FROM walk) + 1 AS place FROM work
+         WHERE (SELECT count(*) FROM head) = %(head)s::int AND organization_id < %(start)s::uuid
+            AND (SELECT count(*) FROM walk) < %(lanes)s::int
+         ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
+        UNION ALL
+        SELECT lane.*, place + 1 FROM walk_on CROSS JOIN LATERAL (
+            SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
+            WHERE (organization_id, kind) > (walk_on.organization_id, walk_on.kind)
+                AND organization_id < %(start)s::uuid
+            ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
+        ) AS lane
+        WHERE place < %(lanes)s::int
     ), running AS MATERIALIZED (
         SELECT organization_id, count(*) AS pieces FROM work
         WHERE lease_token IS NOT NULL AND leased_until > (SELECT postroom_now()) GROUP BY organization_id
@@ -150,7 +168,8 @@ _CLAIM = """
         SELECT organization_id, kind, coalesce(pieces, 0) AS pieces FROM (
             SELECT organization_id, kind FROM head
             UNION
-            SELECT organization_id, kind FROM walk WHERE claimable_at <= (SELECT postroom_now())
+            SELECT organization_id, kind FROM (TABLE walk UNION ALL TABLE walk_on) AS walked
+            WHERE claimable_at <= (SELECT postroom_now())
         ) AS due LEFT JOIN running USING (organization_id)
         WHERE kind = ANY(%(kinds)s)
         ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY random()) + coalesce(pieces, 0),
@@ -195,7 +214,8 @@ async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lea
 
     What an organization already has under way counts as turns it took. A lane is one kind of one
     organization. Where little is due, the oldest rows name all lanes there are; where much is due, the lanes
-    are walked by the index, one probe each, so that a long backlog cannot hide another's single row.
+    are walked by the index, one probe each, in a circle, so that a long backlog cannot hide another's single
+    row.
     """
     cursor = await connection.execute(
         _CLAIM, claim_parameters(kinds, batch=batch, lease_seconds=lease_seconds)
@@ -210,6 +230,8 @@ def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) 
     return {
         "batch": batch,
         "head": max(HEAD_ROWS, 4 * batch),
+        "lanes": max(WALKED_LANES, 4 * batch),
+        "start": uuid4(),
         "kinds": list(kinds),
         "token": uuid4(),
         "lease": lease_seconds,
