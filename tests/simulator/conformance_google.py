@@ -1,14 +1,57 @@
-"""Checks answers of /gmail/v1 against Google's own discovery document, unknown properties included."""
+"""Checks answers of /gmail/v1 and pushes against Google's discovery documents: nothing unknown is allowed.
+
+The documents do not say what is always there: `ALWAYS` and `FORMATS` do, as the reference's texts have it and
+clients rely on it.
+"""
 
 import base64
 import functools
 import json
 import re
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
+from urllib.parse import parse_qs
+
+from simulator.written import wrong
 
 # Kept short, and each with its reason.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS = {
+    "PubsubMessage.message_id": "pushes carry both spellings",
+    "PubsubMessage.publish_time": "pushes carry both spellings",
+}
+# What every answer of a type holds, unless `fields` asked for less.
+ALWAYS = {
+    "Profile": {"emailAddress", "messagesTotal", "threadsTotal", "historyId"},
+    "WatchResponse": {"historyId", "expiration"},
+    "ListHistoryResponse": {"historyId"},
+    "History": {"id", "messages"},
+    "HistoryMessageAdded": {"message"},
+    "HistoryMessageDeleted": {"message"},
+    "HistoryLabelAdded": {"message", "labelIds"},
+    "HistoryLabelRemoved": {"message", "labelIds"},
+    "ListLabelsResponse": {"labels"},
+    "Label": {"id", "name"},
+    "ListMessagesResponse": {"resultSizeEstimate"},
+    "Message": {"id", "threadId"},
+    "MessagePart": {"mimeType"},
+    "MessagePartHeader": {"name", "value"},
+    "MessagePartBody": {"size"},
+    "ListThreadsResponse": {"resultSizeEstimate"},
+    "Thread": {"id"},
+    "ListDraftsResponse": {"resultSizeEstimate"},
+    "Draft": {"id", "message"},
+    "Userinfo": {"id"},
+    "PubsubMessage": {"data", "messageId", "publishTime"},
+}
+_MINIMAL = {"id", "threadId", "snippet", "historyId", "internalDate", "sizeEstimate"}
+FORMATS = {
+    "minimal": _MINIMAL,
+    "metadata": _MINIMAL | {"payload"},
+    "full": _MINIMAL | {"payload"},
+    "raw": _MINIMAL | {"raw"},
+}
+_WHOLE_PART = {"partId", "mimeType", "filename", "body"}
 
 LONGEST = 256 * 1024
 _LIMITS = {"int32": (-(2**31), 2**31), "uint32": (0, 2**32)}
@@ -22,9 +65,14 @@ _STATUSES = {
 
 
 @functools.cache
-def document() -> dict[str, Any]:
-    file = resources.files("googleapiclient") / "discovery_cache" / "documents" / "gmail.v1.json"
+def document(name: str = "gmail.v1") -> dict[str, Any]:
+    file = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{name}.json"
     return json.loads(file.read_text())
+
+
+def described(name: str, kind: str, value: Any) -> list[str]:
+    """What is wrong with a value of this type of another of Google's documents."""
+    return list(_object(value, kind, kind, document(name)["schemas"], ALWAYS))
 
 
 @functools.cache
@@ -76,24 +124,65 @@ def problems(exchange: dict[str, Any]) -> list[str]:
     return list(_json(exchange, status, body))
 
 
-def _json(exchange: dict[str, Any], status: int, body: str):
+def _json(exchange: dict[str, Any], status: int, body: str) -> Iterator[str]:
     if len(body.encode()) >= LONGEST - 4:
         return  # the log keeps no more of it, and may have cut a character
     value = json.loads(body)
     if status >= 400:
         yield from _error(value, status)
         return
+    query = {name: texts[-1] for name, texts in parse_qs(exchange.get("query", "")).items()}
     for http, pattern, answer in _patterns():
         if http == exchange["method"] and pattern.match(exchange["path"]):
             if answer:
-                yield from _object(value, answer, answer)
+                always = {} if "fields" in query else ALWAYS
+                yield from _object(value, answer, answer, document()["schemas"], always)
+                if always:
+                    yield from _whole(value, exchange, query.get("format", "full").lower())
             elif value != {}:
                 yield "an answer that nobody expects"
             return
     yield f"no method of the API has {exchange['method']} {exchange['path']}"
 
 
-def _error(value: Any, status: int):
+def _whole(value: dict[str, Any], exchange: dict[str, Any], form: str) -> Iterator[str]:
+    """What `messages.get` and `threads.get` hold in each format."""
+    endpoint = exchange.get("endpoint", "")
+    if endpoint == "threads.get":
+        if missing := {"id", "historyId", "messages"} - set(value):
+            yield f"a thread without {missing}"
+    elif endpoint != "messages.get":
+        return
+    for message in value.get("messages", [value]):
+        if missing := FORMATS[form] - set(message):
+            yield f"a message in the format {form} without {missing}"
+        if form == "full":
+            yield from _whole_part(message.get("payload", {}))
+
+
+def _whole_part(part: dict[str, Any]) -> Iterator[str]:
+    if missing := _WHOLE_PART - set(part):
+        yield f"part {part.get('partId')} without {missing}"
+    for inner in part.get("parts", []):
+        yield from _whole_part(inner)
+
+
+def push_problems(push: dict[str, Any]) -> list[str]:
+    """The same for what Pub/Sub sent to a subscriber."""
+    text = push.get("request_body", "")
+    if push["endpoint"] != "push" or not 0 < len(text.encode()) < LONGEST - 4:
+        return []
+    value = json.loads(text)
+    if "subscription" not in value:  # without its wrapper
+        return wrong("pushes", "gmailEvent", value)
+    message = value.get("message", {})
+    found = wrong("pushes", "pubsubPush", value) + described("pubsub.v1", "PubsubMessage", message)
+    if not found and push.get("mailbox"):
+        found += wrong("pushes", "gmailEvent", json.loads(base64.b64decode(message["data"])))
+    return found
+
+
+def _error(value: Any, status: int) -> Iterator[str]:
     error = value.get("error", {}) if isinstance(value, dict) else {}
     if set(value) != {"error"} or not {"code", "message", "status"} <= set(error) or set(error) - _ERROR:
         yield f"error envelope {value}"
@@ -108,40 +197,56 @@ def _error(value: Any, status: int):
             yield f"details[] entry {detail}"
 
 
-def _object(value: Any, name: str, where: str):
-    properties = document()["schemas"][name]["properties"]
+def _object(
+    value: Any, name: str, where: str, schemas: dict[str, Any], always: dict[str, set[str]]
+) -> Iterator[str]:
+    properties = schemas[name]["properties"]
     if not isinstance(value, dict):
         yield f"{where} is no object"
         return
+    if missing := always.get(name, set()) - set(value):
+        yield f"{where} has no {', '.join(sorted(missing))}"
     for key, item in value.items():
         place = f"{where}.{key}"
         if key not in properties:
             if f"{name}.{key}" not in EXCEPTIONS:
                 yield f"{place} is unknown"
+        elif "$ref" in properties[key]:
+            yield from _object(item, properties[key]["$ref"], place, schemas, always)
+        elif properties[key]["type"] == "array":
+            yield from _list(item, properties[key]["items"], place, schemas, always)
         else:
-            yield from _value(item, properties[key], place)
+            yield from _plain(item, properties[key], place)
 
 
-def _value(value: Any, schema: dict[str, Any], where: str):
-    if "$ref" in schema:
-        yield from _object(value, schema["$ref"], where)
-    elif schema["type"] == "array":
-        if not isinstance(value, list) or not value:
-            yield f"{where} is not a list with entries: {value!r}"
-            return
-        for place, item in enumerate(value):
-            yield from _value(item, schema["items"], f"{where}[{place}]")
-    elif schema["type"] == "integer":
+def _list(
+    value: Any, schema: dict[str, Any], where: str, schemas: dict[str, Any], always: dict[str, set[str]]
+) -> Iterator[str]:
+    if not isinstance(value, list) or not value:
+        yield f"{where} is not a list with entries: {value!r}"
+        return
+    for place, item in enumerate(value):
+        if "$ref" in schema:
+            yield from _object(item, schema["$ref"], f"{where}[{place}]", schemas, always)
+        else:
+            yield from _plain(item, schema, f"{where}[{place}]")
+
+
+def _plain(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+    if schema["type"] == "integer":
         low, high = _LIMITS[schema["format"]]
         if type(value) is not int or not low <= value < high:
             yield f"{where} is no {schema['format']}: {value!r}"
+    elif schema["type"] == "boolean":
+        if not isinstance(value, bool):
+            yield f"{where} is no boolean: {value!r}"
     elif schema["type"] == "string":
         yield from _text(value, schema, where)
     else:
         yield f"{where} has a type that nobody checks: {schema['type']}"
 
 
-def _text(value: Any, schema: dict[str, Any], where: str):
+def _text(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
     if not isinstance(value, str):
         yield f"{where} is no text: {value!r}"
         return
@@ -151,9 +256,10 @@ def _text(value: Any, schema: dict[str, Any], where: str):
         if not re.fullmatch(r"-?\d+", value) or not low <= int(value) < high:
             yield f"{where} is no {form}: {value!r}"
     elif form == "byte":
-        if not re.fullmatch(r"[\w-]*={0,2}", value, re.ASCII):
-            yield f"{where} is not base64url"
-        else:
-            base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
+        letters = (
+            r"[\w+/]" if where.startswith("PubsubMessage") else r"[\w-]"
+        )  # Pub/Sub's is the usual base64
+        if not re.fullmatch(rf"{letters}*={{0,2}}", value, re.ASCII) or len(value.rstrip("=")) % 4 == 1:
+            yield f"{where} is not base64"
     if "enum" in schema and value not in schema["enum"]:
         yield f"{where} is none of {schema['enum']}: {value!r}"

@@ -1,5 +1,7 @@
-"""Checks every JSON answer of Graph against Microsoft's own description, unknown properties included, and
-every answer of the token endpoint against what the protocol page lists.
+"""Checks every JSON answer of Graph against Microsoft's own description: nothing unknown, nothing missing.
+
+What was selected is there and nothing else; where nothing was selected, everything is there. Pushes are
+checked too.
 """
 
 import base64
@@ -9,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
 from simulator.graph_types import document, is_a, properties
+from simulator.written import wrong
 
 LONGEST = 256 * 1024  # longer answers are kept in part only, perhaps ending inside a letter
 # Kept short, and each with its reason.
@@ -24,33 +28,21 @@ _DATE = re.compile(
     r"[0-9]{4,}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"([.][0-9]{1,12})?(Z|[+-][0-9][0-9]:[0-9][0-9])"
 )
-_TOKEN = {
-    "token_type", "scope", "expires_in", "ext_expires_in", "access_token", "refresh_token", "id_token",
-    "client_info", "refresh_token_expires_in",
-}  # fmt: skip
-_REFUSAL = {
-    "error", "error_description", "error_codes", "timestamp", "trace_id", "correlation_id", "error_uri",
-    "suberror",
-}  # fmt: skip
 _NAMED = {"message", "mailFolder", "attachment", "subscription"}
-_NEEDED = {
-    "openid-configuration": {
-        "issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint",
-        "response_types_supported", "subject_types_supported", "id_token_signing_alg_values_supported",
-    },
-    "keys": {"keys"},
-    "userinfo": {"sub"},
+# Of these an entity shows everything unless told otherwise, except links to other entities and what must be
+# asked for.
+_WHOLE = {"message", "mailFolder", "subscription", "attachment"}
+_ON_DEMAND = {"internetMessageHeaders", "uniqueBody"}
+_PRIVATE = {"body", "bodyPreview"}  # not for who may see only Mail.ReadBasic
+LINKS = {
+    "attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties",
+    "childFolders", "messageRules", "messages",
 }  # fmt: skip
-_NOTIFICATION = {"subscriptionId", "subscriptionExpirationDateTime", "clientState"}
-_CHANGE = {"changeType", "resource", "resourceData", "tenantId"}
-_SEALED = {
-    "data", "dataSignature", "dataKey", "encryptionCertificateId", "encryptionCertificateThumbprint",
+_USER_SHOWN = {
+    "businessPhones", "displayName", "givenName", "jobTitle", "mail", "mobilePhone", "officeLocation",
+    "preferredLanguage", "surname", "userPrincipalName", "id",
 }  # fmt: skip
-# What lifecycle notifications carry besides, in either of the two shapes that mailsim knows.
-_LIFECYCLE = {
-    "lifecycleEvent", "tenantId", "organizationId", "resource", "resourceData", "sequence",
-    "encryptedContent",
-}  # fmt: skip
+_CHANGING = {"isRead", "flag", "categories", "importance", "isDraft"}
 
 
 @dataclass(frozen=True)
@@ -157,7 +149,7 @@ def problems(exchange: dict[str, Any]) -> list[str]:
     if not headers or len(text.encode(errors="replace")) >= LONGEST - 4:
         return []
     if not exchange["path"].startswith("/v1.0"):
-        return list(_of_entra(exchange, text))
+        return []
     return list(_of_graph(exchange, text, headers))
 
 
@@ -178,9 +170,49 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
         if text and "json" in headers["content-type"]:
             yield "an answer nobody expects"
     elif operation.many:
-        yield from _page(json.loads(text), operation)
+        value = json.loads(text)
+        yield from _page(value, operation)
+        for place, item in enumerate(value.get("value", [])):
+            yield from _missing(item, operation, exchange.get("query", ""), f"value[{place}]")
     else:
-        yield from _entity(json.loads(text), operation.gives, operation.gives)
+        value = json.loads(text)
+        yield from _entity(value, operation.gives, operation.gives)
+        yield from _missing(value, operation, exchange.get("query", ""), operation.gives)
+
+
+def _missing(value: dict[str, Any], operation: Operation, query: str, where: str) -> Iterator[str]:
+    """What an entity lacks, or shows unasked."""
+    options = {name.lower().removeprefix("$"): text for name, text in parse_qsl(query)}
+    shown = {name for name in value if "@" not in name}
+    followed = {"skiptoken", "deltatoken"} & set(options)  # then the link knows what was selected
+    if "@removed" in value or followed or (operation.delta and shown <= _CHANGING | {"id"}):
+        return
+    if "select" in options and "*" not in options["select"]:
+        expanded = {name.lower() for name in LINKS if name.lower() in options.get("expand", "").lower()}
+        always, perhaps = _selected(options["select"])
+        always |= {"id"} if operation.gives in _NAMED else set()
+        seen = {name.lower() for name in shown}
+        if missing := always - seen:
+            yield f"{where} lacks the selected {sorted(missing)}"
+        if more := seen - always - perhaps - expanded:
+            yield f"{where} shows {sorted(more)} unasked"
+        return
+    missing = _all_of(operation.gives) - shown
+    if missing - _PRIVATE or (missing and missing != _PRIVATE):
+        yield f"{where} lacks {sorted(missing)}"
+
+
+def _selected(text: str) -> tuple[set[str], set[str]]:
+    """The selected names in lower case, and those of types that an entity may or may not have."""
+    paths = [name.strip().lower() for name in text.split(",")]
+    casts = {path.partition("/")[2] for path in paths if path.startswith("microsoft.graph.")}
+    return {path.partition("/")[0] for path in paths if not path.startswith("microsoft.graph.")}, casts
+
+
+def _all_of(name: str) -> set[str]:
+    if name == "user":
+        return _USER_SHOWN
+    return set(properties(name)) - LINKS - _ON_DEMAND if name in _WHOLE else set()
 
 
 def _headers(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> Iterator[str]:
@@ -293,67 +325,37 @@ def _text(value: Any, known: Any, where: str) -> Iterator[str]:
         base64.b64decode(value, validate=True)
 
 
-def _of_entra(exchange: dict[str, Any], text: str) -> Iterator[str]:
-    last = exchange["path"].rpartition("/")[2]
-    if exchange.get("fault"):
-        return
-    if last in _NEEDED and exchange["status"] == 200 and exchange["method"] != "HEAD":
-        if missing := _NEEDED[last] - set(json.loads(text)):
-            yield f"{last} without {missing}"
-        return
-    if last != "token":
-        return
-    value = json.loads(text)
-    if exchange["status"] == 200:
-        if set(value) - _TOKEN or not {"token_type", "expires_in", "ext_expires_in", "access_token"} <= set(
-            value
-        ):
-            yield f"token answer with {set(value)}"
-        if type(value["expires_in"]) is not int or value["token_type"] != "Bearer":
-            yield "token answer with wrong types"
-    elif set(value) - _REFUSAL or not _REFUSAL - {"suberror"} <= set(value):
-        yield f"refusal with {set(value)}"
-
-
-def push_problems(exchange: dict[str, Any]) -> list[str]:
+def push_problems(push: dict[str, Any]) -> list[str]:
     """The same for what was sent to a subscriber."""
-    text = exchange.get("request_body", "")
-    if exchange["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < LONGEST - 4:
+    text = push.get("request_body", "")
+    if push["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < LONGEST - 4:
         return []
-    value = json.loads(text)
-    wrong = [f"envelope {set(value)}"] if set(value) - {"value", "validationTokens"} else []
-    return wrong + [problem for item in value["value"] for problem in _notification(item)]
-
-
-def _notification(item: dict[str, Any]) -> Iterator[str]:
-    needed = _NOTIFICATION | ({"lifecycleEvent"} if "lifecycleEvent" in item else _CHANGE)
-    allowed = needed | (_LIFECYCLE if "lifecycleEvent" in item else {"id", "encryptedContent"})
-    if needed - set(item) or set(item) - allowed:
-        yield f"notification without {needed - set(item)} or with {set(item) - allowed}"
-        return
-    if not _DATE.fullmatch(item["subscriptionExpirationDateTime"]):
-        yield f"no DateTimeOffset: {item['subscriptionExpirationDateTime']}"
-    if "lifecycleEvent" in item:
-        return
-    if item["changeType"] not in {"created", "updated", "deleted"}:
-        yield f"changeType {item['changeType']}"
-    if not {"@odata.type", "@odata.id", "id"} <= set(item["resourceData"]):
-        yield f"resourceData {set(item['resourceData'])}"
-    if "encryptedContent" in item and set(item["encryptedContent"]) != _SEALED:
-        yield f"encryptedContent {set(item['encryptedContent'])}"
+    return wrong("pushes", "changeNotifications", json.loads(text))
 
 
 def disagreements() -> list[str]:
     """Where the table above says otherwise than the OpenAPI."""
     known = document()
     assert known is not None
-    wrong: list[str] = []
+    found: list[str] = []
     for one in OPERATIONS:
         described = known["paths"].get(one.template, {}).get(one.method.lower())
         if described is None:
-            wrong.append(f"{one.method} {one.template} is not described")
+            found.append(f"{one.method} {one.template} is not described")
             continue
         said = json.dumps(described["responses"]["2XX"])
         if one.gives and not re.search(rf"microsoft\.graph\.{one.gives}(CollectionResponse)?\"", said):
-            wrong.append(f"{one.method} {one.template} gives {said[:200]}")
-    return wrong
+            found.append(f"{one.method} {one.template} gives {said[:200]}")
+    return found + _other_links(known["schemas"])
+
+
+def _other_links(schemas: dict[str, Any]) -> list[str]:
+    """Where the list of links says otherwise than the OpenAPI."""
+    marked = {
+        name
+        for kind in _WHOLE
+        for part in schemas[f"microsoft.graph.{kind}"]["allOf"]
+        for name, inner in part.get("properties", {}).items()
+        if inner.get("x-ms-navigationProperty")
+    }
+    return [f"{name} is a link here or there only" for name in marked ^ LINKS]

@@ -1,10 +1,11 @@
-"""The check that every other test relies on: it must notice what Google's document does not allow."""
+"""The check that every other test relies on: it must notice what Google's documents do not allow."""
 
+import base64
 import json
 
 import pytest
 
-from simulator import conformance, conformance_google
+from simulator import conformance, conformance_google, conformance_sign_in
 from simulator.google_user import letter
 
 MESSAGE = {
@@ -42,13 +43,90 @@ def test_what_the_document_describes_passes():
         {"labelIds": []},
         {"labelIds": "INBOX"},
         {"raw": "a+b/"},
-        {"payload": {"headers": [{"name": "a", "values": "b"}]}},
-        {"payload": {"parts": [{"body": {"size": 1.5}}]}},
+        {"payload": {"mimeType": "a/b", "headers": [{"name": "a", "value": "b", "values": "b"}]}},
+        {"payload": {"mimeType": "a/b", "headers": [{"name": "a"}]}},
+        {"payload": {"mimeType": "a/b", "parts": [{"mimeType": "a/b", "body": {"size": 1.5}}]}},
         {"snippet": None},
     ],
 )
 def test_what_it_does_not_describe_fails(more):
     assert len(conformance_google.problems(exchange(MESSAGE | more))) == 1
+
+
+@pytest.mark.parametrize("name", ["snippet", "internalDate", "payload"])
+def test_a_message_that_lacks_what_its_format_has_is_noticed(name):
+    part = {"partId": "", "mimeType": "text/plain", "filename": "", "body": {"size": 0}}
+    whole = {**MESSAGE, "snippet": "", "internalDate": "7", "payload": part}
+    del whole["raw"]
+    assert conformance_google.problems(exchange(whole, endpoint="messages.get", query="format=full")) == []
+    del whole[name]
+    assert conformance_google.problems(exchange(whole, endpoint="messages.get", query="format=full"))
+    partial = exchange(whole, endpoint="messages.get", query="format=full&fields=id")
+    assert conformance_google.problems(partial) == []
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        ("messages/18c2", {"id": "18c2"}),
+        ("profile", {"emailAddress": "a@example.com", "messagesTotal": 1, "threadsTotal": 1}),
+        ("labels", {}),
+        ("history", {"history": [{"id": "7"}], "historyId": "7"}),
+    ],
+)
+def test_an_answer_that_lacks_what_clients_rely_on_is_noticed(path, value):
+    assert conformance_google.problems(exchange(value, path=f"/gmail/v1/users/me/{path}"))
+
+
+EVENT = {"emailAddress": "a@example.com", "historyId": 7}
+
+
+def push(event=EVENT, **more):
+    data = base64.b64encode(json.dumps(event).encode()).decode()
+    moment = "2026-03-02T09:00:00.123Z"
+    names = {"messageId": "1", "message_id": "1", "publishTime": moment, "publish_time": moment}
+    body = {"message": {"data": data, **names, **more}, "subscription": "projects/p/subscriptions/s"}
+    return {"endpoint": "push", "mailbox": "a@example.com", "request_body": json.dumps(body)}
+
+
+def test_a_push_as_described_passes_with_and_without_its_wrapper():
+    assert conformance_google.push_problems(push()) == []
+    assert conformance_google.push_problems(push({**EVENT, "historyId": "7"})) == []
+    assert conformance_google.push_problems(push() | {"request_body": json.dumps(EVENT)}) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        push({"emailAddress": "a@example.com"}),
+        push({**EVENT, "historyId": "seven"}),
+        push({**EVENT, "colour": "red"}),
+        push(colour="red"),
+        push(messageId=7),
+        push(publishTime="yesterday"),
+        push(data="?"),
+        push() | {"request_body": "{}"},
+    ],
+)
+def test_a_push_that_is_otherwise_is_noticed(wrong):
+    assert conformance_google.push_problems(wrong)
+
+
+@pytest.mark.parametrize(
+    "path, endpoint",
+    [
+        ("/.well-known/openid-configuration", "oauth.discovery"),
+        ("/oauth2/v1/certs", "oauth.certs"),
+        ("/oauth2/v3/certs", "oauth.certs"),
+        ("/oauth2/v2/userinfo", "oauth.userinfo"),
+        ("/v1/userinfo", "oauth.userinfo"),
+        ("/tokeninfo", "oauth.tokeninfo"),
+        ("/token", "oauth.token"),
+    ],
+)
+def test_a_document_of_the_sign_in_without_its_parts_is_noticed(path, endpoint):
+    assert conformance_sign_in.google(exchange({}, path=path, endpoint=endpoint))
+    assert conformance_sign_in.google(exchange({"reason": "x"}, 400, path=path, endpoint=endpoint))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from simulator import conformance, conformance_microsoft, graph_types
+from simulator import conformance, conformance_microsoft, conformance_sign_in, graph_types
 
 HEADERS = [
     ["content-type", "application/json;odata.metadata=minimal;charset=utf-8"],
@@ -24,10 +24,14 @@ MESSAGE = {
 }
 
 
-def exchange(value, status=200, path="/v1.0/me/messages/AAMk", headers=HEADERS, **more):
+SELECTED = "$select=" + ",".join(name for name in MESSAGE if "@" not in name)
+
+
+def exchange(value, status=200, path="/v1.0/me/messages/AAMk", headers=HEADERS, query=SELECTED, **more):
     return {
         "method": "GET",
         "path": path,
+        "query": query,
         "status": status,
         "response_headers": headers,
         "response_body": json.dumps(value),
@@ -64,7 +68,34 @@ def test_what_is_described_passes(source):
     ],
 )  # fmt: skip
 def test_what_is_not_described_fails(source, more):
-    assert conformance_microsoft.problems(exchange(MESSAGE | more))
+    asked = f"{SELECTED},{','.join(more)}"
+    assert conformance_microsoft.problems(exchange(MESSAGE | more, query=asked))
+
+
+def test_what_was_selected_is_there_and_nothing_else(source):
+    less = {name: value for name, value in MESSAGE.items() if name != "subject"}
+    assert conformance_microsoft.problems(exchange(less)) == ["message lacks the selected ['subject']"]
+    more = {**MESSAGE, "isDraft": False}
+    assert conformance_microsoft.problems(exchange(more)) == ["message shows ['isdraft'] unasked"]
+    cast = "$select=name,microsoft.graph.fileAttachment/contentId"
+    path = "/v1.0/me/messages/AAMk/attachments/A"
+    for shown in ({}, {"contentId": "x"}):
+        file = {"@odata.type": "#microsoft.graph.fileAttachment", "id": "A", "name": "x", **shown}
+        assert conformance_microsoft.problems(exchange(file, path=path, query=cast)) == []
+
+
+def test_without_a_selection_everything_is_there(source):
+    folder = {
+        "@odata.context": "x", "id": "A", "displayName": "x", "parentFolderId": "x", "childFolderCount": 0,
+        "unreadItemCount": 0, "totalItemCount": 0, "isHidden": False,
+    }  # fmt: skip
+    path = "/v1.0/me/mailFolders/A"
+    assert conformance_microsoft.problems(exchange(folder, path=path, query="")) == []
+    del folder["isHidden"]
+    assert conformance_microsoft.problems(exchange(folder, path=path, query="")) == [
+        "mailFolder lacks ['isHidden']"
+    ]
+    assert conformance_microsoft.problems(exchange(MESSAGE, query=""))
 
 
 def test_derived_types_are_known_with_what_they_add(source):
@@ -73,8 +104,10 @@ def test_derived_types_are_known_with_what_they_add(source):
         "@odata.type": "#microsoft.graph.eventMessage",
         "meetingMessageType": "meetingRequest",
     }
-    assert conformance_microsoft.problems(exchange(meeting)) == []
-    assert conformance_microsoft.problems(exchange({**MESSAGE, "meetingMessageType": "meetingRequest"}))
+    asked = f"{SELECTED},meetingMessageType"
+    assert conformance_microsoft.problems(exchange(meeting, query=asked)) == []
+    plain = {**MESSAGE, "meetingMessageType": "meetingRequest"}
+    assert conformance_microsoft.problems(exchange(plain, query=asked))
 
 
 def test_a_delta_page_has_exactly_one_link(source):
@@ -119,31 +152,44 @@ def test_an_exception_has_a_reason(name):
     assert len(conformance_microsoft.EXCEPTIONS[name]) > 10
 
 
+GUID = "622eaaff-0683-4862-9de4-f2ec83c2bd98"
 TOLD = {
-    "subscriptionId": "a", "subscriptionExpirationDateTime": "2026-03-02T09:00:00Z", "clientState": "s",
-    "changeType": "created", "resource": "x", "tenantId": "t",
-    "resourceData": {"@odata.type": "#Microsoft.Graph.Message", "@odata.id": "x", "id": "AAMk"},
+    "subscriptionId": GUID, "subscriptionExpirationDateTime": "2026-03-02T09:00:00Z", "clientState": "s",
+    "changeType": "created", "resource": f"Users/{GUID}/Messages/AAMk", "tenantId": GUID,
+    "resourceData": {
+        "@odata.type": "#Microsoft.Graph.Message", "@odata.id": f"Users/{GUID}/Messages/AAMk", "id": "AAMk"
+    },
 }  # fmt: skip
 
 
 def push(**more):
-    return {"endpoint": "push", "request_body": json.dumps({"value": [TOLD | more]})}
+    told = {name: value for name, value in (TOLD | more).items() if value is not ...}
+    return {"endpoint": "push", "request_body": json.dumps({"value": [told]})}
 
 
 def test_a_notification_as_described_passes():
     assert conformance_microsoft.push_problems(push()) == []
+    gone = dict.fromkeys(("changeType", "resource", "resourceData", "tenantId"), ...)
+    assert conformance_microsoft.push_problems(push(lifecycleEvent="missed", **gone)) == []
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"changeType": "moved"}, {"colour": "red"}, {"resourceData": {}}, {"encryptedContent": {"data": "x"}}],
-)
+    [
+        {"changeType": "moved"}, {"colour": "red"}, {"resourceData": {}}, {"encryptedContent": {"data": "x"}},
+        {"tenantId": ...}, {"subscriptionId": "a"}, {"clientState": "s" * 129}, {"resource": "Messages"},
+        {"lifecycleEvent": "missed"}, {"subscriptionExpirationDateTime": "tomorrow"},
+    ],
+)  # fmt: skip
 def test_a_notification_that_is_otherwise_is_noticed(more):
     assert conformance_microsoft.push_problems(push(**more))
 
 
-def test_an_entity_without_id_and_a_document_without_its_parts_are_noticed():
+def test_an_entity_without_id_is_noticed():
     nameless = {name: value for name, value in MESSAGE.items() if name != "id"}
-    assert conformance_microsoft.problems(exchange(nameless)) == ["message has no id"]
-    for path in ("/common/v2.0/.well-known/openid-configuration", "/common/discovery/v2.0/keys"):
-        assert conformance_microsoft.problems(exchange({}, path=path))
+    assert conformance_microsoft.problems(exchange(nameless))[0] == "message has no id"
+
+
+@pytest.mark.parametrize("endpoint", ["configuration", "keys", "token", "userinfo"])
+def test_a_document_of_the_sign_in_without_its_parts_is_noticed(endpoint):
+    assert conformance_sign_in.entra(exchange({}, path="/common/x", endpoint=endpoint))
