@@ -212,6 +212,21 @@ class IdentityProvider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Posted:
+    """What came of posting to an address of somebody's: a status, or why there is none."""
+
+    status: int | None
+    trouble: str | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """Why it does not count as accepted, in words; None where it does."""
+        if self.status is None:
+            return self.trouble or "cannot be reached"
+        return None if 200 <= self.status < 300 else f"answered {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a secret belongs. What is kept for one place opens at no other."""
 

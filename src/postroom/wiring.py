@@ -13,9 +13,10 @@ import aiohttp
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
 from postroom.errors import OperatorError
-from postroom.flow import collect, retention, sample, seal, subscribe
+from postroom.flow import collect, deliver, retention, sample, seal, subscribe
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
+from postroom.flow.deliver import Delivering
 from postroom.flow.retention import Periods
 from postroom.flow.subscribe import Cadence, Subscribing
 from postroom.flow.tokens import AccessTokens
@@ -23,6 +24,7 @@ from postroom.model import ContentPolicy, Done, ProviderName, Secret, key_bytes,
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
+from postroom.providers.posting import Poster
 from postroom.providers.transport import open_client
 from postroom.store import blobs as stored_blobs
 from postroom.store.database import Database
@@ -52,6 +54,11 @@ class Kind:
     max_attempts: int | None
 
 
+def delivering(settings: Settings, database: Database) -> Delivering:
+    """What telling outside applications needs."""
+    return Delivering(database, Sealer(vault_keys(settings)), Poster(settings.webhook_networks or ()).post)
+
+
 def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     return {
@@ -59,6 +66,7 @@ def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         collect.KIND: Kind(_collecting(settings, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
+        deliver.KIND: Kind(partial(deliver.run, delivering(settings, database)), None),
         seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),
     }
 

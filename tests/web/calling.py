@@ -26,7 +26,11 @@ async def application(database, organization, home, **options):
         desk = wiring.desk(settings, database, client, URL)
         blobs = DiskBlobs(home / "blobs")
         parts = Parts(
-            desk, blobs, streams, lambda mailbox: wiring.remote(settings, database, client, mailbox)
+            desk,
+            blobs,
+            streams,
+            lambda mailbox: wiring.remote(settings, database, client, mailbox),
+            wiring.delivering(settings, database),
         )
         yield app.create(gate, routes=api.routes(gate, parts, **options)), blobs
 

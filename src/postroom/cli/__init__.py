@@ -26,6 +26,7 @@ from postroom.cli import (
     subscriptions,
     up,
     vault,
+    webhooks,
     work,
 )
 from postroom.cli.exits import Exit
@@ -49,6 +50,7 @@ app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(keys.group)
+app.add_typer(webhooks.group)
 app.add_typer(parked.group)
 app.add_typer(db.group)
 app.add_typer(config.group)

@@ -116,6 +116,13 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
+    webhook_networks: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
+        _setting(
+            "networks of yours to which outgoing webhooks may go although they are not on the internet",
+            "networks such as 10.0.0.0/8 or single addresses, separated by commas",
+            None,
+        )
+    )
     api_per_minute: int = _setting(
         "how many calls of the API one key may make in a minute, at each web process",
         "a whole number from 1 to 1000000",

@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Final
 
 from postroom.errors import OperatorError, TransientError
+from postroom.flow import deliver
 from postroom.model import OrganizationId
 from postroom.ports import Place, Sealed
-from postroom.store import credentials, organizations
+from postroom.store import credentials, organizations, webhooks
 from postroom.store.credentials import Outdated
 from postroom.store.database import Connection, Database
 from postroom.vault import KeyFile, Keys, Sealer
@@ -116,6 +117,7 @@ async def _values_by_key(database: Database) -> Mapping[str, int]:
     for organization in await _organizations(database):
         async with database.transaction(organization) as connection:
             values.update(await credentials.values_by_key(connection))
+            values.update(await webhooks.values_by_key(connection))
     return values
 
 
@@ -132,8 +134,22 @@ async def _organization(database: Database, sealer: Sealer, organization: Organi
             rows = await credentials.outdated(connection, key_id, after=after, limit=BATCH)
             done += sum([await _reseal(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
-            return done
+            return done + await _webhooks(database, sealer, organization)
         after = rows[-1].mailbox
+
+
+async def _webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+    done = 0
+    async with database.transaction(organization) as connection:
+        for webhook, old in await webhooks.outdated(connection, sealer.keys.first().id):
+            context = deliver.context(organization, webhook)
+            try:
+                new = sealer.seal(context, sealer.open(context, old))
+            except OperatorError:
+                continue
+            await webhooks.reseal(connection, webhook, new)
+            done += 1
+    return done
 
 
 async def _reseal(connection: Connection, sealer: Sealer, organization: OrganizationId, row: Outdated) -> int:

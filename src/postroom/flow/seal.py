@@ -11,12 +11,13 @@ from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import OrganizationId
-from postroom.store import feed, ledger, work
+from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Seal, Signer, Stored
 from postroom.store.work import Finish, Lease, Wake
 
 KIND = "seal"
+DELIVER = "deliver"  # what follows where somebody outside wants to be told
 BATCH = 1000
 
 # Whether a signature by the key of this id is good; None where the key is not known here.
@@ -41,6 +42,8 @@ async def run(database: Database, signer: Signer, lease: Lease) -> None:
     while numbered == BATCH:
         async with work.fenced(database, lease) as connection:
             numbered = await feed.number(connection, batch=BATCH)
+            behind = await webhooks.behind(connection)
+            await work.wake(connection, [Wake(lease.organization, DELIVER, str(each)) for each in behind])
     while True:
         async with work.fenced(database, lease) as connection:
             sealed = await ledger.seal(connection, lease.organization, signer, batch=BATCH)

@@ -41,7 +41,11 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         gate = _gate(settings, database, client, url)
         desk = wiring.desk(settings, database, client, url)
         parts = Parts(
-            desk, wiring.blobs(settings), streams, partial(wiring.remote, settings, database, client)
+            desk,
+            wiring.blobs(settings),
+            streams,
+            partial(wiring.remote, settings, database, client),
+            wiring.delivering(settings, database),
         )
         application = app.create(
             gate,

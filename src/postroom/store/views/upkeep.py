@@ -50,6 +50,21 @@ class Failure(msgspec.Struct, frozen=True):
     resolved_at: datetime | None
 
 
+class Delivery(msgspec.Struct, frozen=True):
+    """A delivery that was not accepted yet; without `due_at` it was given up."""
+
+    id: int
+    webhook_id: UUID
+    event_id: int
+    position: int
+    entity_type: str
+    entity_id: str
+    attempts: int
+    last_error: str | None
+    due_at: datetime | None
+    created_at: datetime
+
+
 _FAILURE = """
     SELECT id, mailbox_id, kind, subject, attempts, last_error, first_failed_at, last_failed_at, due_at,
         resolved_at
@@ -131,3 +146,19 @@ async def retry(connection: Connection, failure: int) -> UUID | None:
     )
     row = await cursor.fetchone()
     return row[0] if row else None
+
+
+async def deliveries(
+    connection: Connection, webhook: UUID, *, below: int | None, limit: int
+) -> list[Delivery]:
+    return await many(
+        connection,
+        Delivery,
+        """
+        SELECT id, webhook_id, event_id, position, entity_type, entity_id, attempts, last_error, due_at,
+            created_at
+        FROM deliveries WHERE webhook_id = %(webhook)s AND (%(below)s::bigint IS NULL OR id < %(below)s)
+        ORDER BY id DESC LIMIT %(limit)s
+        """,
+        {"webhook": webhook, "below": below, "limit": limit},
+    )

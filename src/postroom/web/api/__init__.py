@@ -9,14 +9,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.web import pages
-from postroom.web.api import mail, openapi, papers, upkeep
+from postroom.web.api import hooks, mail, openapi, papers, upkeep
 from postroom.web.api.callers import Callers
 from postroom.web.api.openapi import PREFIX
 from postroom.web.api.operations import Operation, Parts, Problem
 from postroom.web.api.serving import Api, problem_of
 from postroom.web.sessions import Gate, guarded
 
-OPERATIONS: Sequence[Operation] = [*mail.OPERATIONS, *papers.OPERATIONS, *upkeep.OPERATIONS]
+OPERATIONS: Sequence[Operation] = [
+    *mail.OPERATIONS,
+    *papers.OPERATIONS,
+    *upkeep.OPERATIONS,
+    *hooks.OPERATIONS,
+]
 
 
 def routes(

@@ -14,6 +14,7 @@ import msgspec
 from starlette.requests import Request
 
 from postroom.flow.connect import Desk
+from postroom.flow.deliver import Delivering
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.database import Connection
@@ -55,6 +56,7 @@ class Parts:
     blobs: BlobStore
     live: Live
     remote: Callable[[Mailbox], RemoteMailbox]
+    delivering: Delivering
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,173 @@
+"""`postroom webhooks`: applications of yours that are told of what happens."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from postroom.cli.exits import Exit
+from postroom.errors import PermanentError
+from postroom.model import OrganizationId
+
+if TYPE_CHECKING:
+    from postroom.model import Secret
+    from postroom.store.database import Database
+    from postroom.store.webhooks import Webhook
+
+group = typer.Typer(
+    name="webhooks",
+    help="Outgoing webhooks: applications of yours that are told of what happens.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom webhooks add https://app.example.org/hooks --kind 'document.*'
+  postroom webhooks list""",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Named = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, the beginning of it, or its address.")]
+
+
+class Made(NamedTuple):
+    webhook: "Webhook"
+    secret: "Secret"
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom webhooks add https://app.example.org/hooks
+  postroom webhooks add https://app.example.org/hooks --kind document.changed --kind 'mailbox.*'"""
+)
+def add(
+    url: Annotated[str, typer.Argument(help="Where to tell it, an https address.")],
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Which events; may be repeated [default: all]")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Add a webhook and print the secret that its deliveries are signed with, this once."""
+
+    async def act(database: "Database", organization: OrganizationId) -> Made:
+        from postroom import config, wiring
+        from postroom.flow import webhooks
+        from postroom.vault import Sealer
+
+        sealer = Sealer(wiring.vault_keys(config.load()))
+        return Made(*await webhooks.add(database, sealer, organization, url, kind or []))
+
+    from postroom.cli import opening, output
+
+    made = opening.in_organization(act)
+    if json:
+        output.as_json(asdict(made.webhook) | {"secret": made.secret.reveal()})
+    else:
+        typer.echo(made.secret.reveal())
+
+
+@group.command("list", epilog="\b\nExamples:\n  postroom webhooks list\n  postroom webhooks list --json")
+def list_(*, json: Json = False) -> None:
+    """List the webhooks and how their deliveries go."""
+
+    async def act(database: "Database", organization: OrganizationId) -> "list[Webhook]":
+        from postroom.store import webhooks
+
+        async with database.transaction(organization) as connection:
+            return await webhooks.every(connection)
+
+    from postroom.cli import opening, output
+
+    found = opening.in_organization(act)
+    if json:
+        output.as_json([asdict(each) for each in found])
+        return
+    rows = [
+        (
+            str(each.id)[:8],
+            each.url,
+            " ".join(each.kinds) or "all",
+            _state(each),
+            each.waiting,
+            each.last_error,
+        )
+        for each in found
+    ]
+    output.table(("ID", "ADDRESS", "KINDS", "STATE", "WAITING", "LAST ERROR"), rows)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom webhooks remove 5f0c")
+def remove(named: Named) -> None:
+    """Remove a webhook, and what waits for it."""
+
+    async def act(database: "Database", organization: OrganizationId) -> None:
+        from postroom.flow import webhooks
+
+        await webhooks.remove(database, organization, (await _find(database, organization, named)).id)
+
+    from postroom.cli import opening
+
+    opening.in_organization(act)
+    typer.echo("Removed.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom webhooks replay 5f0c --after 0
+  postroom webhooks replay 5f0c --after 1200"""
+)
+def replay(
+    named: Named,
+    after: Annotated[int, typer.Option(min=0, help="Everything after this position of the feed.")],
+) -> None:
+    """Tell everything after a position once more, and what was given up. Enables a disabled webhook."""
+
+    async def act(database: "Database", organization: OrganizationId) -> None:
+        from postroom.flow import webhooks
+
+        found = await _find(database, organization, named)
+        await webhooks.replay(database, organization, found, after=after)
+
+    from postroom.cli import opening
+
+    opening.in_organization(act)
+    typer.echo("It is being told again.")
+
+
+@group.command(epilog="\b\nExamples:\n  postroom webhooks test 5f0c")
+def test(named: Named) -> Exit:
+    """Send one delivery of the type `webhook.test` now, and say what came of it."""
+
+    async def act(database: "Database", organization: OrganizationId) -> str | None:
+        from postroom import config, wiring
+        from postroom.flow import webhooks
+
+        found = await _find(database, organization, named)
+        return await webhooks.test(wiring.delivering(config.load(), database), organization, found)
+
+    from postroom.cli import opening
+
+    fault = opening.in_organization(act)
+    if fault is None:
+        typer.echo("Accepted.")
+        return Exit.OK
+    typer.echo(f"Not accepted: the address {fault}.", err=True)
+    return Exit.FAILED
+
+
+async def _find(database: "Database", organization: OrganizationId, named: str) -> "Webhook":
+    from postroom.store import webhooks
+
+    async with database.transaction(organization) as connection:
+        every = await webhooks.every(connection)
+    found = [each for each in every if str(each.id).startswith(named.lower()) or each.url == named]
+    if len(found) != 1:
+        words = "Several webhooks are called so" if found else "There is no such webhook"
+        raise PermanentError(f"{words}. `postroom webhooks list` shows all.")
+    return found[0]
+
+
+def _state(webhook: "Webhook") -> str:
+    if webhook.disabled_at is not None:
+        return "disabled"
+    return "failing" if webhook.failing_since is not None else "good"

@@ -1,0 +1,131 @@
+"""Posts to addresses that customers chose: never to our own network, never on to where an answer points.
+
+The host is resolved here, every address of it is looked at, and the connection goes to one of these and to no
+other: a name that answers differently a moment later gains nothing.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from postroom.ports import Posted
+
+SECONDS: Final = 15
+LARGEST_ANSWER: Final = 4096
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+Networks = Sequence[IPv4Network | IPv6Network]
+
+
+class _Refused(OSError):
+    """An address to which nothing is sent."""
+
+
+@dataclass(frozen=True)
+class Poster:
+    allowed: Networks = ()
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Posted:
+        """What came of it: a status, or why there is none, in words."""
+        parts = urlsplit(url)
+        try:
+            self._check(parts.scheme, parts.hostname or "")
+            async with (
+                self._client() as client,
+                client.post(url, data=body, headers=dict(headers), allow_redirects=False) as answer,
+            ):
+                await answer.content.read(LARGEST_ANSWER)
+                return Posted(answer.status, None)
+        except _Refused as error:
+            return Posted(None, str(error))
+        except aiohttp.ClientConnectorError as error:
+            refused = error.os_error
+            return Posted(None, str(refused) if isinstance(refused, _Refused) else "cannot be reached")
+        except TimeoutError:
+            return Posted(None, f"no answer within {SECONDS} seconds")
+        except (aiohttp.ClientError, OSError, ValueError):
+            return Posted(None, "cannot be reached, or its answer was cut short")
+
+    def _client(self) -> aiohttp.ClientSession:
+        """Each post has a connection of its own: a kept one would not be looked at again."""
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=_Looking(self.allowed), use_dns_cache=False),
+            timeout=aiohttp.ClientTimeout(total=SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+
+    def _check(self, scheme: str, host: str) -> None:
+        """A number instead of a name is not resolved, so it is looked at here."""
+        if scheme not in {"https", "http"}:
+            raise _Refused("is not an https address")
+        try:
+            address = ip_address(host)
+        except ValueError:
+            if scheme == "http" and not self.allowed:
+                raise _Refused("is not an https address") from None
+            return
+        check(address, self.allowed)
+        if scheme == "http" and not _is_in(address, self.allowed):
+            raise _Refused("is not an https address")
+
+
+class _Looking(AbstractResolver):
+    """Resolves names to the addresses that may be connected to."""
+
+    def __init__(self, allowed: Networks) -> None:
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        results: list[ResolveResult] = []
+        for kind, _, protocol, _, endpoint in found:
+            address = str(endpoint[0]).partition("%")[0]
+            check(ip_address(address), self._allowed)
+            results.append(
+                ResolveResult(
+                    hostname=host,
+                    host=address,
+                    port=port,
+                    family=kind,
+                    proto=protocol,
+                    flags=socket.AI_NUMERICHOST,
+                )
+            )
+        return results
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def check(address: IPv4Address | IPv6Address, allowed: Networks) -> None:
+    """Raises for what is not on the public internet and was not allowed."""
+    if _is_in(address, allowed):
+        return
+    inner = _embedded(address)
+    if not address.is_global or address.is_multicast or (inner is not None and not inner.is_global):
+        raise _Refused("is a private address; POSTROOM_WEBHOOK_NETWORKS allows some")
+
+
+def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """The older address inside a newer one, to which a gateway would lead."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+
+
+def _is_in(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
+    return any(address in network for network in networks)

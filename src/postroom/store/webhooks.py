@@ -1,0 +1,255 @@
+"""The tables `webhooks` and `deliveries`: where we tell of events, up to where we did, and what waits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.ports import Sealed
+from postroom.store.database import Connection
+
+TRIED_DAYS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    id: UUID
+    url: str
+    kinds: list[str]
+    position: int
+    failing_since: datetime | None
+    last_error: str | None
+    last_delivered_at: datetime | None
+    disabled_at: datetime | None
+    disabled_because: str | None
+    created_at: datetime
+    waiting: int
+    given_up: int
+    failing_too_long: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A delivery that was not accepted, or that waits behind one about the same thing."""
+
+    event_id: int
+    position: int
+    entity_type: str
+    entity_id: str
+    body: str
+    attempts: int
+    is_due: bool
+    too_old: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one delivery. Without an error it was accepted; `wait` is until the next attempt."""
+
+    event_id: int
+    position: int
+    entity_type: str
+    entity_id: str
+    body: str
+    attempts: int
+    error: str | None
+    wait: float | None
+
+
+_READ: Final = """
+    SELECT id, url, kinds, position, failing_since, last_error, last_delivered_at, disabled_at,
+        disabled_because, created_at,
+        (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NOT NULL) AS waiting,
+        (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NULL) AS given_up,
+        coalesce(failing_since < postroom_now() - 3 * interval '1 day', false) AS failing_too_long
+    FROM webhooks
+"""
+
+
+async def add(connection: Connection, webhook: UUID, url: str, kinds: Sequence[str], secret: Sealed) -> None:
+    """From now on: what happened before is not told, unless it is replayed."""
+    await connection.execute(
+        """
+        INSERT INTO webhooks (organization_id, id, url, kinds, key_id, sealed_secret, position)
+        VALUES (current_organization(), %s, %s, %s, %s, %s,
+            coalesce((SELECT last_position FROM feeds), 0))
+        """,
+        [webhook, url, list(kinds), secret.key_id, secret.value],
+    )
+
+
+async def every(connection: Connection) -> list[Webhook]:
+    cursor = connection.cursor(row_factory=class_row(Webhook))
+    await cursor.execute(_READ + " ORDER BY created_at, id")
+    return await cursor.fetchall()
+
+
+async def get(connection: Connection, webhook: UUID) -> Webhook | None:
+    cursor = connection.cursor(row_factory=class_row(Webhook))
+    await cursor.execute(_READ + " WHERE id = %s", [webhook])
+    return await cursor.fetchone()
+
+
+async def secret(connection: Connection, webhook: UUID) -> Sealed | None:
+    cursor = await connection.execute("SELECT key_id, sealed_secret FROM webhooks WHERE id = %s", [webhook])
+    row = await cursor.fetchone()
+    return Sealed(row[0], row[1]) if row else None
+
+
+async def change(connection: Connection, webhook: UUID, *, url: str, kinds: Sequence[str]) -> None:
+    await connection.execute(
+        "UPDATE webhooks SET url = %s, kinds = %s WHERE id = %s", [url, list(kinds), webhook]
+    )
+
+
+async def remove(connection: Connection, webhook: UUID) -> bool:
+    cursor = await connection.execute("DELETE FROM webhooks WHERE id = %s RETURNING 1", [webhook])
+    return await cursor.fetchone() is not None
+
+
+async def enable(connection: Connection, webhook: UUID) -> None:
+    """Also what was given up is tried again."""
+    await connection.execute(
+        """
+        UPDATE webhooks SET disabled_at = NULL, disabled_because = NULL, failing_since = NULL,
+            last_error = NULL
+        WHERE id = %s
+        """,
+        [webhook],
+    )
+    await connection.execute(
+        """
+        UPDATE deliveries SET due_at = postroom_now(), attempts = 0, created_at = postroom_now()
+        WHERE webhook_id = %s
+        """,
+        [webhook],
+    )
+
+
+async def disable(connection: Connection, webhook: UUID, because: str) -> None:
+    await connection.execute(
+        """
+        UPDATE webhooks SET disabled_at = postroom_now(), disabled_because = %s
+        WHERE id = %s AND disabled_at IS NULL
+        """,
+        [because, webhook],
+    )
+
+
+async def replay(connection: Connection, webhook: UUID, position: int) -> None:
+    """Tell everything after the position once more."""
+    await connection.execute("UPDATE webhooks SET position = %s WHERE id = %s", [position, webhook])
+    await connection.execute(
+        "DELETE FROM deliveries WHERE webhook_id = %s AND position > %s", [webhook, position]
+    )
+
+
+async def behind(connection: Connection) -> list[UUID]:
+    """Those who were not told yet of everything that has a position."""
+    cursor = await connection.execute(
+        "SELECT id FROM webhooks WHERE disabled_at IS NULL AND position < (SELECT last_position FROM feeds)"
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def waiting(connection: Connection, webhook: UUID, *, limit: int) -> list[Waiting]:
+    """In the order of the feed; those that are not due hold up what comes after them about the same thing."""
+    cursor = connection.cursor(row_factory=class_row(Waiting))
+    await cursor.execute(
+        """
+        SELECT event_id, position, entity_type, entity_id, body, attempts, due_at <= postroom_now() AS is_due,
+            created_at < postroom_now() - %s * interval '1 day' AS too_old
+        FROM deliveries WHERE webhook_id = %s AND due_at IS NOT NULL ORDER BY position LIMIT %s
+        """,
+        [TRIED_DAYS, webhook, limit],
+    )
+    return await cursor.fetchall()
+
+
+async def settle(
+    connection: Connection, webhook: UUID, outcomes: Sequence[Outcome], *, position: int | None
+) -> None:
+    """Write what became of deliveries, and up to where the feed was told."""
+    accepted = [each.event_id for each in outcomes if each.error is None and each.wait is None]
+    kept = [each for each in outcomes if each.error is not None or each.wait is not None]
+    await connection.execute(
+        "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook, accepted]
+    )
+    for each in kept:
+        await connection.execute(
+            """
+            INSERT INTO deliveries (organization_id, webhook_id, event_id, position, entity_type, entity_id,
+                body, attempts, last_error, due_at)
+            VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s,
+                postroom_now() + %s * interval '1 second')
+            ON CONFLICT (webhook_id, event_id) DO UPDATE SET attempts = excluded.attempts,
+                last_error = excluded.last_error, due_at = excluded.due_at
+            """,
+            [
+                webhook,
+                each.event_id,
+                each.position,
+                each.entity_type,
+                each.entity_id,
+                each.body,
+                each.attempts,
+                each.error,
+                each.wait,
+            ],
+        )
+    await connection.execute(
+        """
+        UPDATE webhooks SET position = greatest(position, coalesce(%s, position)),
+            failing_since = CASE WHEN %s THEN NULL ELSE failing_since END,
+            last_delivered_at = CASE WHEN %s THEN postroom_now() ELSE last_delivered_at END
+        WHERE id = %s
+        """,
+        [position, bool(accepted), bool(accepted), webhook],
+    )
+
+
+async def failed(connection: Connection, webhook: UUID, error: str) -> None:
+    """Nothing was accepted."""
+    await connection.execute(
+        """
+        UPDATE webhooks SET failing_since = coalesce(failing_since, postroom_now()), last_error = %s
+        WHERE id = %s
+        """,
+        [error, webhook],
+    )
+
+
+async def next_due_seconds(connection: Connection, webhook: UUID) -> float | None:
+    cursor = await connection.execute(
+        """
+        SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM deliveries
+        WHERE webhook_id = %s AND due_at IS NOT NULL
+        """,
+        [webhook],
+    )
+    row = await cursor.fetchone()
+    return max(row[0], 0.0) if row and row[0] is not None else None
+
+
+async def values_by_key(connection: Connection) -> dict[str, int]:
+    """How many secrets each key of the vault sealed."""
+    cursor = await connection.execute("SELECT key_id, count(*) FROM webhooks GROUP BY key_id")
+    return dict(await cursor.fetchall())
+
+
+async def outdated(connection: Connection, key_id: str) -> list[tuple[UUID, Sealed]]:
+    """Secrets that another key sealed."""
+    cursor = await connection.execute(
+        "SELECT id, key_id, sealed_secret FROM webhooks WHERE key_id <> %s ORDER BY id FOR UPDATE", [key_id]
+    )
+    return [(row[0], Sealed(row[1], row[2])) for row in await cursor.fetchall()]
+
+
+async def reseal(connection: Connection, webhook: UUID, secret: Sealed) -> None:
+    await connection.execute(
+        "UPDATE webhooks SET key_id = %s, sealed_secret = %s WHERE id = %s",
+        [secret.key_id, secret.value, webhook],
+    )

@@ -1,0 +1,57 @@
+"""`postroom webhooks` and `postroom keys` as a person uses them."""
+
+import http.server
+import json
+import threading
+
+import pytest
+
+
+@pytest.fixture
+def run(postroom, database_url):
+    given = {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+    return lambda *arguments: postroom(*arguments, **given)
+
+
+@pytest.fixture
+def receiver():
+    """The address of a program that accepts everything."""
+
+    class Accepting(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Accepting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/hook"
+        server.shutdown()
+
+
+def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
+    added = run("webhooks", "add", receiver, "--kind", "document.*")
+    assert added.stdout.startswith("whsec_"), added.stderr
+    [listed] = json.loads(run("webhooks", "list", "--json").stdout)
+    assert (listed["url"], listed["kinds"]) == (receiver, ["document.*"])
+    assert "good" in run("webhooks", "list").stdout
+    assert run("webhooks", "test", listed["id"][:8]).stdout == "Accepted.\n"
+    assert run("webhooks", "replay", receiver, "--after", "0").returncode == 0
+    assert "The feed goes from 0 to 0" in run("webhooks", "replay", receiver, "--after", "5").stderr
+    assert run("webhooks", "remove", listed["id"]).stdout == "Removed.\n"
+    assert "no such webhook" in run("webhooks", "test", receiver).stderr
+    assert "such as https" in run("webhooks", "add", "nonsense").stderr
+
+
+def test_keys_are_made_listed_and_revoked(run):
+    key = run("keys", "create", "reporting", "--scope", "read", "--days", "30").stdout.strip()
+    assert key.startswith("pr_")
+    [listed] = json.loads(run("keys", "list", "--json").stdout)
+    assert key.startswith(listed["prefix"])
+    assert key not in run("keys", "list").stdout
+    assert run("keys", "revoke", listed["prefix"]).stdout == "Revoked.\n"
+    assert "revoked" in run("keys", "list").stdout
+    assert "No key is called so" in run("keys", "revoke", listed["prefix"]).stderr
