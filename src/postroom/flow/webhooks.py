@@ -12,7 +12,7 @@ import msgspec
 from postroom.errors import PermanentError
 from postroom.flow.deliver import KIND, SECRET_PREFIX, Delivering, context, headers_of
 from postroom.model import OrganizationId, Secret
-from postroom.store import feed, ledger, webhooks, work
+from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry, Plain
 from postroom.store.webhooks import Webhook
@@ -34,6 +34,7 @@ async def add(
     webhook = uuid4()
     secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
     async with database.transaction(organization) as connection:
+        await organizations.ensure(connection, organization, f"Organization {organization}")
         while await feed.number(connection) == 1000:
             pass
         sealed = sealer.seal(context(organization, webhook), secret)
