@@ -1,0 +1,209 @@
+"""K6: claims in the shared table, beside a scheduler that runs its own statements, to the letter."""
+
+import asyncio
+import random
+
+import pytest
+
+from databases import session
+from postroom.store import shared_state
+from postroom.store.database import open_database
+from postroom.store.shared_state import Claim, Key, Mail
+
+APP = "pad_contract_notes"
+MAIL = Mail("notes@example.org", "broker@example.com", None, "Contract note")
+# The scheduler's statements.
+THEIR_CHECK = """
+SELECT 1 FROM bo_airflow.email_ingestion_state
+WHERE app_name = 'pad_contract_notes'
+  AND message_id = %s
+  AND status = 'success'
+"""
+THEIR_CLAIM = """
+INSERT INTO bo_airflow.email_ingestion_state
+    (app_name, message_id, mailbox_email, sender_email,
+     received_at, subject, status, worker_id, created_at, updated_at)
+VALUES
+    ('pad_contract_notes', %s, %s, %s, %s, %s, 'processing', %s, NOW(), NOW())
+ON CONFLICT (app_name, message_id) DO UPDATE SET
+    status = CASE
+        WHEN email_ingestion_state.status IN ('failed', 'skipped')
+        THEN 'processing'
+        ELSE email_ingestion_state.status
+    END,
+    worker_id = EXCLUDED.worker_id,
+    updated_at = NOW()
+WHERE email_ingestion_state.status != 'success'
+RETURNING status
+"""
+THEIR_SUCCESS = """
+UPDATE bo_airflow.email_ingestion_state
+SET status = 'success',
+    attachments_processed = %s,
+    trades_extracted = %s,
+    archive_gcs_paths = %s,
+    updated_at = NOW()
+WHERE app_name = 'pad_contract_notes' AND message_id = %s
+"""
+THEIR_FAILURE = """
+UPDATE bo_airflow.email_ingestion_state
+SET status = 'failed',
+    error_message = %s,
+    updated_at = NOW()
+WHERE app_name = 'pad_contract_notes' AND message_id = %s
+"""
+
+
+@pytest.fixture
+async def database(database_url, organization, make_mailbox):
+    await make_mailbox(organization, provider="outlook", address=MAIL.mailbox_email)
+    async with open_database(database_url, pool_size=8, name="tests") as opened:
+        yield opened
+
+
+@pytest.fixture
+def ours(database, organization):
+    async def act(what, message, worker="us", **options):
+        async with database.transaction(organization) as connection:
+            return await what(connection, Key(APP, message), worker, **options)
+
+    return act
+
+
+@pytest.fixture
+def claim(database, organization):
+    async def claim(message, worker="us", stale=3600):
+        async with database.transaction(organization) as connection:
+            return await shared_state.claim(connection, Key(APP, message), MAIL, worker, stale_seconds=stale)
+
+    return claim
+
+
+async def their_claim(connection, message, worker="them"):
+    cursor = await connection.execute(
+        THEIR_CLAIM, [message, MAIL.mailbox_email, "broker@example.com", None, "Contract note", worker]
+    )
+    return await cursor.fetchall()
+
+
+async def row(owner, message):
+    cursor = await owner.execute(
+        "SELECT status, worker_id FROM bo_airflow.email_ingestion_state WHERE message_id = %s", [message]
+    )
+    return await cursor.fetchone()
+
+
+SUCCESS = {"attachments": 2, "records": 1, "archive_paths": ["archive/a.pdf"]}
+
+
+async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(owner, claim, ours):
+    assert await claim("m") is Claim.OURS
+    assert await row(owner, "m") == ("processing", "us")
+    assert await ours(shared_state.prolong, "m")
+    assert await ours(shared_state.succeed, "m", **SUCCESS)
+    cursor = await owner.execute(
+        """
+        SELECT mailbox_email, sender_email, status, attachments_processed, trades_extracted, archive_gcs_paths
+        FROM bo_airflow.email_ingestion_state
+        """
+    )
+    assert await cursor.fetchall() == [
+        ("notes@example.org", "broker@example.com", "success", 2, 1, ["archive/a.pdf"])
+    ]
+    assert await claim("m") is Claim.DONE
+    cursor = await owner.execute(THEIR_CHECK, ["m"])
+    assert await cursor.fetchall() == [(1,)]
+    assert await their_claim(owner, "m") == []
+
+
+async def test_what_they_are_processing_is_not_taken_until_they_have_left_it(owner, claim, move_clock):
+    await their_claim(owner, "m")
+    assert await claim("m") is Claim.THEIRS
+    assert await row(owner, "m") == ("processing", "them")
+    await move_clock(3700)
+    assert await claim("m") is Claim.OURS
+    assert await claim("m", "another of us") is Claim.THEIRS
+
+
+async def test_what_is_ours_is_ours_again_after_a_crash(claim):
+    assert await claim("m") is Claim.OURS
+    assert await claim("m") is Claim.OURS
+
+
+@pytest.mark.parametrize("status", ["failed", "skipped"])
+async def test_what_failed_or_was_skipped_can_be_claimed(owner, claim, ours, status):
+    await claim("m")
+    assert await (
+        ours(shared_state.fail, "m", error="no text") if status == "failed" else ours(shared_state.skip, "m")
+    )
+    assert await row(owner, "m") == (status, "us")
+    assert await claim("m", "another of us") is Claim.OURS
+
+
+async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
+    await claim("m")
+    assert await their_claim(owner, "m") == [("processing",)]  # their statement lets two own one row
+    assert not await ours(shared_state.prolong, "m")
+    assert not await ours(shared_state.succeed, "m", **SUCCESS)
+    assert not await ours(shared_state.fail, "m", error="late")
+    assert await row(owner, "m") == ("processing", "them")
+    await owner.execute(THEIR_FAILURE, ["their reason", "m"])
+    assert await claim("m") is Claim.OURS
+
+
+async def we(claim, ours, worker, messages):
+    """One of us, until all is done."""
+    dice = random.Random(worker)
+    open_ = set(messages)
+    while open_:
+        message = dice.choice(sorted(open_))
+        found = await claim(message, worker)
+        if found is Claim.DONE:
+            open_.discard(message)
+        elif found is Claim.OURS:
+            await asyncio.sleep(dice.random() / 100)
+            await ours(shared_state.succeed, message, worker, **SUCCESS)
+
+
+async def they(database_url, worker, messages):
+    """One of them: fails now and then, and takes what others are processing."""
+    dice = random.Random(worker)
+    open_ = set(messages)
+    async with session(database_url) as connection:
+        while open_:
+            message = dice.choice(sorted(open_))
+            cursor = await connection.execute(THEIR_CHECK, [message])
+            if await cursor.fetchone() or not await their_claim(connection, message, worker):
+                open_.discard(message)
+                continue
+            await asyncio.sleep(dice.random() / 100)
+            if dice.random() < 0.5:
+                await connection.execute(THEIR_FAILURE, ["now and then", message])
+            else:
+                await connection.execute(THEIR_SUCCESS, [1, 1, None, message])
+                open_.discard(message)
+
+
+async def test_beside_the_scheduler_every_message_ends(database_url, owner, claim, ours):
+    messages = [f"m{number}" for number in range(12)]
+    await asyncio.gather(
+        we(claim, ours, "us 1", messages),
+        we(claim, ours, "us 2", messages),
+        they(database_url, "them 1", messages),
+        they(database_url, "them 2", messages),
+    )
+    cursor = await owner.execute("SELECT status, count(*) FROM bo_airflow.email_ingestion_state GROUP BY 1")
+    assert await cursor.fetchall() == [("success", len(messages))]
+
+
+async def test_their_late_failure_reopens_what_we_ended_so_we_must_know_ourselves_that_we_did(
+    owner, claim, ours, move_clock
+):
+    """Their last statement asks for no owner. The table alone cannot tell us not to begin again."""
+    await their_claim(owner, "m")
+    await move_clock(3700)
+    assert await claim("m") is Claim.OURS
+    assert await ours(shared_state.succeed, "m", **SUCCESS)
+    await owner.execute(THEIR_FAILURE, ["too late", "m"])
+    assert await claim("m") is Claim.OURS
+    assert await ours(shared_state.succeed, "m", **SUCCESS)
