@@ -5,7 +5,7 @@ import pytest
 from postroom.flow import purging, retention, seal
 from postroom.flow.retention import Periods
 from postroom.model import ContentPolicy
-from postroom.store import feed, ledger, work
+from postroom.store import feed, ledger, mailboxes, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry, Signer
 from postroom.store.work import Wake
@@ -174,6 +174,20 @@ async def test_a_person_is_forgotten_and_the_ledger_is_purged_not_broken(
     cursor = await owner.execute("SELECT payload FROM ledger WHERE event_type = 'PERSON_PURGED'")
     assert await cursor.fetchall() == [({"messages": 1, "arrivals": 1, "entries": 2},)]
     assert await rows("documents") == 1
+
+
+async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organization, jane, rows):
+    async with database.transaction(organization) as connection:
+        cursor = await connection.execute("SELECT mailbox_id FROM messages LIMIT 1")
+        [(mailbox,)] = await cursor.fetchall()
+        await mailboxes.purge(connection, mailbox)
+    assert (await rows("messages"), await rows("threads"), await rows("documents")) == (0, 0, 1)
+    cursor = await owner.execute("SELECT sender, file_name FROM arrivals")
+    assert await cursor.fetchall() == [(None, None)]
+    cursor = await owner.execute("SELECT personal ->> 'words' FROM ledger_personal")
+    assert await cursor.fetchall() == [("by Jane@example.org.",)]  # of a member, not of the mailbox
+    proof = await sealed(database, organization)
+    assert (proof.purged, proof.faults) == (3, [])
 
 
 async def test_counting_changes_nothing(database, owner, organization, jane):

@@ -6,6 +6,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from postroom.model import Account, Channel, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
+from postroom.store import purge as forgetting
 from postroom.store.database import Connection
 
 
@@ -247,7 +248,8 @@ async def disconnect(connection: Connection, mailbox: MailboxId) -> bool:
 
 
 async def purge(connection: Connection, mailbox: MailboxId) -> None:
-    """Remove it with everything that was kept of it."""
+    """Remove it with everything that was kept of it, and the people whom the ledger names through it."""
+    await forgetting.names_in_mailbox(connection, mailbox)
     await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
 
 

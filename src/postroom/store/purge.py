@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from postroom.model import ContentPolicy
+from postroom.model import ContentPolicy, MailboxId
 from postroom.store import threads
 from postroom.store.database import Connection
 
@@ -64,6 +64,29 @@ async def _settle_threads(connection: Connection, touched: set[int]) -> None:
         [sorted(touched)],
     )
     await threads.add_up(connection, touched)
+
+
+async def names_in_mailbox(connection: Connection, mailbox: MailboxId) -> None:
+    """What ledger and documents tell of people through the mail of one mailbox, before that mail goes."""
+    await connection.execute(
+        """
+        DELETE FROM ledger_personal USING ledger, (
+            SELECT 'message' AS type, id::text AS id FROM messages WHERE mailbox_id = %(mailbox)s
+            UNION ALL
+            SELECT 'attachment', message_id || '/' || part
+            FROM attachments JOIN messages ON messages.id = message_id WHERE mailbox_id = %(mailbox)s
+        ) AS told
+        WHERE ledger.id = entry_id AND entity_type = told.type AND entity_id = told.id
+        """,
+        {"mailbox": mailbox},
+    )
+    await connection.execute(
+        """
+        UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL
+        FROM messages WHERE messages.id = message_id AND mailbox_id = %s
+        """,
+        [mailbox],
+    )
 
 
 async def old_messages(
