@@ -13,12 +13,13 @@ import aiohttp
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
 from postroom.errors import OperatorError
-from postroom.flow import collect, deliver, retention, sample, seal, subscribe
+from postroom.flow import collect, deliver, retention, sample, seal, subscribe, sync
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
 from postroom.flow.retention import Periods
 from postroom.flow.subscribe import Cadence, Subscribing
+from postroom.flow.sync import Syncing
 from postroom.flow.tokens import AccessTokens
 from postroom.model import ContentPolicy, Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
@@ -39,6 +40,8 @@ ELSEWHERE_REMEDY: Final = (
     "Where workers run on several machines, set POSTROOM_BLOBS to one bucket on all of them, or share the"
     " directory; after a move of the blobs, run `postroom blobs adopt`."
 )
+# A long listing gives way to other mailboxes so often.
+SLICE_SECONDS: Final = 20.0
 # What reaches the providers. Others hand it on, and need not know whose it is.
 Client = aiohttp.ClientSession
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
@@ -61,8 +64,10 @@ def delivering(settings: Settings, database: Database) -> Delivering:
 
 def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
+    reached = _subscribing(settings, database, client)
     return {
-        subscribe.KIND: subscribing(settings, database, client),
+        subscribe.KIND: Kind(partial(subscribe.run, reached), None),
+        sync.KIND: Kind(partial(sync.run, syncing(settings, database, reached.remote)), None),
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         collect.KIND: Kind(_collecting(settings, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
@@ -92,6 +97,22 @@ def _subscribing(settings: Settings, database: Database, client: Client) -> Subs
             ProviderName.OUTLOOK: Cadence(settings.subscription_renew_hours * 3600),
             ProviderName.GMAIL: Cadence(86400, every_seconds=settings.watch_renew_hours * 3600),
         },
+    )
+
+
+def syncing(settings: Settings, database: Database, remote: Callable[[Mailbox], RemoteMailbox]) -> Syncing:
+    """What mirrors mailboxes. It never gives up: a sync that fails backs off and goes on from its cursor."""
+    return Syncing(
+        database=database,
+        remote=remote,
+        blobs=blobs(settings),
+        accept=sync.accepts,
+        sweep_seconds={
+            ProviderName.GMAIL: settings.gmail_sweep_minutes * 60,
+            ProviderName.OUTLOOK: settings.outlook_sweep_minutes * 60,
+        },
+        backfill_days=settings.backfill_days,
+        slice_seconds=SLICE_SECONDS,
     )
 
 

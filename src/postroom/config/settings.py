@@ -328,6 +328,23 @@ class Settings(BaseSettings):
     watch_renew_hours: float = _setting(
         "how often a watch at Gmail is renewed", "a number from 1 to 144", 24, ge=1, le=144
     )
+    gmail_sweep_minutes: float = _setting(
+        "how often a Gmail mailbox is read when no push arrives", "a number from 1 to 1440", 5, ge=1, le=1440
+    )
+    outlook_sweep_minutes: float = _setting(
+        "how often a Microsoft 365 mailbox is read when no push arrives",
+        "a number from 1 to 1440",
+        15,
+        ge=1,
+        le=1440,
+    )
+    backfill_days: float = _setting(
+        "how much mail from before the connection is fetched",
+        "a number of days from 0 to 36500",
+        30,
+        ge=0,
+        le=36500,
+    )
     ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.ledger_key)] | None = (
         _setting(
             "the key that signs the ledger's seals, instead of the file ledger.key in the home",

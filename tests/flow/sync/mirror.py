@@ -6,8 +6,9 @@ from hashlib import sha256
 
 from flow.sync.provider import Remote
 from postroom.flow import sync
-from postroom.flow.sync import Blob, Syncing
+from postroom.flow.sync import Syncing
 from postroom.model import MailboxId, OrganizationId, ProviderName
+from postroom.ports import Blob
 from postroom.store import mailboxes, notifications, work
 from postroom.store.database import Database
 from postroom.store.notifications import Reached, Told
@@ -25,7 +26,7 @@ class Bytes:
             content = b"".join([piece async for piece in content])
         digest = sha256(content).digest()
         self.kept[digest] = content
-        return Blob(digest, len(content))
+        return Blob(digest, len(content), created=True)
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Mirror:
         given = {
             "database": self.database,
             "remote": lambda _: self.remote,
-            "keep": self.blobs.put,
+            "blobs": self.blobs,
             "accept": sync.accepts,
             "sweep_seconds": dict.fromkeys(ProviderName, 900.0),
             "backfill_days": 30,

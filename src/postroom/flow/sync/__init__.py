@@ -26,7 +26,7 @@ A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──�
 """
 
 from postroom.flow.sync.content import Accept, accepts
-from postroom.flow.sync.reading import KIND, Blob, Keep, Syncing
+from postroom.flow.sync.reading import KIND, Syncing
 from postroom.flow.sync.step import run
 
-__all__ = ["KIND", "Accept", "Blob", "Keep", "Syncing", "accepts", "run"]
+__all__ = ["KIND", "Accept", "Syncing", "accepts", "run"]

@@ -66,12 +66,12 @@ class Gathered:
 class Manner:
     """How a page is read.
 
-    What is not stored and told without a date is fetched, or left to another listing. What is stored and told
-    without its state is looked at, or taken to be as it is stored.
+    What a listing shows without its state is, where it is not stored, fetched or left to another listing, and
+    where it is stored, looked at or taken to be as it is.
     """
 
     since: datetime | None
-    fetches_dateless: bool = True
+    fetches_bare: bool = True
     looks_at_bare: bool = False
     refetches: bool = False
 
@@ -126,7 +126,7 @@ def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
         return
-    if received is None and not manner.fetches_dateless:
+    if _is_bare(change) and not manner.fetches_bare:
         return
     if received is None or manner.since is None or received >= manner.since:
         found.fetch[change.key] = change
@@ -205,7 +205,7 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
             try:
                 given = enclosure.content
                 source = reading.remote.enclosure(fetched.key, enclosure) if given is None else given
-                blob = await reading.parts.keep(reading.organization, source)
+                blob = await reading.parts.blobs.put(reading.organization, source)
                 blobs[blob.sha256] = blob.size
                 sha256 = blob.sha256
             except GrantLost:

@@ -119,7 +119,7 @@ class _Ahead:
             await tree.follow(reading)
             place.at_end = True
             return
-        manner = Manner(since, fetches_dateless=not resync, looks_at_bare=resync)
+        manner = Manner(since, fetches_bare=not resync, looks_at_bare=resync)
         gathered = await live.gathered_in_known_folders(reading, observed(page.changes, scope), manner)
         done = not page.more
         begins = (

@@ -1,13 +1,13 @@
 """What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from postroom.flow.sync.content import Accept
 from postroom.model import FolderRole, MailboxId, OrganizationId, ProviderName
-from postroom.ports import RemoteMailbox
+from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.cursors import Cursor, CursorKind
 from postroom.store.database import Database
 from postroom.store.folders import Folder
@@ -17,24 +17,13 @@ from postroom.store.work import Lease
 KIND: Final = "sync"
 
 
-class Blob(NamedTuple):
-    """Bytes that are safe: their digest and how many they are."""
-
-    sha256: bytes
-    size: int
-
-
-# Keeps bytes for an organization; when it returns, they are safe.
-Keep = Callable[[OrganizationId, bytes | AsyncIterator[bytes]], Awaitable[Blob]]
-
-
 @dataclass(frozen=True)
 class Syncing:
     """What the step needs."""
 
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
-    keep: Keep
+    blobs: BlobStore
     accept: Accept
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float

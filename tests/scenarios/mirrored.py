@@ -1,0 +1,132 @@
+"""Mailboxes at the simulator, connected and mirrored by Postroom in this process or by worker processes."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+from flow.connecting import World, settings, world
+from postroom import wiring
+from postroom.errors import TransientError
+from postroom.flow import sync
+from postroom.flow.sync import Syncing
+from postroom.model import MailboxId, OrganizationId
+from postroom.store import notifications, work
+from postroom.store.database import Database, open_database
+from postroom.store.notifications import Reached, Told
+from postroom.store.work import Wake
+from scenarios.truth import assert_mirrors
+from simulator.driver import Simulation
+
+_numbers = count(1)
+
+
+@dataclass
+class Mirrored:
+    """One mailbox of one organization."""
+
+    world: World
+    owner: object
+    parts: Syncing
+    address: str
+    mailbox: MailboxId
+
+    @property
+    def sim(self) -> Simulation:
+        return self.world.sim
+
+    @property
+    def database(self) -> Database:
+        return self.world.database
+
+    @property
+    def organization(self) -> OrganizationId:
+        return self.world.organization
+
+    async def wake(self) -> None:
+        async with self.database.engine() as connection:
+            await work.wake(connection, [Wake(self.organization, sync.KIND, str(self.mailbox))])
+
+    async def sync(self, *, patiently: bool = False) -> None:
+        """Runs whatever is due, of all mailboxes; patiently: trouble that passes is tried again."""
+        await self.wake()
+        while await self._step(patiently=patiently):
+            pass
+
+    async def sync_once(self) -> None:
+        await self.wake()
+        await self._step()
+
+    async def _step(self, *, patiently: bool = False) -> bool:
+        async with self.database.engine() as connection:
+            claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=300)
+        if not claim.leases:
+            return False
+        [lease] = claim.leases
+        try:
+            await sync.run(self.parts, lease)
+        except TransientError:
+            if not patiently:
+                raise
+            async with self.database.engine() as connection:
+                await work.retry(connection, lease, delay=0, error="again")
+        return True
+
+    async def hint(self, *keys: str) -> None:
+        async with self.database.engine() as connection:
+            told = Told(Reached(self.organization, self.mailbox), keys, missed=False)
+            await notifications.record(connection, [told], [], [])
+
+    async def check(self, **given) -> int:
+        return await assert_mirrors(self.owner, self.sim, self.address, self.mailbox, **given)
+
+    async def one(self, query: str, *parameters):
+        row = await (await self.owner.execute(query.encode(), parameters)).fetchone()
+        return row[0] if row else None
+
+    def requests(self, after: int = 0) -> list[dict]:
+        """What was asked of the provider, batches once."""
+        found = self.sim.get("requests", mailbox=self.address, after=after, limit=1000)
+        return [each for each in found if not each.get("via")]
+
+
+@asynccontextmanager
+async def postroom(
+    sim: Simulation, url: str, owner, organization: OrganizationId, home: Path, **changed
+) -> AsyncGenerator["Postroom"]:
+    """Postroom's parts over the simulator; both clocks show the same time."""
+    now = datetime.fromisoformat(sim.get("clock")["now"])
+    await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
+    async with (
+        open_database(url, pool_size=8, name="postroom tests") as database,
+        world(sim, database, organization, home, **changed) as made,
+    ):
+        yield Postroom(made, owner, home)
+
+
+@dataclass
+class Postroom:
+    world: World
+    owner: object
+    home: Path
+
+    async def mailbox(
+        self, provider: str, *, messages: int = 0, address: str | None = None, **given
+    ) -> Mirrored:
+        address = address or f"mirror{next(_numbers)}@example.com"
+        self.world.sim.create(provider, address, messages=messages, **given)
+        return await self.connect(provider, address)
+
+    async def connect(self, provider: str, address: str, wish=None) -> Mirrored:
+        done = await self.world.login(provider, address, wish)
+        parts = wiring.syncing(settings(self.world.sim, self.home), self.world.database, self.world.remote)
+        return Mirrored(self.world, self.owner, parts, address, done.mailbox.id)
+
+    async def move_clock(self, seconds: float) -> None:
+        await asyncio.to_thread(self.world.sim.move_clock, seconds)
+        await self.owner.execute(
+            "UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds]
+        )
