@@ -327,16 +327,3 @@ async def newest(connection: Connection, mailbox: MailboxId) -> datetime | None:
     row = await cursor.fetchone()
     return row[0] if row else None
 
-
-async def record_blobs(connection: Connection, sizes: dict[bytes, int]) -> None:
-    """Before the attachments that refer to them."""
-    if sizes:
-        rows = sorted(sizes.items())
-        await connection.execute(
-            """
-            INSERT INTO blobs (organization_id, sha256, size)
-            SELECT current_organization(), * FROM unnest(%b::bytea[], %b::int8[])
-            ON CONFLICT (organization_id, sha256) DO NOTHING
-            """,
-            [[sha256 for sha256, _ in rows], [size for _, size in rows]],
-        )

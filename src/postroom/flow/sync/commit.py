@@ -12,6 +12,7 @@ from postroom.flow.sync.merge import Event, Standing
 from postroom.flow.sync.reading import Reading
 from postroom.model import Change, Presence
 from postroom.store import (
+    blobs,
     cursors,
     failures,
     feed,
@@ -160,8 +161,7 @@ async def _attach(
     reading: Reading, connection: Connection, writing: _Writing, ids: dict[str, int]
 ) -> list[tuple[str, Attached]]:
     written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
-    sizes = {sha256: size for ready in written for sha256, size in ready.blobs.items()}
-    await messages.record_blobs(connection, sizes)
+    await blobs.record(connection, reading.organization, [blob for ready in written for blob in ready.blobs])
     attached = [
         (ready.key, Attached(ids[ready.key], enclosure, sha256))
         for ready in written

@@ -15,6 +15,7 @@ from postroom.flow.sync import content
 from postroom.flow.sync.merge import is_news, stored
 from postroom.flow.sync.reading import Reading
 from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
+from postroom.ports import Blob
 from postroom.store import messages
 from postroom.store.failures import Failure, What
 from postroom.store.messages import Content, Stored
@@ -43,7 +44,7 @@ class Ready:
     state: State
     content: Content
     attachments: tuple[tuple[Enclosure, bytes | None], ...]
-    blobs: dict[bytes, int]
+    blobs: tuple[Blob, ...]
 
 
 @dataclass
@@ -197,7 +198,7 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
     policy = reading.mailbox.policy
     kept = content.kept_enclosures(fetched.letter, policy, reading.parts.accept)
     attachments: list[tuple[Enclosure, bytes | None]] = []
-    blobs: dict[bytes, int] = {}
+    blobs: list[Blob] = []
     failures: list[Failure] = []
     for enclosure in kept:
         sha256 = None
@@ -206,7 +207,7 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
                 given = enclosure.content
                 source = reading.remote.enclosure(fetched.key, enclosure) if given is None else given
                 blob = await reading.parts.blobs.put(reading.organization, source)
-                blobs[blob.sha256] = blob.size
+                blobs.append(blob)
                 sha256 = blob.sha256
             except GrantLost:
                 raise
@@ -215,7 +216,9 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
                 failures.append(Failure("attachment", subject, str(error), WAITS[0]))
         attachments.append((replace(enclosure, content=None), sha256))
     written = content.kept(fetched.letter, policy)
-    return Ready(fetched.key, fetched.version, fetched.state, written, tuple(attachments), blobs), failures
+    return Ready(
+        fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs)
+    ), failures
 
 
 def attachment_subject(key: str, part: str) -> str:
