@@ -81,6 +81,11 @@ def remote(settings: Settings, database: Database, client: Client, mailbox: Mail
     return _subscribing(settings, database, client).remote(mailbox)
 
 
+def reaching(settings: Settings, database: Database, client: Client) -> Callable[[Mailbox], RemoteMailbox]:
+    """Any mailbox at its provider, as often as wanted: tokens and pace are shared."""
+    return _subscribing(settings, database, client).remote
+
+
 def subscribing(settings: Settings, database: Database, client: Client) -> Kind:
     """The keeping of push channels. It never gives up: without one, new mail is found by the sweeps only."""
     return Kind(partial(subscribe.run, _subscribing(settings, database, client)), None)

@@ -24,6 +24,7 @@ from postroom.cli import (
     search,
     serve,
     subscriptions,
+    sync,
     up,
     vault,
     webhooks,
@@ -47,6 +48,7 @@ app.command(epilog=up.EXAMPLES)(up.up)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command(epilog=sync.EXAMPLES)(sync.sync)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(keys.group)

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from postroom.config import Settings
     from postroom.flow.connect import Desk
     from postroom.flow.tokens import AccessTokens
+    from postroom.ports import RemoteMailbox
     from postroom.store.mailboxes import Mailbox
 
 Result = TypeVar("Result")
 
 group = typer.Typer(
     name="mailboxes",
-    help="Mailboxes: connect, list, show, pause, resume, disconnect, policy.",
+    help="Mailboxes: connect, list, show, pause, resume, disconnect, policy, backfill.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -44,9 +45,11 @@ LOOK_SECONDS = 0.5
 class At(NamedTuple):
     """What a command works with."""
 
+    settings: "Settings"
     desk: "Desk"
     tokens: "AccessTokens"
     organization: OrganizationId
+    remote: "Callable[[Mailbox], RemoteMailbox]"
 
 
 @group.command(
@@ -88,7 +91,7 @@ def connect(
     if not app_only:
         if any(each is not None for each in given[:-1]):
             raise SettingsError("These options are for app-only mailboxes. Add --app-only.")
-        return _run(lambda at: _sign_in(at, provider, policy, address, json=json))
+        return run(lambda at: _sign_in(at, provider, policy, address, json=json))
     if provider is not ProviderName.OUTLOOK:
         raise SettingsError(
             "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
@@ -114,7 +117,7 @@ def list_(*, json: Json = False) -> None:
 
     from postroom.cli import output
 
-    found = _run(act)
+    found = run(act)
     if json:
         output.as_json([_plain(each) for each in found])
         return
@@ -135,10 +138,10 @@ def show(named: Named, *, json: Json = False) -> Exit:
     """Show one mailbox: health, since when, last sync, last notification, last error, how to reconnect."""
 
     async def act(at: At) -> Exit:
-        mailbox = await _find(at, named)
+        mailbox = await find(at, named)
         return _show(mailbox, json=json, reconnect=await _reconnect(at, mailbox))
 
-    return _run(act)
+    return run(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes pause ann@example.org")
@@ -148,12 +151,12 @@ def pause(named: Named, *, json: Json = False) -> Exit:
     async def act(at: At) -> Exit:
         from postroom.flow import connection
 
-        mailbox = await _find(at, named)
+        mailbox = await find(at, named)
         changed = await connection.pause(at.desk, at.organization, mailbox.id)
         words = "Paused." if changed else "It is paused or disconnected already."
-        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+        return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
-    return _run(act)
+    return run(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
@@ -163,12 +166,12 @@ def resume(named: Named, *, json: Json = False) -> Exit:
     async def act(at: At) -> Exit:
         from postroom.flow import connection
 
-        mailbox = await _find(at, named)
+        mailbox = await find(at, named)
         changed = await connection.resume(at.desk, at.organization, mailbox.id)
         words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
-        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+        return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
-    return _run(act)
+    return run(act)
 
 
 @group.command(
@@ -183,17 +186,20 @@ def policy(
     *,
     json: Json = False,
 ) -> Exit:
-    """Keep more or less of a mailbox from now on. More than its owner allowed needs a new sign-in."""
+    """Keep more or less of a mailbox: less is purged at once, more is fetched by its next syncs.
+
+    More than its owner allowed needs a new sign-in.
+    """
 
     async def act(at: At) -> Exit:
         from postroom.flow import connection
 
-        mailbox = await _find(at, named)
+        mailbox = await find(at, named)
         changed = await connection.set_policy(at.desk, at.organization, mailbox.id, kept)
         words = "Changed." if changed else "It was so already."
-        return _show(await _find(at, str(mailbox.id)), json=json, words=words)
+        return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
-    return _run(act)
+    return run(act)
 
 
 @group.command(
@@ -219,7 +225,7 @@ def disconnect(
         from postroom.cli import output
         from postroom.flow import connection
 
-        mailbox = await _find(at, named)
+        mailbox = await find(at, named)
         await connection.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
         if json:
             output.as_json({"id": mailbox.id, "disconnected": True, "purged": purge})
@@ -227,7 +233,7 @@ def disconnect(
             typer.echo("Disconnected, and its mail deleted." if purge else "Disconnected. Its mail is kept.")
         return Exit.OK
 
-    return _run(act)
+    return run(act)
 
 
 def state(mailbox: "Mailbox") -> str:
@@ -237,7 +243,7 @@ def state(mailbox: "Mailbox") -> str:
     return "paused" if mailbox.paused_at else mailbox.health
 
 
-def _run(act: Callable[[At], Awaitable[Result]]) -> Result:
+def run(act: Callable[[At], Awaitable[Result]]) -> Result:
     from postroom.cli import opening
 
     settings = opening.settings_for("cli")
@@ -255,11 +261,13 @@ async def _act(settings: "Settings", url: str, act: Callable[[At], Awaitable[Res
     organization = OrganizationId(settings.organization)
     async with (
         wiring.client(settings) as client,
-        database.open_database(url, pool_size=4, name=health.process_name("cli")) as opened,
+        database.open_database(url, pool_size=8, name=health.process_name("cli")) as opened,
     ):
         desk = wiring.desk(settings, opened, client, opening.web_url(settings))
         await flow.provide_organization(opened, organization)
-        return await act(At(desk, wiring.access_tokens(desk), organization))
+        tokens = wiring.access_tokens(desk)
+        remote = wiring.reaching(settings, opened, client)
+        return await act(At(settings, desk, tokens, organization, remote))
 
 
 async def _reconnect(at: At, mailbox: "Mailbox") -> str:
@@ -273,7 +281,7 @@ async def _reconnect(at: At, mailbox: "Mailbox") -> str:
     return f"{at.desk.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
 
 
-async def _find(at: At, named: str) -> "Mailbox":
+async def find(at: At, named: str) -> "Mailbox":
     from postroom.store import mailboxes
 
     async with at.desk.database.transaction(at.organization) as connection:
@@ -298,7 +306,7 @@ def _connect_app(given: applications.Given, policy: ContentPolicy, *, json: bool
         )
         return _show(done.mailbox, json=json, words="Connected." if done.made else "Connected again.")
 
-    return _run(act)
+    return run(act)
 
 
 async def _sign_in(
@@ -354,7 +362,7 @@ async def _ended(at: At, login: "UUID", *, json: bool) -> Exit:
         async with at.desk.database.transaction(at.organization) as connection:
             told = await ledger.of_entity(connection, "login", str(login))
         if told and told[0].event_type == "LOGIN_COMPLETED":
-            mailbox = await _find(at, str(told[0].payload["mailbox"]))
+            mailbox = await find(at, str(told[0].payload["mailbox"]))
             return _show(mailbox, json=json, words="Connected.")
         if told:
             reason = str(told[0].payload["reason"]).replace("_", " ")

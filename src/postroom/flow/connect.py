@@ -17,6 +17,8 @@ from uuid import UUID, uuid4
 import msgspec
 
 from postroom.errors import LoginRefused, OperatorError, PermanentError, PostroomError, TransientError
+from postroom.flow import policy as policies
+from postroom.flow import sync
 from postroom.flow.tokens import application
 from postroom.logs import Log
 from postroom.model import (
@@ -33,7 +35,8 @@ from postroom.model import (
     Tokens,
 )
 from postroom.ports import Place, Provider, Vault
-from postroom.store import alarms, credentials, ledger, logins, mailboxes, organizations, work
+from postroom.store import alarms, credentials, cursors, ledger, logins, mailboxes, organizations, work
+from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
 from postroom.store.logins import Pending
@@ -388,6 +391,7 @@ async def _store(
         kept = await desk.vault.keep(place, opening.grant)
         access = desk.sealer.seal(replace(place, field="access").context, opening.tokens.access)
         async with desk.database.transaction(organization) as connection:
+            await work.hold(connection, sync.KIND, str(expected))
             found, made = await mailboxes.connect(
                 connection, provider, account, new_id=expected, policy=policy, folder=folder
             )
@@ -395,6 +399,11 @@ async def _store(
                 if known is not None and known.folder != folder:
                     # What it watches cannot be changed: another is made.
                     await mailboxes.end_channels(connection, expected)
+                    await cursors.drop(connection, expected, [(CursorKind.FOLDERS, "")])
+                if known is not None and known.policy is not policy:
+                    await policies.apply(
+                        connection, organization, expected, before=known.policy, after=policy
+                    )
                 await credentials.save(
                     connection,
                     expected,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
+from postroom.flow import policy as policies
+from postroom.flow import sync
 from postroom.flow.connect import FIRST_WORK, Desk, GivenToken
 from postroom.flow.tokens import AccessTokens
 from postroom.logs import Log
@@ -45,7 +47,10 @@ async def resume(desk: Desk, organization: OrganizationId, mailbox: MailboxId) -
 async def set_policy(
     desk: Desk, organization: OrganizationId, mailbox: MailboxId, policy: ContentPolicy
 ) -> bool:
-    """Keep more or less from now on. More than the owner allowed needs a new consent."""
+    """Keep more or less. What is too much goes at once; what is missing is fetched by the next syncs.
+
+    More than the owner allowed needs a new consent.
+    """
     async with desk.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, mailbox)
         credential = await credentials.load(connection, mailbox)
@@ -58,8 +63,10 @@ async def set_policy(
                 "The owner of this mailbox allowed metadata only. Connect it again with the policy"
                 f" `{policy}`, so that the provider asks for more."
             )
+        await work.hold(connection, sync.KIND, str(mailbox))
         changed = await mailboxes.set_policy(connection, mailbox, policy)
         if changed:
+            await policies.apply(connection, organization, mailbox, before=found.policy, after=policy)
             await _told(connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, policy=policy.value)
     return changed
 

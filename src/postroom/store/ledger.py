@@ -134,6 +134,18 @@ async def purge(connection: Connection, entity_type: str, entity_id: str) -> Non
     )
 
 
+async def purge_all(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
+    """The same for many."""
+    if entity_ids:
+        await connection.execute(
+            """
+            DELETE FROM ledger_personal USING ledger
+            WHERE ledger.id = entry_id AND entity_type = %s AND entity_id = ANY(%s)
+            """,
+            [entity_type, list(entity_ids)],
+        )
+
+
 async def of_entity(connection: Connection, entity_type: str, entity_id: str) -> list[Stored]:
     """What was told of this, in the order of its writing."""
     cursor = connection.cursor(row_factory=class_row(Stored))

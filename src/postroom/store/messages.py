@@ -326,4 +326,3 @@ async def newest(connection: Connection, mailbox: MailboxId) -> datetime | None:
     )
     row = await cursor.fetchone()
     return row[0] if row else None
-

@@ -270,6 +270,11 @@ async def fenced(database: Database, lease: Lease) -> AsyncGenerator[Connection]
         yield connection
 
 
+async def hold(connection: Connection, kind: str, subject: str) -> None:
+    """Let nobody commit a step of this work until this transaction ends."""
+    await connection.execute("SELECT FROM work WHERE kind = %s AND subject = %s FOR UPDATE", [kind, subject])
+
+
 _FINISH = """
     WITH held AS MATERIALIZED (
         SELECT work.id, ended.again_after, work.generation > ended.generation AS woken

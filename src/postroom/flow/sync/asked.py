@@ -1,0 +1,52 @@
+"""What a person asks of a mailbox's syncs: one now, a full one, or more of the past."""
+
+from datetime import timedelta
+
+from postroom.errors import PermanentError
+from postroom.flow.sync.reading import KIND
+from postroom.model import MailboxId, OrganizationId
+from postroom.store import cursors, failures, ledger, subscriptions, work
+from postroom.store.cursors import Begin, CursorKind
+from postroom.store.database import Connection
+from postroom.store.ledger import Entry
+from postroom.store.work import Wake
+
+
+async def ask(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, full: bool = False
+) -> None:
+    """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
+    await work.hold(connection, KIND, str(mailbox))
+    if full:
+        scopes = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
+        kinds = (CursorKind.BACKFILL, CursorKind.RESYNC)
+        await cursors.begin(connection, mailbox, [Begin(kind, row.scope) for row in scopes for kind in kinds])
+        await failures.try_again(connection, mailbox)
+    await ledger.append(
+        connection,
+        organization,
+        [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), payload={"full": full})],
+    )
+    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+
+
+async def reach_back(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
+) -> bool:
+    """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
+    await work.hold(connection, KIND, str(mailbox))
+    rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
+    if not rows:
+        raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
+    since = await subscriptions.now(connection) - timedelta(days=days)
+    later = [row.scope for row in rows if row.since is None or row.since > since]
+    if not later:
+        return False
+    begins = [Begin(CursorKind.BACKFILL, scope, since=since) for scope in later]
+    await cursors.begin(connection, mailbox, begins)
+    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+    return True
+
+
+def _is_backfill(row: cursors.Cursor) -> bool:
+    return row.kind is CursorKind.BACKFILL

@@ -1,0 +1,77 @@
+"""How the syncs of a mailbox are getting on, and what they did: for whoever waits for them or looks on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from postroom.model import MailboxId
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Settled: nothing is due or under way. Listings count what they have shown, of what they expect."""
+
+    settled: bool
+    listing: bool
+    listed: int
+    expected: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What syncs told the ledger (Y9)."""
+
+    syncs: int
+    threads: int
+    messages: int
+    attachments: int
+    events: int
+    errors: int
+
+
+async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Progress:
+    cursor = connection.cursor(row_factory=class_row(Progress))
+    await cursor.execute(
+        """
+        SELECT coalesce(lease_token IS NULL AND (due_at > postroom_now() OR due_at IS NULL), true) AS settled,
+            listing, listed, greatest(expected, listed) AS expected,
+            coalesce(work.last_error, CASE WHEN health IN ('token_refresh_failed', 'provider_error')
+                THEN mailboxes.last_error END) AS error
+        FROM mailboxes
+        LEFT JOIN work ON kind = %(kind)s AND subject = mailboxes.id::text
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(listed), 0)::int8 AS listed, coalesce(sum(expected), 0)::int8 AS expected,
+                coalesce(bool_or(kind <> 'backfill' OR completed_at IS NULL), false) AS listing
+            FROM cursors WHERE mailbox_id = mailboxes.id AND kind IN ('backfill', 'resync', 'refill')
+        ) AS listings
+        WHERE mailboxes.id = %(mailbox)s
+        """,
+        {"mailbox": mailbox, "kind": kind},
+    )
+    found = await cursor.fetchone()
+    return found or Progress(
+        settled=True, listing=False, listed=0, expected=0, error="There is no such mailbox."
+    )
+
+
+async def done_since(connection: Connection, mailbox: MailboxId, since: datetime) -> Done:
+    cursor = connection.cursor(row_factory=class_row(Done))
+    await cursor.execute(
+        """
+        SELECT count(*) AS syncs, coalesce(sum((payload ->> 'threads_synced')::int8), 0)::int8 AS threads,
+            coalesce(sum((payload ->> 'messages_synced')::int8), 0)::int8 AS messages,
+            coalesce(sum((payload ->> 'attachments_saved')::int8), 0)::int8 AS attachments,
+            coalesce(sum((payload ->> 'events')::int8), 0)::int8 AS events,
+            coalesce(sum((payload ->> 'errors')::int8), 0)::int8 AS errors
+        FROM ledger
+        WHERE entity_type = 'mailbox' AND entity_id = %s AND event_type = 'SYNC_COMPLETED'
+            AND occurred_at >= %s
+        """,
+        [str(mailbox), since],
+    )
+    found = await cursor.fetchone()
+    assert found is not None, "a sum has a row"
+    return found

@@ -1,0 +1,79 @@
+"""`postroom sync` and `postroom mailboxes backfill` as a person or a script uses them."""
+
+import asyncio
+import json
+
+import pytest
+
+from flow.connecting import TOPIC, settings_given
+from postroom.model import OrganizationId, ProviderName
+from scenarios.mirrored import postroom as room_of
+from scenarios.truth import assert_mirrors
+from simulator.driver import running
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running("--clock", "manual", "--quota", "off") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+async def room(sim, database_url, owner, organization, tmp_path):
+    async with room_of(sim, database_url, owner, organization, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def run(postroom, sim, database_url, organization: OrganizationId, tmp_path):
+    given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
+    given |= {
+        "POSTROOM_DATABASE_URL": database_url,
+        "POSTROOM_ORGANIZATION": str(organization),
+        "POSTROOM_HOME": str(tmp_path),
+    }
+
+    async def run(*arguments):
+        return await asyncio.to_thread(postroom, *arguments, **given)
+
+    return run
+
+
+@pytest.mark.parametrize("provider", list(ProviderName))
+async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, provider):
+    box = await room.mailbox(provider, messages=25, days=60)
+    done = await run("sync", box.address, "--json")
+    told = json.loads(done.stdout)
+    stored = await box.one("SELECT count(*) FROM messages")
+    assert (done.returncode, told["messages"], told["errors"], told["error"]) == (0, stored, 0, None)
+    again = await run("sync", box.address, "--full")
+    assert (again.returncode, again.stdout.split()[:4]) == (0, ["WHAT", "COUNT", "threads", "0"])
+    more = await run("mailboxes", "backfill", box.address, "--days", "90", "--json")
+    assert json.loads(more.stdout)["messages"] == 25 - stored
+    assert "reaches back so far" in (await run("mailboxes", "backfill", box.address, "--days", "80")).stdout
+    assert await assert_mirrors(owner, room.world.sim, box.address, box.mailbox) == 25
+
+
+async def test_a_sync_that_fails_says_why_in_one_line(room, run):
+    box = await room.mailbox(ProviderName.OUTLOOK, messages=3)
+    box.sim.post(f"mailboxes/{box.address}/revoke")
+    box.sim.post(f"mailboxes/{box.address}/expire-tokens")
+    done = await run("sync", box.address)
+    assert done.returncode == 1
+    assert "did not end well" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_paused_mailbox_is_not_synced(room, run, owner):
+    box = await room.mailbox(ProviderName.GMAIL)
+    await owner.execute("UPDATE mailboxes SET paused_at = postroom_now()")
+    done = await run("sync", box.address)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "paused" in done.stderr
+
+
+async def test_backfill_needs_a_first_sync(room, run):
+    box = await room.mailbox(ProviderName.GMAIL)
+    done = await run("mailboxes", "backfill", box.address, "--days", "90")
+    assert "not synced yet" in done.stderr
