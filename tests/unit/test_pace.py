@@ -42,41 +42,54 @@ def test_no_window_ever_holds_more_than_the_limit(asked):
     window: deque[tuple[float, float]] = deque()
     for units, pause in asked:
         now += pause
-        while wait := allowance.take(units, now):
+        while wait := allowance.wait(units, now):
             now += wait
+        allowance.take(units, now)
         window.append((now, units))
         assert sum(units for at, units in window if at > now - 60) <= 6000
 
 
 def test_half_of_a_window_is_there_at_once_and_the_other_half_comes_evenly():
     allowance, now, taken = Allowance(6000, 60, 0.0), 0.0, 0
-    while not allowance.take(20, now):
+    while not allowance.wait(20, now):
+        allowance.take(20, now)
         taken += 20
     assert 2900 < taken < 3100
-    waited = [allowance.take(20, now)]
-    assert 0 < waited[0] < 1  # new mail does not wait for a minute
+    assert 0 < allowance.wait(20, now) < 1  # new mail does not wait for a minute
     while now < 600:
-        if wait := allowance.take(20, now):
+        if wait := allowance.wait(20, now):
             now += wait
         else:
+            allowance.take(20, now)
             taken += 20
     assert taken / 20 / (now / 60) >= 285  # messages a minute, of 300
 
 
 async def test_the_pace_grants_as_many_calls_as_there_are_units_for_and_waits_for_the_rest(waits):
     pace = make(waits)
-    granted = [await pace.grant(20, 45) for _ in range(8)]
+    granted = [(await pace.grant(20, 45))[0] for _ in range(8)]
     assert granted[:3] == [45, 45, 45]
     assert all(1 <= each <= 45 for each in granted)
     assert 0 < waits.now < 30
-    assert await pace.grant(20, 1) == 1
+    assert (await pace.grant(20, 1))[0] == 1
+
+
+async def test_units_come_back_a_window_after_the_answer_and_not_after_the_question(waits):
+    pace = make(waits)
+    _, spent = await pace.grant(2900, 1)
+    await waits.sleep(30)  # until the provider has answered
+    pace.answered(spent)
+    await waits.sleep(55)
+    before = waits.now
+    await pace.grant(2900, 1)
+    assert waits.now > before
 
 
 async def test_what_would_wait_too_long_becomes_a_matter_for_later(waits):
     pace = make(waits, Quota(1000, 600, 3, {}))
-    await pace.spend(400)
+    await pace.grant(400, 1)
     with pytest.raises(TransientError) as caught:
-        await pace.spend(400)
+        await pace.grant(400, 1)
     assert caught.value.retry_after > 60
 
 
@@ -98,14 +111,14 @@ async def test_refusals_that_tell_no_time_are_waited_out_longer_and_longer(waits
     for _ in range(3):
         before = waits.now
         pace.refused(Throttled("slower"))
-        await pace.spend(1)
+        await pace.grant(1, 1)
         lengths.append(waits.now - before)
     assert lengths == sorted(lengths)
     assert lengths[0] >= 1
     pace.accepted()
     before = waits.now
     pace.refused(Throttled("slower"))
-    await pace.spend(1)
+    await pace.grant(1, 1)
     assert waits.now - before < 2
 
 
@@ -116,7 +129,7 @@ async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in
     async def rate(pace, seconds=10.0):
         start, spent = waits.now, 0
         while waits.now < start + seconds:
-            await pace.spend(100)
+            await pace.grant(100, 1)
             await waits.sleep(0.01)
             spent += 100
         return spent / (waits.now - start)

@@ -42,13 +42,12 @@ class Asking(Generic[T]):
 async def answers(asking: Asking[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
     """In groups, as they come."""
     waiting = _Waiting(asking, deque(dict.fromkeys(keys)), asking.largest)
-    while waiting.keys or waiting.missing:
+    while waiting.keys:
         async with aclosing(side_by_side(waiting.next, asking.parallel)) as groups:
             async for found in groups:
                 if found:
                     yield found
-        if waiting.missing:
-            await waiting.second_look()
+        await waiting.another_round()
 
 
 async def all_answers(asking: Asking[T], keys: Iterable[str]) -> list[T]:
@@ -85,6 +84,7 @@ class _Waiting(Generic[T]):
     largest: int
     missing: list[str] = field(default_factory=list[str])
     looked_twice: set[str] = field(default_factory=set[str])
+    broken: list[str] = field(default_factory=list[str])
     attempts: Counter[str] = field(default_factory=Counter[str])
     setbacks: int = 0  # calls that failed as a whole, in a row
     throttled: int = 0
@@ -93,11 +93,19 @@ class _Waiting(Generic[T]):
     def next(self) -> Coroutine[Any, Any, list[T]] | None:
         return self.batch() if self.keys else None
 
-    async def second_look(self) -> None:
-        await self.asking.pace.clock.sleep(SECOND_LOOK_SECONDS)
+    async def another_round(self) -> None:
+        """A little later, for what was missing or broken."""
+        again = [*self.missing, *self.broken]
+        if not again:
+            return
+        wait = SECOND_LOOK_SECONDS if self.missing else 0.0
+        if self.broken:
+            tried = max(self.attempts[key] for key in self.broken)
+            wait = max(wait, 0.25 * 2**tried * random.uniform(1, 1.2))
+        await self.asking.pace.clock.sleep(wait)
         self.looked_twice.update(self.missing)
-        self.keys.extend(self.missing)
-        self.missing.clear()
+        self.keys.extend(again)
+        self.missing, self.broken = [], []
 
     async def batch(self) -> list[T]:
         """One call, as large as the pace allows."""
@@ -106,7 +114,7 @@ class _Waiting(Generic[T]):
             most = min(self.largest, pace.batch, len(self.keys))
             if not most:
                 return []
-            granted = await pace.grant(self.asking.cost, most)
+            granted, spent = await pace.grant(self.asking.cost, most)
             keys = [self.keys.popleft() for _ in range(granted)]
         try:
             came = await self.asking.send(keys)
@@ -115,6 +123,8 @@ class _Waiting(Generic[T]):
         except TransientError as error:
             await self._put_back(keys, error)
             return []
+        finally:
+            pace.answered(spent)
         return self._settled(keys, came)
 
     def _halved(self, keys: Sequence[str], error: AnswerTooLarge) -> list[T]:
@@ -167,7 +177,7 @@ class _Waiting(Generic[T]):
         if isinstance(error, TransientError) or of_the_mailbox:
             self.attempts[key] += 1
             if self.attempts[key] < (2 if of_the_mailbox else ATTEMPTS):
-                self.keys.append(key)
+                self.broken.append(key)
                 return []
         if of_the_mailbox:
             raise error

@@ -34,6 +34,14 @@ class Clock:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+@dataclass(slots=True)
+class Spent:
+    """Units of the half that comes back at once, and when the provider counted them at the latest."""
+
+    at: float
+    units: float
+
+
 class Allowance:
     """Units of a moving window. One half may be spent at once and comes back a window later; the other half
     comes evenly, so that new mail never waits for the whole window however much old mail is being read.
@@ -42,36 +50,41 @@ class Allowance:
     def __init__(self, units: float, seconds: float, now: float) -> None:
         # What is spent here at one moment is counted there at another: margins for the difference.
         usable = units * 0.985
-        self._window = seconds + 1.5
+        self._window = seconds + 1
         self._burst = usable / 2
         self._rate = usable / 2 / self._window
         self._most_saved = units * 0.015
         self._saved = self._most_saved
         self._seen = now
-        self._spent: deque[tuple[float, float]] = deque()  # of the half that comes back at once
+        self._spent: deque[Spent] = deque()
         self._out = 0.0
 
     def free(self, now: float) -> float:
         self._saved = min(self._most_saved, self._saved + (now - self._seen) * self._rate)
         self._seen = now
-        while self._spent and self._spent[0][0] <= now - self._window:
-            self._out -= self._spent.popleft()[1]
+        while self._spent and self._spent[0].at <= now - self._window:
+            self._out -= self._spent.popleft().units
         return self._saved + self._burst - self._out
 
-    def take(self, units: float, now: float) -> float:
-        """Take them, or return how long to wait before asking again."""
-        units = min(units, self._burst)
-        missing = units - self.free(now)
-        if missing > 0:
-            saved = missing / self._rate if self._saved + missing <= self._most_saved else self._window
-            returned = self._spent[0][0] + self._window - now if self._spent else self._window
-            return max(min(saved, returned), 0.01)
+    def wait(self, units: float, now: float) -> float:
+        """Seconds until it is worth asking whether so many are free; 0 where they are."""
+        missing = min(units, self._burst) - self.free(now)
+        if missing <= 0:
+            return 0.0
+        saved = missing / self._rate if self._saved + missing <= self._most_saved else self._window
+        returned = self._spent[0].at + self._window - now if self._spent else self._window
+        return max(min(saved, returned), 0.01)
+
+    def take(self, units: float, now: float) -> Spent:
+        """Take what is free: of the even half first. Whoever was answered later than now says so."""
+        units = min(units, self.free(now))
         from_saved = min(units, self._saved)
         self._saved -= from_saved
-        if units > from_saved:
-            self._spent.append((now, units - from_saved))
-            self._out += units - from_saved
-        return 0.0
+        spent = Spent(now, units - from_saved)
+        if spent.units > 0:
+            self._spent.append(spent)
+            self._out += spent.units
+        return spent
 
 
 class Everybody:
@@ -162,28 +175,29 @@ class Pace:
     @asynccontextmanager
     async def turn(self, units: float = 1, width: int = 1) -> AsyncGenerator[None]:
         """A call that costs so many units; `width`: how many of it run at the same time."""
-        await self.spend(units)
-        async with self._turns.take(width):
-            yield
+        _, spent = await self.grant(units, 1)
+        try:
+            async with self._turns.take(width):
+                yield
+        finally:
+            self.answered(spent)
 
-    async def spend(self, units: float) -> None:
-        async with self._order:
-            await self._patience()
-            while wait := self._allowance.take(units, self.clock.now()):
-                await self._sleep(wait, LONGEST_PACING_SECONDS, "the mailbox's quota is used up for now")
-        await self._everybody.spend(units)
-
-    async def grant(self, cost: float, most: int) -> int:
+    async def grant(self, cost: float, most: int) -> tuple[int, Spent]:
         """How many calls of this cost may be made now, at least one and at most so many. They are spent."""
         async with self._order:
             await self._patience()
-            least = min(most, 4)  # fewer are not worth a round trip
-            while wait := self._allowance.take(cost * least, self.clock.now()):
+            least = cost * min(most, 4)  # fewer are not worth a round trip
+            while wait := self._allowance.wait(least, self.clock.now()):
                 await self._sleep(wait, LONGEST_PACING_SECONDS, "the mailbox's quota is used up for now")
-            more = min(most - least, int(self._allowance.free(self.clock.now()) / cost))
-            self._allowance.take(cost * more, self.clock.now())
-        await self._everybody.spend(cost * (least + more))
-        return least + more
+            now = self.clock.now()
+            count = min(most, max(1, int(self._allowance.free(now) / cost))) if cost else most
+            spent = self._allowance.take(cost * count, now)
+        await self._everybody.spend(cost * count)
+        return count, spent
+
+    def answered(self, spent: Spent) -> None:
+        """The provider counted these at some time until now."""
+        spent.at = max(spent.at, self.clock.now())
 
     def refused(self, error: Throttled) -> None:
         """The provider asks for patience; nobody calls for this mailbox before it ends."""
