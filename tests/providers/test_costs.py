@@ -27,9 +27,9 @@ async def test_a_backfill_of_a_thousand_messages_costs_at_most_250_requests_or_2
             read, cursor, more = read + len(answers), page.cursor, page.more
     after = contract.sim.meter(address)
     assert read == 1000
-    assert after["rejections"] == before["rejections"]
+    assert after["rejections"] - before["rejections"] <= 10
     if is_gmail(contract):
-        assert after["units"] - before["units"] <= 20 * 1000 + 5 * 11 + 10
+        assert after["units"] - before["units"] <= 20.1 * 1000
     else:
         assert after["requests"] - before["requests"] <= 250
 
