@@ -8,7 +8,6 @@ import time
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
-import httpx2
 import msgspec
 
 from mailsim.graph import filters, rich
@@ -18,14 +17,13 @@ from mailsim.graph.outbox import WINDOW_SECONDS, Health, Item, Outbox
 from mailsim.graph.subscribed import ChangeType, Subscription, meaning, moment
 from mailsim.graph.wire import Preferences
 from mailsim.mailbox import Mailbox
-from mailsim.outgoing import Origin
+from mailsim.outgoing import Origin, Unreachable
 from mailsim.state import Change
 
 GIVE_UP_SECONDS = 4 * 3600
 FIRST_WAIT_SECONDS = 10
 LONGEST_WAIT_SECONDS = 1800
 REMIND_SECONDS = 900
-_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
 
 # Handshake
 
@@ -37,29 +35,23 @@ async def validate(graph: Graph, one: Subscription, url: str) -> None:
     graph.handshakes += 1
     encoded = quote_plus(token) if graph.handshakes % 2 else quote(token, safe="")
     target = f"{url}{'&' if urlsplit(url).query else '?'}validationToken={encoded}"
+    headers = {"content-type": "text/plain; charset=utf-8"}
+    origin = Origin("outlook", "handshake", one.user.upn, one.id)
     try:
-        async with asyncio.timeout(graph.options.validation_timeout):
-            answer = await graph.sim.http.post(
-                target,
-                content=b"",
-                headers={"content-type": "text/plain; charset=utf-8"},
-                timeout=graph.options.validation_timeout,
-                extensions=Origin("outlook", "handshake", one.user.upn, one.id).extensions(),
-            )
-    except (TimeoutError, httpx2.TimeoutException) as error:
+        answer = await graph.sim.outgoing.post(target, b"", headers, origin, graph.options.validation_timeout)
+    except TimeoutError as error:
         raise _invalid("Subscription validation request timed out.") from error
-    except _FAILURES as error:
+    except Unreachable as error:
         raise _invalid(
             "Subscription validation request failed. The endpoint could not be reached."
         ) from error
-    if answer.status_code != 200:
-        words = answer.reason_phrase.replace(" ", "") or str(answer.status_code)
+    if answer.status != 200:
+        words = answer.reason.replace(" ", "") or str(answer.status)
         raise _invalid(
             f"Subscription validation request failed. HTTP status code is '{words}'. Notification endpoint "
             "must respond with 200 OK to validation request."
         )
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if answer.text != token or kind != "text/plain":
+    if answer.text != token or answer.content_type != "text/plain":
         raise _invalid(
             "Subscription validation request failed. Must respond with the validation token as text/plain."
         )
@@ -268,19 +260,13 @@ async def _attempt(graph: Graph, url: str, batch: list[Item], *, first: bool) ->
     if subscriptions:
         body["validationTokens"] = rich.tokens(graph, subscriptions)
     started = time.monotonic()
+    headers = {"content-type": "application/json; charset=utf-8"}
     try:
-        async with asyncio.timeout(limit):
-            answer = await graph.sim.http.post(
-                url,
-                content=msgspec.json.encode(body),
-                headers={"content-type": "application/json; charset=utf-8"},
-                timeout=limit,
-                extensions=_origin(batch).extensions(),
-            )
-        good, took = answer.is_success, time.monotonic() - started
-    except (TimeoutError, httpx2.TimeoutException):
+        answer = await graph.sim.outgoing.post(url, msgspec.json.encode(body), headers, _origin(batch), limit)
+        good, took = 200 <= answer.status < 300, time.monotonic() - started
+    except TimeoutError:
         good, took = False, limit
-    except _FAILURES:
+    except Unreachable:
         good, took = False, time.monotonic() - started
     if not all(item.lifecycle for item in batch):
         now = graph.sim.clock.time()

@@ -1,18 +1,21 @@
-"""The HTTP client with which mailsim calls its subscribers, and the log of what it sent them."""
+"""How mailsim calls its subscribers, and the log of what it sent them. Nothing else makes a connection."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from mailsim.clock import Clock
 from mailsim.log import LONGEST_BODY, Exchange, RequestLog
 
-_ENTRY = "mailsim.exchange"
-_ORIGIN = "mailsim.origin"
-_STARTED = "mailsim.started"
-_LIMITS = httpx2.Limits(max_connections=500, max_keepalive_connections=100)
+if TYPE_CHECKING:
+    import aiohttp
+
+_CONNECTIONS = 500
+
+
+class Unreachable(Exception):
+    """Nobody answered, or not in HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +27,65 @@ class Origin:
     mailbox: str
     subscription: str
 
-    def extensions(self) -> dict[str, Any]:
-        """To be given to the client with the call."""
-        return {_ORIGIN: self}
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A subscriber's answer."""
+
+    status: int
+    reason: str
+    content_type: str  # lower case, without parameters
+    text: str
 
 
-def outgoing_client(clock: Clock, log: RequestLog) -> httpx2.AsyncClient:
-    """Give each call a timeout of its own. A status of 0 in the log: no answer, or none yet."""
+class Outgoing:
+    """A status of 0 in the log: no answer, or none yet."""
 
-    async def sending(request: httpx2.Request) -> None:
-        url = request.url
-        entry = log.open(
-            clock.milliseconds(), request.method, str(url.copy_with(query=None)), url.query.decode()
-        )
-        origin: Origin = request.extensions[_ORIGIN]
+    def __init__(self, clock: Clock, log: RequestLog) -> None:
+        self._clock = clock
+        self._log = log
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], origin: Origin, seconds: float
+    ) -> Heard:
+        """Raises TimeoutError after so many seconds, Unreachable for anything else that is no answer."""
+        import aiohttp  # with the first call, so that mailsim starts faster
+        from yarl import URL
+
+        if self._session is None:
+            # Subscribers mostly have a certificate of their own making.
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=False)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        entry = self._opened(url, body, headers, origin)
+        started = time.perf_counter()
+        limit = aiohttp.ClientTimeout(total=seconds)
+        try:
+            target = URL(url, encoded=True)  # as it was registered, letter by letter
+            sent = self._session.post(
+                target, data=body, headers=headers, timeout=limit, allow_redirects=False
+            )
+            async with sent as answer:
+                entry.status = answer.status
+                entry.duration_ms = (time.perf_counter() - started) * 1000
+                text = (await answer.read()).decode("utf-8", "replace")
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unreachable(str(error)) from error
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return Heard(answer.status, answer.reason or "", kind, text)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self, url: str, body: bytes, headers: Mapping[str, str], origin: Origin) -> Exchange:
+        address, _, query = url.partition("?")
+        entry = self._log.open(self._clock.milliseconds(), "POST", address, query)
         entry.provider, entry.endpoint = origin.provider, origin.endpoint
         entry.mailbox, entry.subscription = origin.mailbox, origin.subscription
-        if log.bodies:
-            entry.request_headers = tuple(request.headers.items())
-            entry.request_body = request.content[:LONGEST_BODY]
-        request.extensions = {**request.extensions, _ENTRY: entry, _STARTED: time.perf_counter()}
-
-    async def answered(response: httpx2.Response) -> None:
-        extensions = response.request.extensions
-        entry: Exchange = extensions[_ENTRY]
-        entry.status = response.status_code
-        entry.duration_ms = (time.perf_counter() - extensions[_STARTED]) * 1000
-
-    return httpx2.AsyncClient(
-        verify=False,  # subscribers mostly have a certificate of their own making
-        trust_env=False,
-        follow_redirects=False,
-        limits=_LIMITS,
-        event_hooks={"request": [sending], "response": [answered]},
-    )
+        if self._log.bodies:
+            entry.request_headers = tuple(headers.items())
+            entry.request_body = body[:LONGEST_BODY]
+        return entry

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import httpx2
 from starlette.types import Scope
 
 from mailsim.background import Background
@@ -19,7 +18,7 @@ from mailsim.log import Exchange, RequestLog
 from mailsim.mailbox import Mailbox
 from mailsim.meters import Meters
 from mailsim.orders import Lifecycle, Revocation
-from mailsim.outgoing import outgoing_client
+from mailsim.outgoing import Outgoing
 from mailsim.state import ProviderName
 from mailsim.world import World
 
@@ -96,7 +95,7 @@ class Simulator:
     log: RequestLog  # of what came in
     pushes: RequestLog  # of what went out: pushes and handshakes
     background: Background
-    http: httpx2.AsyncClient  # for pushes and handshakes; give each call its own timeout
+    outgoing: Outgoing  # pushes and handshakes
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
     # "http" and "https": the base URLs, once known
     places: dict[str, str] = field(default_factory=dict[str, str])
@@ -131,10 +130,10 @@ def make_simulator(options: Options, clock: Clock) -> Simulator:
         log=RequestLog(),
         pushes=pushes,
         background=Background(clock),
-        http=outgoing_client(clock, pushes),
+        outgoing=Outgoing(clock, pushes),
     )
 
 
 async def close_simulator(sim: Simulator) -> None:
     await sim.background.stop()
-    await sim.http.aclose()
+    await sim.outgoing.close()

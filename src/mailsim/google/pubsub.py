@@ -6,14 +6,13 @@ Waits between attempts follow the simulator's clock; how long an endpoint may ta
 import asyncio
 from dataclasses import dataclass, field
 
-import httpx2
 import msgspec
 
 from mailsim.errors import Invalid, Unknown
 from mailsim.generated import stable
 from mailsim.google.realm import Realm
 from mailsim.google.topics import NAMES, TOPIC, Event, Subscription, Topic
-from mailsim.outgoing import Origin
+from mailsim.outgoing import Origin, Unreachable
 
 # Google also lists 102. It is an interim status: the HTTP client passes over it and waits for the final one,
 # so an endpoint that sends 102 and nothing else counts as one that did not answer in time.
@@ -131,17 +130,14 @@ class PubSub:
                 headers["x-goog-pubsub-publish-time"] = event.published
         else:
             body = msgspec.json.encode(event.envelope(subscription, attempt))
+        origin = Origin("gmail", "push", event.mailbox, subscription.name)
         try:
-            answer = await self.realm.sim.http.post(
-                subscription.push_endpoint,
-                content=body,
-                headers=headers,
-                timeout=subscription.ack_seconds,
-                extensions=Origin("gmail", "push", event.mailbox, subscription.name).extensions(),
+            answer = await self.realm.sim.outgoing.post(
+                subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
             )
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError):
+        except (TimeoutError, Unreachable):
             return False
-        return answer.status_code in ACKNOWLEDGED
+        return answer.status in ACKNOWLEDGED
 
     def token(self, subscription: Subscription, mailbox: str = "") -> str:
         """A token for the push endpoint, used again while it is fresh; wrong in one way when a fault says
