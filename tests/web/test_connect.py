@@ -118,6 +118,28 @@ async def test_buttons_pause_resume_and_disconnect(desk, browser):
     assert "No mailbox is connected yet" in (await browser.get("/mailboxes")).text
 
 
+async def test_the_ledger_says_who_connected_and_who_pressed_which_button(desk, browser, owner):
+    mailbox = await mailbox_of(desk, browser)
+    for action in ("pause", "resume", "disconnect"):
+        await browser.post(f"/mailboxes/{mailbox}/{action}", headers={"origin": URL})
+    cursor = await owner.execute(
+        """
+        SELECT array_agg(event_type ORDER BY ledger.id), array_agg(DISTINCT actor_id),
+            (SELECT array_agg(id::text) FROM members)
+        FROM ledger WHERE entity_type IN ('mailbox', 'login')
+        """
+    )
+    [(events, actors, members)] = await cursor.fetchall()
+    assert events == [
+        "MAILBOX_CONNECTED",
+        "LOGIN_COMPLETED",
+        "MAILBOX_PAUSED",
+        "MAILBOX_RESUMED",
+        "MAILBOX_DISCONNECTED",
+    ]
+    assert actors == members
+
+
 @pytest.mark.parametrize(
     "headers", [{}, {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:10"}]
 )

@@ -7,7 +7,7 @@ A login is one random state, used once, bound to the browser that began it and t
 mailbox it is, only the provider says; a reconnect finds its mailbox by the account's own id.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from secrets import token_urlsafe
@@ -125,6 +125,7 @@ async def begin(
     *,
     browser: Secret,
     login_id: UUID,
+    actor: str | None = None,
 ) -> str:
     """Where to send the browser. Raises LoginRefused where this cannot be connected by signing in."""
     if provider not in desk.sign_ins:
@@ -135,7 +136,7 @@ async def begin(
     kept = _Kept(verifier.reveal(), wish.address, wish.mailbox)
     sealed = desk.sealer.seal(_context(organization, state), Secret(msgspec.json.encode(kept).decode()))
     async with desk.database.transaction(organization) as connection:
-        pending = Pending(provider, wish.policy, sealed, None)
+        pending = Pending(provider, wish.policy, sealed, actor)
         await logins.begin(connection, pending, state=state, browser=browser, seconds=LOGIN_SECONDS)
     login = Login(state, verifier, desk.callback(provider), wish.policy, hint, wish.ask_again)
     return desk.providers[provider].login.authorization_url(login)
@@ -167,24 +168,38 @@ async def complete(
         return unknown()
     async with desk.database.transaction(organization) as connection:
         pending = await logins.take(connection, state, browser or Secret(""))
-    if pending is None or pending.provider is not provider:
-        return await _refused(desk, organization, state, unknown())
+    if pending is None:
+        return await _refused(desk, organization, state, None, unknown())
+    if pending.provider is not provider:
+        return await _refused(desk, organization, state, pending.actor_id, unknown())
+    done = await _completed(desk, organization, pending, state, code, error)
+    if isinstance(done, Refused):
+        await _refused(desk, organization, state, pending.actor_id, done)
+    return done
+
+
+async def _completed(
+    desk: Desk,
+    organization: OrganizationId,
+    pending: Pending,
+    state: Secret,
+    code: Secret | None,
+    error: str | None,
+) -> Connected | Refused:
     kept = msgspec.json.decode(
         desk.sealer.open(_context(organization, state), pending.verifier).reveal(), type=_Kept
     )
     wish = Wish(pending.policy, kept.address, MailboxId(kept.mailbox) if kept.mailbox else None)
     if code is None or error is not None:
-        return await _refused(desk, organization, state, _denied(error, wish))
+        return _denied(error, wish)
+    provider = pending.provider
     login = Login(state, Secret(kept.verifier), desk.callback(provider), pending.policy)
     try:
         grant = await desk.providers[provider].login.exchange(login, code)
         problem = await _problem(desk, organization, provider, grant, wish)
     except PostroomError as fault:
-        problem = await _failed(desk, organization, provider, fault, wish)
-        return await _refused(desk, organization, state, problem)
-    if problem is not None:
-        return await _refused(desk, organization, state, problem)
-    return await _connect(desk, organization, provider, grant, wish, state)
+        return await _failed(desk, organization, provider, fault, wish)
+    return problem or await _connect(desk, organization, pending, grant, state)
 
 
 def _context(organization: OrganizationId, state: Secret) -> str:
@@ -286,8 +301,10 @@ class GivenToken:
         return refused
 
 
-async def _refused(desk: Desk, organization: OrganizationId, state: Secret, refused: Refused) -> Refused:
-    entry = Entry("LOGIN_REFUSED", "login", login_of(state), payload={"reason": refused.reason})
+async def _refused(
+    desk: Desk, organization: OrganizationId, state: Secret, actor: str | None, refused: Refused
+) -> Refused:
+    entry = Entry("LOGIN_REFUSED", "login", login_of(state), actor, {"reason": refused.reason})
     async with desk.database.transaction(organization) as connection:
         await ledger.append(connection, organization, [entry])
     return refused
@@ -311,19 +328,15 @@ class _Opening:
 
 
 async def _connect(
-    desk: Desk,
-    organization: OrganizationId,
-    provider: ProviderName,
-    grant: Grant,
-    wish: Wish,
-    state: Secret,
+    desk: Desk, organization: OrganizationId, pending: Pending, grant: Grant, state: Secret
 ) -> Connected:
     assert grant.tokens.refresh  # a login without one is refused by the exchange
-    scopes = desk.providers[provider].login.scopes(wish.policy)
+    provider, policy = pending.provider, pending.policy
+    scopes = desk.providers[provider].login.scopes(policy)
     opening = _Opening(CredentialKind.DELEGATED, grant.tokens.refresh, grant.tokens, scopes)
-    done = Entry("LOGIN_COMPLETED", "login", login_of(state))
+    done = Entry("LOGIN_COMPLETED", "login", login_of(state), pending.actor_id)
     return await _store(
-        desk, organization, provider, grant.account, opening, policy=wish.policy, folder=None, also=[done]
+        desk, organization, provider, grant.account, opening, policy=policy, folder=None, completed=done
     )
 
 
@@ -379,7 +392,7 @@ async def _store(
     *,
     policy: ContentPolicy,
     folder: str | None,
-    also: Sequence[Entry] = (),
+    completed: Entry | None = None,
 ) -> Connected:
     """The vault first, since it may take a network's time; then everything in one transaction."""
     while True:
@@ -415,25 +428,26 @@ async def _store(
                     access=access,
                     access_seconds=opening.tokens.expires_in_seconds,
                 )
-                await _tell(connection, found, opening, made=made, also=also)
+                await _tell(connection, found, opening, made=made, completed=completed)
                 return Connected(found, made)
         # The same account was connected at the same time, under another id: what was kept belongs to that.
         await desk.vault.forget(place, kept)
 
 
 async def _tell(
-    connection: Connection, mailbox: Mailbox, opening: _Opening, *, made: bool, also: Sequence[Entry]
+    connection: Connection, mailbox: Mailbox, opening: _Opening, *, made: bool, completed: Entry | None
 ) -> None:
     """Ledger and first work, in the transaction that connects."""
     connected = Entry(
         "MAILBOX_CONNECTED" if made else "MAILBOX_RECONNECTED",
         "mailbox",
         str(mailbox.id),
+        completed.actor_id if completed else None,
         payload={"provider": mailbox.provider, "policy": mailbox.policy, "credential": opening.kind},
         personal={"address": mailbox.address},
     )
-    completed = [replace(each, payload={"mailbox": str(mailbox.id)}) for each in also]
-    await ledger.append(connection, mailbox.organization, [connected, *completed])
+    also = [replace(completed, payload={"mailbox": str(mailbox.id)})] if completed else []
+    await ledger.append(connection, mailbox.organization, [connected, *also])
     if await alarms.set_to(
         connection, mailbox.organization, application(mailbox.provider, opening.client_id), None
     ):

@@ -23,21 +23,25 @@ from postroom.store.work import Wake
 log = Log()
 
 
-async def pause(desk: Desk, organization: OrganizationId, mailbox: MailboxId) -> bool:
+async def pause(
+    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+) -> bool:
     """Nothing is fetched until it is resumed. Its subscription and its cursor stay. False: no change."""
     async with desk.database.transaction(organization) as connection:
         changed = await mailboxes.pause(connection, mailbox)
         if changed:
-            await _told(connection, organization, "MAILBOX_PAUSED", mailbox)
+            await _told(connection, organization, "MAILBOX_PAUSED", mailbox, actor)
     return changed
 
 
-async def resume(desk: Desk, organization: OrganizationId, mailbox: MailboxId) -> bool:
+async def resume(
+    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+) -> bool:
     """Let it go on, at once, whatever it waits for. False: it was not paused."""
     async with desk.database.transaction(organization) as connection:
         changed = await mailboxes.resume(connection, mailbox)
         if changed:
-            await _told(connection, organization, "MAILBOX_RESUMED", mailbox)
+            await _told(connection, organization, "MAILBOX_RESUMED", mailbox, actor)
         found = await mailboxes.get(connection, mailbox)
         if found is not None and found.disconnected_at is None:
             await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in FIRST_WORK])
@@ -45,7 +49,12 @@ async def resume(desk: Desk, organization: OrganizationId, mailbox: MailboxId) -
 
 
 async def set_policy(
-    desk: Desk, organization: OrganizationId, mailbox: MailboxId, policy: ContentPolicy
+    desk: Desk,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    policy: ContentPolicy,
+    *,
+    actor: str | None = None,
 ) -> bool:
     """Keep more or less. What is too much goes at once; what is missing is fetched by the next syncs.
 
@@ -67,12 +76,20 @@ async def set_policy(
         changed = await mailboxes.set_policy(connection, mailbox, policy)
         if changed:
             await policies.apply(connection, organization, mailbox, before=found.policy, after=policy)
-            await _told(connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, policy=policy.value)
+            await _told(
+                connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, actor, policy=policy.value
+            )
     return changed
 
 
 async def disconnect(
-    desk: Desk, tokens: AccessTokens, organization: OrganizationId, mailbox: MailboxId, *, purge: bool
+    desk: Desk,
+    tokens: AccessTokens,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    *,
+    purge: bool,
+    actor: str | None = None,
 ) -> bool:
     """End it here, and at the provider where no other organization has the account. False: no such mailbox.
 
@@ -97,22 +114,24 @@ async def disconnect(
         if purge:
             await mailboxes.purge(connection, mailbox)
             await ledger.purge(connection, "mailbox", str(mailbox))
-        await _told(connection, organization, "MAILBOX_DISCONNECTED", mailbox, revoked=revoked, purged=purge)
+        await _told(
+            connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
+        )
     tokens.held.pop(mailbox, None)
     if others:
         others = await _others(desk, found)
         if not others:
-            await _leave_late(leaver)
+            await _leave_late(leaver, actor)
     await _pass_on(desk, others)
     return True
 
 
-async def _leave_late(leaver: "_Leaver") -> None:
+async def _leave_late(leaver: "_Leaver", actor: str | None) -> None:
     """Two left at the same time, and each had counted on the other."""
     if await leaver.leave(leaver.last_token, alone=True):
         organization = leaver.mailbox.organization
         async with leaver.desk.database.transaction(organization) as connection:
-            await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id)
+            await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
 
 
 async def _others(desk: Desk, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
@@ -189,6 +208,12 @@ async def _pass_on(desk: Desk, others: list[tuple[OrganizationId, MailboxId]]) -
 
 
 async def _told(
-    connection: Connection, organization: OrganizationId, event: str, mailbox: MailboxId, **payload: Plain
+    connection: Connection,
+    organization: OrganizationId,
+    event: str,
+    mailbox: MailboxId,
+    actor: str | None,
+    **payload: Plain,
 ) -> None:
-    await ledger.append(connection, organization, [Entry(event, "mailbox", str(mailbox), payload=payload)])
+    entry = Entry(event, "mailbox", str(mailbox), actor, payload)
+    await ledger.append(connection, organization, [entry])

@@ -9,7 +9,7 @@ from typing import Any, cast
 import jwt
 import msgspec
 
-from postroom.errors import LoginRefused
+from postroom.errors import LoginRefused, TransientError
 from postroom.model import Secret, Tokens
 from postroom.providers.transport import Answer
 
@@ -28,7 +28,10 @@ class TokenAnswer(msgspec.Struct):
 
 
 def token_answer(answer: Answer) -> TokenAnswer:
-    return msgspec.convert(answer.json(), TokenAnswer)
+    try:
+        return msgspec.convert(answer.json(), TokenAnswer)
+    except msgspec.ValidationError as error:
+        raise TransientError("the provider's sign-in answered with something else than tokens") from error
 
 
 def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:

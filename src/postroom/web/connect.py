@@ -56,11 +56,14 @@ async def _by_admin(counter: Counter, request: Request) -> Response:
         wish = _wish(request)
     except LoginRefused as error:
         return _page(provider, Refused(Reason.NOT_ACCEPTED, str(error)))
-    organization = visitor_of(request).organization
-    return await _begun(counter, request, Invitation(organization, provider, wish, uuid4()))
+    visitor = visitor_of(request)
+    wanted = Invitation(visitor.organization, provider, wish, uuid4())
+    return await _begun(counter, request, wanted, actor=str(visitor.member))
 
 
-async def _begun(counter: Counter, request: Request, invitation: Invitation) -> Response:
+async def _begun(
+    counter: Counter, request: Request, invitation: Invitation, *, actor: str | None = None
+) -> Response:
     browser = origin.browser_of(request) or origin.new_browser()
     try:
         url = await connect.begin(
@@ -70,6 +73,7 @@ async def _begun(counter: Counter, request: Request, invitation: Invitation) -> 
             invitation.wish,
             browser=browser,
             login_id=invitation.login_id,
+            actor=actor,
         )
     except LoginRefused as error:
         return _page(invitation.provider, Refused(Reason.NOT_ACCEPTED, str(error)))

@@ -1,7 +1,7 @@
 """Under which names pages answer. A stranger's site that points a name of its own at this machine gets none.
 
 Good are the public address's name, this machine's own, and any address in figures, which nobody can redirect.
-What providers and probes call is proven otherwise or shows nothing, and may come under any name.
+What programs call is proven otherwise or shows nothing, and may come under any name.
 """
 
 import socket
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.web import pages
 
-ANY_NAME: Final = ("/webhooks/", "/api/graph/", "/healthz", "/readyz", "/metrics")
+ANY_NAME: Final = ("/webhooks/", "/api/", "/healthz", "/readyz", "/metrics")
 
 
 class KnownHosts:

@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from postroom.flow import connection
 from postroom.flow.connect import Wish
-from postroom.model import ContentPolicy, Health, MailboxId, OrganizationId, ProviderName, Role
+from postroom.model import ContentPolicy, Health, MailboxId, ProviderName, Role
 from postroom.store import alarms, mailboxes
 from postroom.store.mailboxes import Mailbox
+from postroom.store.sessions import Visitor
 from postroom.web import pages
 from postroom.web.connect import Counter, authorize, authorize_path, callback
 from postroom.web.sessions import guarded, visitor_of
@@ -113,7 +114,7 @@ def _choices(counter: Counter) -> list[tuple[str, list[tuple[str, str]] | None]]
 
 async def act(counter: Counter, request: Request) -> Response:
     """One button."""
-    action = _actions(counter, visitor_of(request).organization).get(request.path_params["action"])
+    action = _actions(counter, visitor_of(request)).get(request.path_params["action"])
     try:
         mailbox = MailboxId(UUID(request.path_params["mailbox"]))
     except ValueError:
@@ -124,14 +125,13 @@ async def act(counter: Counter, request: Request) -> Response:
     return RedirectResponse("/mailboxes", 303)
 
 
-def _actions(
-    counter: Counter, organization: OrganizationId
-) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
+def _actions(counter: Counter, visitor: Visitor) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
     desk, tokens, _ = counter
-    leave = partial(connection.disconnect, desk, tokens, organization)
+    organization, actor = visitor.organization, str(visitor.member)
+    leave = partial(connection.disconnect, desk, tokens, organization, actor=actor)
     return {
-        "pause": partial(connection.pause, desk, organization),
-        "resume": partial(connection.resume, desk, organization),
+        "pause": partial(connection.pause, desk, organization, actor=actor),
+        "resume": partial(connection.resume, desk, organization, actor=actor),
         "disconnect": partial(leave, purge=False),
         "purge": partial(leave, purge=True),
     }
