@@ -116,6 +116,9 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
+    metrics_token: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "what Prometheus shows to read /metrics; unset, only this machine may", "a long random word", None
+    )
     webhook_networks: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
         _setting(
             "networks of yours to which outgoing webhooks may go although they are not on the internet",

@@ -31,9 +31,12 @@ from postroom.errors import (
     Unsupported,
 )
 from postroom.logs import Log
-from postroom.web import pages, signin
+from postroom.model import Secret
+from postroom.web import metrics, pages, signin
 from postroom.web.health import Watch
 from postroom.web.hosts import KnownHosts
+from postroom.web.live import Live
+from postroom.web.metrics import Requests
 from postroom.web.proxies import BehindProxies
 from postroom.web.sessions import Gate, guarded
 
@@ -77,6 +80,7 @@ OPEN: Final = frozenset(
     {
         "/healthz",
         "/readyz",
+        "/metrics",  # on this machine, or with a token
         "/static",
         "/sign-in",
         "/sign-in/link",
@@ -95,12 +99,16 @@ def create(
     routes: Sequence[BaseRoute] = (),
     performed: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
+    streams: Live | None = None,
+    metrics_token: Secret | None = None,
 ) -> ASGIApp:
     """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
+    watch, requests = Watch(gate.database, performed=performed), Requests()
     app = Starlette(
         routes=[
             *webhooks,
             *routes,
+            metrics.route(gate.database, watch, requests, streams, metrics_token),
             *signin.routes(gate),
             guarded(gate, "/", pages.health_page),
             guarded(gate, "/health/parts", pages.health_parts),
@@ -114,8 +122,8 @@ def create(
             Exception: _unknown_error,
         },
     )
-    app.state.watch = Watch(gate.database, performed=performed)
-    safe = _Guarded(KnownHosts(app, gate.url))
+    app.state.watch = watch
+    safe = _Guarded(KnownHosts(app, gate.url), requests)
     return BehindProxies(safe, trusted_proxies) if trusted_proxies else safe
 
 
@@ -154,8 +162,9 @@ async def _unknown_error(_request: Request, _error: Exception) -> Response:
 class _Guarded:
     """Around everything: safe headers on every answer, one log line by route and status, never by path."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self._app = app
+        self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -174,11 +183,12 @@ class _Guarded:
             await self._app(scope, receive, guarded)
         except Exception as error:  # noqa: BLE001  answered already; the log gets its class and place
             log.error("request.failed", error=error)  # noqa: TRY400  ours takes the error, and no words of it
-        _note(scope, status, time.perf_counter() - started)
+        _note(scope, status, time.perf_counter() - started, self._requests)
 
 
-def _note(scope: Scope, status: int, seconds: float) -> None:
+def _note(scope: Scope, status: int, seconds: float, requests: Requests) -> None:
     route = scope.get("route")
     path = route.path if isinstance(route, Route | Mount) else "/"
+    requests.note(scope["method"], path, status, seconds)
     write = log.debug if status < 400 or scope.get("counted") else log.info
     write("request.served", method=scope["method"], route=path, status=status, seconds=round(seconds, 4))

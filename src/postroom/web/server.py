@@ -57,6 +57,8 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             ],
             performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
+            streams=streams,
+            metrics_token=settings.metrics_token,
         )
         log.info("web.started", port=listening.getsockname()[1])
         await answer(application, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)

@@ -1,0 +1,18 @@
+"""What metrics read: counts over all organizations, by the engine's role; nothing of what is in them."""
+
+from dataclasses import dataclass
+
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    name: str
+    label: str
+    also: str
+    value: float
+
+
+async def read(engine: Connection) -> list[Measure]:
+    cursor = await engine.execute("SELECT name, label, also, value FROM metrics()")
+    return [Measure(*row) for row in await cursor.fetchall()]

@@ -1,0 +1,138 @@
+"""W4: metrics are true, for those who may read them, and known to the dashboard and the alerts."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from postroom.model import Secret
+from postroom.store import feed, work
+from postroom.store.work import Wake
+from postroom.web import app
+from store.rows import Filling
+from web.signing import URL, gate_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def client_of(database, organization, *, client=("127.0.0.1", 1), **options):
+    made = app.create(gate_of(database, organization), **options)
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(made, client=client), base_url=URL)
+
+
+@pytest.fixture
+async def scrape(database, organization):
+    async with client_of(database, organization) as client:
+
+        async def scrape():
+            answer = await client.get("/metrics")
+            assert answer.status_code == 200, answer.text
+            return {
+                (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+                for family in text_string_to_metric_families(answer.text)
+                for sample in family.samples
+            }
+
+        yield scrape
+
+
+async def test_counts_are_those_of_the_database(scrape, owner, database, organization, make_mailbox):
+    await make_mailbox(organization, provider="gmail")
+    lost = await make_mailbox(organization, provider="outlook")
+    await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed' WHERE id = %s", [lost])
+    async with database.engine() as connection:
+        await work.wake(
+            connection, [Wake(organization, "sync", "a"), Wake(organization, "sync", "b", delay=60)]
+        )
+    async with database.transaction(organization) as connection:
+        await feed.tell(connection, "document.changed", "document", "d")
+        await feed.number(connection)
+    found = await scrape()
+    assert found["postroom_mailboxes", "active", "gmail"] == 1
+    assert found["postroom_mailboxes", "token_refresh_failed", "outlook"] == 1
+    assert found["postroom_work", "sync", "due"] == 1
+    assert found["postroom_work", "sync", "waiting"] == 1
+    assert found["postroom_work_oldest_due_seconds", "sync"] > 0
+    assert found["postroom_events_total",] == 1
+    assert found["postroom_database_up",] == 1
+    assert found["postroom_web_processes",] == 1
+
+
+async def test_changes_that_no_push_told_of_and_what_audits_missed_are_seen(
+    scrape, owner, organization, other_organization
+):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    await owner.execute(
+        """
+        UPDATE mailboxes SET connected_at = now() - interval '2 days',
+            last_notified_at = now() - interval '1 day'
+        """
+    )
+    await owner.execute("UPDATE cursors SET completed_at = now() - interval '1 day'")
+    await owner.execute(
+        """
+        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, payload, sha256)
+        SELECT organization_id, 'AUDIT_COMPLETED', 'mailbox', id::text, '{"missing": 3}', sha256('x')
+        FROM mailboxes
+        """
+    )
+    found = await scrape()
+    assert found["postroom_mailboxes_changed_without_push", "gmail"] == 1
+    assert found["postroom_audit_missing_messages", "gmail"] == 3
+    await owner.execute("UPDATE mailboxes SET last_notified_at = now()")
+    assert ("postroom_mailboxes_changed_without_push", "gmail") not in await scrape()
+
+
+async def test_requests_are_counted_by_route_and_never_by_path(scrape):
+    await scrape()
+    found = await scrape()
+    assert found["postroom_http_requests_total", "GET", "/metrics", "200"] >= 1
+
+
+async def test_without_the_database_what_is_known_is_told(database, organization):
+    async with client_of(database, organization) as client:
+        await database.engine_pool.close()
+        answer = await client.get("/metrics")
+    assert (answer.status_code, "postroom_database_up 0.0" in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    "client, headers, token, status",
+    [
+        (("127.0.0.1", 1), {}, None, 200),
+        (("10.0.0.1", 1), {}, None, 401),
+        (("127.0.0.1", 1), {"x-forwarded-for": "10.0.0.1"}, None, 401),
+        (("10.0.0.1", 1), {"authorization": "Bearer good"}, "good", 200),
+        (("127.0.0.1", 1), {"authorization": "Bearer bad"}, "good", 401),
+        (("127.0.0.1", 1), {}, "good", 401),
+    ],
+)
+async def test_metrics_are_for_this_machine_or_for_the_token(
+    database, organization, client, headers, token, status
+):
+    given = {"metrics_token": Secret(token)} if token else {}
+    async with client_of(database, organization, client=client, **given) as asking:
+        assert (await asking.get("/metrics", headers=headers)).status_code == status
+
+
+async def test_dashboard_and_alerts_ask_for_metrics_that_there_are(database, organization, owner):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    async with client_of(database, organization) as client:
+        await client.get("/healthz")
+        text = (await client.get("/metrics")).text
+    known = set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
+    known |= {f"{name}_bucket" for name in known} | {f"{name}_total" for name in known}
+    board = json.loads((ROOT / "deploy/grafana/postroom.json").read_text())
+    rules = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"][0]["rules"]
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked += [rule["expr"] for rule in rules]
+    names = {name for expression in asked for name in re.findall(r"\bpostroom_[a-z_]+", expression)}
+    assert len(names) > 15
+    assert names - known <= {"postroom_streams"}
+    assert all(rule["annotations"]["summary"] for rule in rules)
