@@ -131,7 +131,7 @@ def searchable(shared):
 
 
 def test_a_search_that_opens_too_many_letters_gives_short_pages(sim, google, address):
-    user = google.connect(sim, address, messages=300, spread=False)
+    user = google.connect(sim, address, messages=300, spread=False, kinds=["plain"])
     sim.deliver(address, letter("needle"))
     sim.control.patch("google/options", json={"search_depth": 50})
     page = user.get("messages", q="subject:nowhere")

@@ -89,7 +89,7 @@ async def delta(graph, address, folder, link=None, size=25):
 
 
 async def test_it_finds_every_folder_by_recursion_and_the_counts_are_true(sim, graph, address):
-    sim.create("outlook", address, messages=300)
+    sim.create("outlook", address, messages=300, kinds=["plain"])
     projects = sim.post(f"mailboxes/{address}/folders", name="Projects")
     inner = sim.post(f"mailboxes/{address}/folders", name="Paris", parent=projects["key"])
     deepest = sim.post(f"mailboxes/{address}/folders", name="2026", parent=inner["key"])

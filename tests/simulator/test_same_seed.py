@@ -1,10 +1,12 @@
-"""Runs with the same seed and calls: the same ids and bytes, those of writes, pushes and codes included."""
+"""Runs with the same seed and calls: the same mail, ids and tokens, those of writes and pushes included."""
 
+from collections.abc import Generator
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+import pytest
 
 from simulator.driver import Simulation, running
 from simulator.microsoft_user import MicrosoftUsers
@@ -57,13 +59,43 @@ def signed_in(sim: Simulation) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def seen(seed: str) -> dict[str, Any]:
-    options = ("--seed", seed, "--clock", "manual", "--start", "2026-03-02T09:00:00Z")
-    with running(*options) as sim, webhook() as hook:
-        return {**written(sim, hook), **signed_in(sim)}
+@pytest.fixture(scope="module")
+def runs() -> Generator[list[Simulation]]:
+    """Two runs of one seed, and one of another."""
+    with ExitStack() as stack:
+        options = ("--clock", "manual", "--start", "2026-03-02T09:00:00Z")
+        yield [stack.enter_context(running("--seed", seed, *options)) for seed in ("7", "7", "8")]
 
 
-def test_ids_and_bytes_depend_on_the_seed_and_the_calls_only():
-    first, second, other = seen("7"), seen("7"), seen("8")
+def test_ids_and_bytes_depend_on_the_seed_and_the_calls_only(runs):
+    seen = []
+    for sim in runs:
+        with webhook() as hook:
+            seen.append({**written(sim, hook), **signed_in(sim)})
+    first, second, other = seen
     assert first == second
     assert [name for name in first if first[name] == other[name]] == []
+
+
+def test_generated_and_delivered_mail_depends_on_the_seed_and_the_calls_only(runs):
+    seen = []
+    for sim in runs:
+        for provider in ("gmail", "outlook"):
+            sim.create(provider, f"{provider}@example.com", 40, kinds=["plain", "html", "attachment"])
+        sim.deliver("gmail@example.com", kind="plain")
+        sim.move_clock(60)
+        sim.deliver("outlook@example.com", kind="html", count=3)
+        seen.append([sim.truth(f"{provider}@example.com") for provider in ("gmail", "outlook")])
+    assert seen[0] == seen[1]
+    assert [message["sha256"] for message in seen[0][0]] != [message["sha256"] for message in seen[2][0]]
+
+
+def test_clients_and_tokens_depend_on_the_seed_and_the_calls_only(runs):
+    first, second, other = (sim.ready["clients"] for sim in runs)
+    assert first == second != other
+    for sim in runs:
+        sim.create("gmail", "tokens@example.com")
+    first, second, other = (
+        sim.post("google/tokens", address="tokens@example.com")["access_token"] for sim in runs
+    )
+    assert first == second != other
