@@ -268,7 +268,7 @@ def _markup(content: bytes) -> Detected:
         parser.Parse(content, True)
     except _DocumentTypeError:
         return Detected(Kind.OTHER, "The XML declares a document type, which e-invoices do not.")
-    except expat.ExpatError:
+    except (expat.ExpatError, LookupError, ValueError):  # the last two: an encoding that nobody knows
         return Detected(Kind.OTHER, "The file is a web page or damaged XML.")
     if tuple(roots[0].split(" ")) in E_INVOICES:
         return Detected(Kind.E_INVOICE)

@@ -10,6 +10,7 @@ from postroom.documents.transcript import Box, Word
 _TOUCHING = 0.06
 # Words whose middles are less than this part of their height apart stand on the same line.
 _SAME_LINE = 0.5
+_LEVEL = 0.02
 # A line that began further up than this many lines ago is not looked at again: a bound, not a layout rule.
 _OPEN_LINES = 12
 
@@ -36,33 +37,46 @@ class Piece:
 
 @dataclass(slots=True)
 class _Line:
-    """Words from left to right, and how far down the middle of the lowest of them lies."""
+    """Words from left to right, the middle of the last one added, and how far down the line reaches."""
 
     pieces: list[Piece]
     lefts: list[float]
-    lowest: float
+    middle: float
+    bottom: float
 
     def distance(self, piece: Piece, middle: float) -> float:
-        """How far the middle is from that of the nearest word, in heights of the smaller of both."""
+        """How far middles or feet are from those of the nearest word, in heights of the smaller of both.
+
+        Middles, because boxes of recognition are as high as their letters; feet, because large and small
+        letters stand on the same baseline.
+        """
         place = bisect_left(self.lefts, piece.left)
         near = self.pieces[place - 1 if place else 0]
         if place and place < len(self.pieces):
             after = self.pieces[place]
             near = after if after.left - piece.right < piece.left - near.right else near
         smaller = min(near.bottom - near.top, piece.bottom - piece.top)
-        return abs((near.top + near.bottom) / 2 - middle) / (smaller or 1.0)
+        apart = min(abs((near.top + near.bottom) / 2 - middle), abs(near.bottom - piece.bottom))
+        return apart / (smaller or 1.0)
 
     def add(self, piece: Piece, middle: float) -> None:
-        place = bisect_left(self.lefts, piece.left)
-        self.pieces.insert(place, piece)
-        self.lefts.insert(place, piece.left)
-        self.lowest = max(self.lowest, middle)
+        if piece.left >= self.lefts[-1]:
+            self.pieces.append(piece)
+            self.lefts.append(piece.left)
+        else:
+            place = bisect_left(self.lefts, piece.left)
+            self.pieces.insert(place, piece)
+            self.lefts.insert(place, piece.left)
+        self.middle = middle
+        self.bottom = max(self.bottom, piece.bottom)
 
 
-def in_lines(pieces: Iterable[Piece], *, page: int, width: float, height: float) -> list[Word]:
+def in_lines(
+    pieces: Iterable[Piece], *, page: int, width: float, height: float, crooked: bool = False
+) -> list[Word]:
     """The words of one page in reading order, their boxes as fractions of its width and height."""
     words: list[Word] = []
-    for number, line in enumerate(_lines(pieces)):
+    for number, line in enumerate(_lines(pieces, level=0.0 if crooked else _LEVEL)):
         words += [
             Word(piece.text, page, number, _box(piece, width, height), piece.certainty)
             for piece in _joined(line)
@@ -70,23 +84,26 @@ def in_lines(pieces: Iterable[Piece], *, page: int, width: float, height: float)
     return words
 
 
-def _lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
+def _lines(pieces: Iterable[Piece], *, level: float) -> list[list[Piece]]:
     """A word belongs to the line whose nearest word has its middle at about the same height.
 
-    The nearest one, because the lines of a crooked scan climb or fall across the page.
+    The nearest one, because the lines of a crooked scan climb or fall across the page. Where they do not,
+    words that are level with the last ones need no search.
     """
     lines: list[_Line] = []
     for middle, _, piece in sorted(((each.top + each.bottom) / 2, n, each) for n, each in enumerate(pieces)):
+        if lines and middle - lines[-1].middle < level * (piece.bottom - piece.top):
+            lines[-1].add(piece, middle)
+            continue
         best: _Line | None = None
         least = _SAME_LINE
-        too_far = middle - _SAME_LINE * (piece.bottom - piece.top)
         for line in lines[-_OPEN_LINES:]:
-            if line.lowest > too_far and (distance := line.distance(piece, middle)) < least:
+            if line.bottom > middle and (distance := line.distance(piece, middle)) < least:
                 best, least = line, distance
         if best:
             best.add(piece, middle)
         else:
-            lines.append(_Line([piece], [piece.left], middle))
+            lines.append(_Line([piece], [piece.left], middle, piece.bottom))
     return [line.pieces for line in lines]
 
 
@@ -123,8 +140,8 @@ def _drawn_again(last: Piece, piece: Piece) -> bool:
 
 def _box(piece: Piece, width: float, height: float) -> Box:
     return Box(
-        round(max(piece.left / width, 0.0), 5),
-        round(max(piece.top / height, 0.0), 5),
-        round(min(piece.right / width, 1.0), 5),
-        round(min(piece.bottom / height, 1.0), 5),
+        max(piece.left / width, 0.0),
+        max(piece.top / height, 0.0),
+        min(piece.right / width, 1.0),
+        min(piece.bottom / height, 1.0),
     )

@@ -8,8 +8,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pypdfium2
@@ -32,7 +31,7 @@ _FEWEST: Final = 8
 _MANY_OBJECTS: Final = 20
 # Small pages are not drawn larger than with 300 dots to the inch.
 _LARGEST_SCALE: Final = 300 / 72
-_GARBAGE: Final = 0.2
+_MOST_GARBAGE: Final = 0.2
 _COVERED: Final = 0.5
 # A space is a quarter of the height of its line, or more.
 _NARROW: Final = 0.15
@@ -40,7 +39,9 @@ _NARROW: Final = 0.15
 _HYPHENS: Final = str.maketrans({"\x02": "-", "\ufffe": "-", "\xad": "-"})
 _WORD: Final = re.compile(r"[^\s\x00]+")
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
-_HALVES: Final = re.compile("[\ud800-\udfff]")
+_UNUSUAL: Final = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
+# What fonts without a table of letters give: no character, private ones, controls, the replacement character.
+_GARBAGE: Final = re.compile("[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
 def opened(content: bytes, limits: Limits) -> Any:
@@ -56,7 +57,7 @@ def opened(content: bytes, limits: Limits) -> Any:
         raise Unreadable("The PDF has no pages.")
     if count > limits.pages:
         raise Unreadable(f"The PDF has {count} pages; {limits.pages} are read at most.")
-    # Never closed: the child ends soon, which is cheaper, and elsewhere the document closes itself.
+    # Neither it nor its pages are closed here: the child ends soon, and elsewhere they close themselves.
     return document
 
 
@@ -67,8 +68,7 @@ def read(content: bytes, limits: Limits) -> Draft:
     blind: list[int] = []
     document = opened(content, limits)
     for number in range(len(document)):
-        with _page(document, number) as page:
-            upright, found, usable = _text_layer(page, number)
+        upright, found, usable = _text_layer(_page(document, number), number)
         pages.append(upright)
         words += found
         if not usable:
@@ -86,43 +86,35 @@ def render(
     document = opened(content, limits)
     if not 0 <= page < len(document):
         raise Unreadable(f"The PDF has no page {page + 1}.")
-    with _page(document, page) as sheet:
-        across, down = sheet.get_size()
-        if turned in {90, 270}:
-            across, down = down, across
-        most = math.sqrt(PIXELS / (across * down))
-        scale = min(within[0] / across, within[1] / down, most, _LARGEST_SCALE)
-        bitmap = sheet.render(scale=scale, rotation=turned, rev_byteorder=True, prefer_bgrx=False)
-        return bitmap.to_pil().convert("RGB")
+    sheet = _page(document, page)
+    across, down = sheet.get_size()
+    if turned in {90, 270}:
+        across, down = down, across
+    most = math.sqrt(PIXELS / (across * down))
+    scale = min(within[0] / across, within[1] / down, most, _LARGEST_SCALE)
+    bitmap = sheet.render(scale=scale, rotation=turned, rev_byteorder=True, prefer_bgrx=False)
+    return bitmap.to_pil().convert("RGB")
 
 
-@contextmanager
-def _page(document: Any, number: int) -> Generator[Any]:
+def _page(document: Any, number: int) -> Any:
     try:
         page = document[number]
     except pdfium.PdfiumError:
         raise Unreadable(f"Page {number + 1} of the PDF is damaged.") from None
-    try:
-        if min(page.get_size()) <= 0:
-            raise Unreadable(f"Page {number + 1} of the PDF has no size.")
-        yield page
-    finally:
-        page.close()
+    if min(page.get_size()) <= 0:
+        raise Unreadable(f"Page {number + 1} of the PDF has no size.")
+    return page
 
 
 def _text_layer(page: Any, number: int) -> tuple[Page, list[Word], bool]:
     text = page.get_textpage()
-    try:
-        own: int = page.get_rotation()
-        total = _upright(text, own)
-        place, width, height = _to_upright(page.get_bbox(), total)
-        pieces = list(_pieces(text, place, width, height))
-        characters = "".join(piece.text for piece in pieces)
-        usable = _is_usable(page, characters)
-    finally:
-        text.close()
+    own: int = page.get_rotation()
+    total = _upright(text, own)
+    place, width, height = _to_upright(page.get_bbox(), total)
+    units = _units(text)
+    pieces = list(_pieces(text, units, place, width, height))
     words = in_lines(pieces, page=number, width=width, height=height)
-    return Page(width, height, turn(total - own)), words, usable
+    return Page(width, height, turn(total - own)), words, _is_usable(page, units)
 
 
 def _upright(text: Any, rotation: int) -> int:
@@ -155,16 +147,23 @@ def _to_upright(bounds: _Corners, total: int) -> tuple[_Place, float, float]:
             return (lambda x1, y1, x2, y2: (x1 - left, top - y1, x2 - left, top - y2)), across, down
 
 
-def _pieces(text: Any, place: _Place, width: float, height: float) -> Iterator[Piece]:
+def _pieces(text: Any, units: str, place: _Place, width: float, height: float) -> Iterator[Piece]:
     """Words as pdfium separates them. What lies outside the page nobody sees, so it is not read either."""
-    units = _units(text)
     around = _boxes(text)
     last: Piece | None = None
     end = -2
     for match in _WORD.finditer(units):
         start = match.start()
         word = Piece(_clean(match.group()), *place(*around(start, match.end() - 1)))
-        if last and start == end + 1 and _is_torn(last, word) and raw.FPDFText_IsGenerated(text, end) == 1:
+        narrow = _NARROW * (word.bottom - word.top)
+        if (
+            last
+            and start == end + 1
+            # pdfium may have taken mere kerning for a space, but that is much narrower than one.
+            and 0 <= word.left - last.right < narrow
+            and abs(word.top - last.top) < narrow
+            and raw.FPDFText_IsGenerated(text, end) == 1
+        ):
             last.text += word.text
             last.right = word.right
         elif word.text and word.right > 0 and word.bottom > 0 and word.left < width and word.top < height:
@@ -178,27 +177,21 @@ def _pieces(text: Any, place: _Place, width: float, height: float) -> Iterator[P
 
 def _boxes(text: Any) -> Callable[[int, int], _Corners]:
     """A function that gives the box around two characters, on the page as it lies in the file."""
-    box: Any = raw.FS_RECTF()
-    into = ctypes.byref(box)
+    corners = (ctypes.c_float * 4)()
+    into = ctypes.byref(raw.FS_RECTF.from_buffer(corners))
     measure: Any = raw.FPDFText_GetLooseCharBox
     page = text.raw
 
     def around(first: int, last: int) -> _Corners:
         measure(page, first, into)
-        left, top, right, bottom = box.left, box.top, box.right, box.bottom
+        left, top, right, bottom = corners
         if first != last:
             measure(page, last, into)
-            left, right = min(left, box.left), max(right, box.right)
-            top, bottom = max(top, box.top), min(bottom, box.bottom)
+            x1, y1, x2, y2 = corners
+            return min(left, x1), max(top, y1), max(right, x2), min(bottom, y2)
         return left, top, right, bottom
 
     return around
-
-
-def _is_torn(last: Piece, word: Piece) -> bool:
-    """Whether pdfium may have taken mere kerning for a space: it is much narrower than one."""
-    tall = last.bottom - last.top
-    return 0 <= word.left - last.right < _NARROW * tall and abs(word.top - last.top) < _NARROW * tall
 
 
 def _units(text: Any) -> str:
@@ -214,32 +207,27 @@ def _units(text: Any) -> str:
 
 def _clean(word: str) -> str:
     """Whole characters only: pairs of surrogate halves joined, single ones and controls dropped."""
-    if word.isascii() and word.isprintable():
+    if word.isprintable() and (word.isascii() or not _UNUSUAL.search(word)):
         return word
-    word = word.translate(_HYPHENS)
-    if _HALVES.search(word):
-        word = word.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    word = word.translate(_HYPHENS).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     word = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match.group()), word)
     return "".join(each for each in unicodedata.normalize("NFC", word) if each.isprintable())
 
 
-def _is_usable(page: Any, characters: str) -> bool:
+def _is_usable(page: Any, units: str) -> bool:
     """Whether a person would find on the page what its text layer says, or nothing is there to find."""
-    if len(characters) >= _SPARSE:
-        return _garbage(characters) <= _GARBAGE
+    signs = sum(map(len, _WORD.findall(units)))
+    garbage = len(_GARBAGE.findall(units))
+    is_legible = garbage <= _MOST_GARBAGE * (signs + garbage)
+    if signs >= _SPARSE:
+        return is_legible
     if _covered_by_pictures(page) > _COVERED:
         return False
     # Letters that were drawn as shapes are many objects and no characters.
     drawn: int = raw.FPDFPage_CountObjects(page)
-    if not characters or (len(characters) < _FEWEST and drawn > _MANY_OBJECTS):
+    if signs == 0 or (signs < _FEWEST and drawn > _MANY_OBJECTS):
         return drawn == 0
-    return _garbage(characters) <= _GARBAGE
-
-
-def _garbage(characters: str) -> float:
-    """The share of characters that mean nothing: private use, unassigned, the replacement character."""
-    bad = sum(each == "\ufffd" or unicodedata.category(each) in {"Co", "Cn"} for each in characters)
-    return bad / len(characters)
+    return is_legible
 
 
 def _covered_by_pictures(page: Any) -> float:

@@ -2,25 +2,160 @@
 
 import pytest
 
-from documents.reading import samples
+from documents.reading import hostile, samples
 from postroom.documents import pdf
 from postroom.documents.limits import Limits
+from postroom.errors import Unreadable
+
+TOTAL = [(400, 700, "119,00 €"), (50, 690, "Zahlbar sofort"), (50, 700, "Gesamtbetrag")]
 
 
-def read(content):
-    return pdf.read(content, Limits())
+def read(content, **limits):
+    return pdf.read(content, Limits(**limits))
+
+
+def words(content):
+    return read(content).reading.transcript.words
 
 
 def test_a_line_is_whole_however_its_words_were_drawn():
-    draft = read(
-        samples.pdf([(400, 700, "119,00 €"), (50, 690, "Zahlbar sofort"), (50, 700, "Gesamtbetrag")])
-    )
+    draft = read(samples.pdf(TOTAL))
     assert draft.reading.transcript.text == "Gesamtbetrag 119,00 €\nZahlbar sofort"
+    assert draft.reading.transcript.method == "text_layer"
     assert draft.blind == ()
 
 
 def test_words_stand_where_a_person_sees_them():
-    [word] = read(samples.pdf([(59.5, 421, "Rechnung")])).reading.transcript.words
+    [word] = words(samples.pdf([(59.5, 421, "Rechnung")]))
     assert word.box.left == pytest.approx(0.1, abs=0.005)
+    assert word.box.right == pytest.approx(0.1 + 53 / 595, abs=0.01)
     assert word.box.top < 0.5 < word.box.bottom
     assert (word.page, word.line) == (0, 0)
+
+
+@pytest.mark.parametrize("rotate", [0, 90, 180, 270])
+def test_a_page_that_the_file_rotates_is_read_as_it_is_shown(rotate):
+    content = samples.pdf([(60, 780 if rotate % 180 == 0 else 535, "Oben links")], rotate=rotate)
+    transcript = read(content).reading.transcript
+    assert transcript.text == "Oben links"
+    # The text lies sideways on a page that is shown so, and the page is turned back for reading.
+    assert transcript.pages[0].turned == -rotate % 360
+    assert transcript.words[0].box.left < 0.15
+    assert transcript.words[0].box.bottom < 0.15
+
+
+@pytest.mark.parametrize("drawn", [90, 180, 270])
+def test_text_that_was_drawn_turned_is_read_upright_in_lines(drawn):
+    content = samples.pdf([(40, 100, "Betrag"), (200, 100, "119,00"), (40, 80, "Summe")], drawn=drawn)
+    transcript = read(content).reading.transcript
+    assert transcript.text == "Betrag 119,00\nSumme"
+    page = transcript.pages[0]
+    assert page.turned == drawn
+    assert (page.width > page.height) is (drawn != 180)
+
+
+@pytest.mark.parametrize("rotate", [0, 90, 180, 270])
+def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
+    """Where a word's box is, the drawn page is dark; that holds for every rotation."""
+    content = samples.pdf([(60, 500, "Rechnung"), (300, 90, "1.234,56")], rotate=rotate)
+    transcript = read(content).reading.transcript
+    assert transcript.text == "Rechnung\n1.234,56"
+    turned = transcript.pages[0].turned
+    sheet = pdf.render(content, Limits(), page=0, within=(800, 800), turned=turned).convert("L")
+    assert (sheet.width > sheet.height) is (transcript.pages[0].width > transcript.pages[0].height)
+    for word in transcript.words:
+        box = word.box
+        corners = (box.left, box.top, box.right, box.bottom)
+        sizes = (sheet.width, sheet.height) * 2
+        part = sheet.crop(tuple(round(at * size) for at, size in zip(corners, sizes, strict=True)))
+        assert part.getextrema()[0] < 100
+        sheet.paste(255, tuple(round(at * size) for at, size in zip(corners, sizes, strict=True)))
+    assert sheet.getextrema()[0] > 100  # nothing else was dark
+
+
+def test_german_and_french_letters_come_as_they_are():
+    text = "Größe Übermaß Straße Français déjà reçu à l'échéance où 12,50 €"
+    assert read(samples.pdf([(50, 700, text)])).reading.transcript.text == text
+
+
+def test_columns_side_by_side_share_their_lines():
+    left = [(50, 700 - 14 * n, f"links{n}") for n in range(5)]
+    right = [(350, 700 - 14 * n, f"rechts{n}") for n in range(5)]
+    text = read(samples.pdf([*left, *right])).reading.transcript.text
+    assert text.splitlines() == [f"links{n} rechts{n}" for n in range(5)]
+
+
+def test_letters_of_other_sizes_on_the_same_baseline_are_the_same_line():
+    content = hostile.page(
+        hostile.stream(b"BT/F 24 Tf 5 60 Td(Big)Tj ET BT/F 9 Tf 60 60 Td(small)Tj ET"), box=b"0 0 120 160"
+    )
+    assert read(content).reading.transcript.text == "Big small"
+
+
+def test_a_word_drawn_twice_to_make_it_bold_is_there_once():
+    assert [word.text for word in words(samples.pdf([(50, 700, "Summe"), (50.3, 700, "Summe")]))] == ["Summe"]
+
+
+def test_what_lies_outside_the_page_is_not_read():
+    assert [
+        word.text for word in words(samples.pdf([(50, 700, "sichtbar"), (50, 900, "oben"), (-99, 5, "x")]))
+    ] == ["sichtbar"]
+
+
+def test_halves_of_characters_and_controls_are_dropped():
+    assert pdf._clean("a\ud83db") == "ab"
+    assert pdf._clean("a\ud83d\ude00b") == "a\U0001f600b"
+    assert pdf._clean("Ge\x02bühr\x07") == "Ge-bühr"
+    assert pdf._clean("oﬃziell") == "offiziell"
+    assert pdf._clean("Gro\u0308ße") == "Größe"
+
+
+def test_pages_are_numbered_and_lines_begin_anew_on_each():
+    transcript = read(
+        samples.pdf([(50, 700, "eins"), (50, 600, "zwei")], [(50, 700, "drei")])
+    ).reading.transcript
+    assert [(word.text, word.page, word.line) for word in transcript.words] == [
+        ("eins", 0, 0),
+        ("zwei", 0, 1),
+        ("drei", 1, 0),
+    ]
+
+
+def test_files_inside_are_taken_out_within_their_limits():
+    content = samples.with_files(samples.pdf(TOTAL), factur_x_xml=b"<a/>", note_txt=b"n" * 1000)
+    embedded = read(content).reading.embedded
+    assert {each.name: each.content for each in embedded} == {
+        "factur.x.xml": b"<a/>",
+        "note.txt": b"n" * 1000,
+    }
+    assert [each.name for each in read(content, embedded_bytes=500).reading.embedded] == ["factur.x.xml"]
+    assert len(read(content, embedded_files=1).reading.embedded) == 1
+
+
+def test_a_page_without_text_is_left_to_recognition_and_an_empty_one_to_nobody():
+    scan = samples.scanned_pdf(samples.picture(samples.letter()), note="Scanned by somebody")
+    assert read(scan).blind == (0,)
+    assert read(samples.pdf([])).blind == ()
+
+
+def test_a_font_without_letters_is_left_to_recognition():
+    page = hostile.page(
+        hostile.stream(b"BT/F 9 Tf 5 60 Td(" + b"\x01\x03\x04 " * 50 + b")Tj ET"),
+        resources=b"/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding"
+        b"<</Type/Encoding/Differences[1/g01/g02/g03/g04]>>>>>>",
+    )
+    assert read(page).blind == (0,)
+
+
+def test_too_many_pages_or_words_are_refused():
+    with pytest.raises(Unreadable, match="3 pages; 2 are read"):
+        read(samples.pdf(*[TOTAL] * 3), pages=2)
+    with pytest.raises(Unreadable, match="more than 3 words"):
+        read(samples.pdf(TOTAL), words=3)
+
+
+def test_a_page_is_drawn_as_wide_as_asked_and_no_page_that_is_not_there():
+    assert pdf.render(samples.pdf(TOTAL), Limits(), page=0, within=(600, 9999), turned=0).size == (600, 850)
+    assert pdf.render(samples.pdf(TOTAL), Limits(), page=0, within=(600, 9999), turned=90).size[0] == 600
+    with pytest.raises(Unreadable, match="no page 2"):
+        pdf.render(samples.pdf(TOTAL), Limits(), page=1, within=(600, 600), turned=0)

@@ -1,0 +1,194 @@
+"""What lies inside ZIP files and forwarded messages comes out, within bounds, and writes nothing anywhere."""
+
+import io
+import struct
+import zipfile
+from email import message_from_bytes
+from email.message import EmailMessage
+
+import pytest
+
+from documents.reading import hostile, samples
+from postroom.documents.detect import Kind
+from postroom.documents.unpack import Bounds, Enclosed, Found, LeftOut, clean_name, unpack
+
+PDF = samples.pdf([(50, 700, "Invoice")])
+TRAVERSALS = [
+    "../../../../tmp/{}.pdf",
+    "/tmp/{}.pdf",
+    "..\\..\\windows\\{}.pdf",
+    "C:\\{}.pdf",
+    "./{}.pdf",
+    "a/b/../../../{}.pdf",
+    "//server/share/{}.pdf",
+    "{}.pdf\u202efdp.exe",
+    "{}\n.pdf",
+    "~/{}.pdf",
+    "x" * 3000 + "{}.pdf",
+    "con:{}.pdf",
+]
+
+
+def read_message(content):
+    """As the mail side of Postroom would: files, pictures in the text, and forwarded messages as bytes."""
+    for part in message_from_bytes(content).walk():
+        if part.get_content_type() == "message/rfc822" and part.get_filename() != "seen":
+            yield Enclosed("forwarded.eml", "message/rfc822", part.get_payload(0).as_bytes())
+            return
+        if part.get_filename():
+            yield Enclosed(
+                part.get_filename(),
+                part.get_content_type(),
+                part.get_payload(decode=True) or b"",
+                part.get_content_disposition() == "inline",
+            )
+
+
+def found(content, name="outer.zip", **bounds):
+    return list(unpack(content, name, read_message, Bounds(**bounds)))
+
+
+def mail(attachment, name, subtype="pdf", *, inline=False):
+    message = EmailMessage()
+    message["From"], message["Subject"] = "jane@example.org", "Invoice"
+    message.set_content("Please pay.")
+    message.add_attachment(
+        attachment,
+        maintype="application",
+        subtype=subtype,
+        filename=name,
+        disposition="inline" if inline else "attachment",
+    )
+    return message
+
+
+def test_files_in_a_zip_come_with_their_kind_and_where_they_were():
+    content = hostile.archive({"a/": b"", "a/invoice.pdf": PDF, "note.txt": b"Hello"})
+    assert found(content) == [
+        Found("invoice.pdf", Kind.PDF, PDF, ("outer.zip",)),
+        Found("note.txt", Kind.TEXT, b"Hello", ("outer.zip",)),
+    ]
+
+
+def test_a_forwarded_message_gives_its_attachments_and_those_of_messages_inside():
+    outer = EmailMessage()
+    outer["From"], outer["Subject"] = "joe@example.org", "Fwd"
+    outer.set_content("See below.")
+    outer.add_attachment(mail(PDF, "invoice.pdf", inline=True))
+    [inside] = found(outer.as_bytes(), "mail.eml")
+    assert (inside.name, inside.kind, inside.content) == ("invoice.pdf", Kind.PDF, PDF)
+    assert inside.inside == ("mail.eml", "forwarded.eml")
+    assert inside.is_inline
+
+
+def test_a_zip_in_a_message_in_a_zip_is_opened():
+    inner = hostile.archive({"invoice.pdf": PDF})
+    content = hostile.archive({"mail.eml": mail(inner, "all.zip", "zip").as_bytes()})
+    [inside] = found(content)
+    assert inside.inside == ("outer.zip", "mail.eml", "all.zip")
+    assert inside.content == PDF
+
+
+def test_a_file_that_is_no_container_holds_nothing():
+    assert found(PDF) == []
+
+
+def test_containers_are_not_opened_without_end():
+    content = PDF
+    for level in range(6):
+        content = hostile.archive({f"{level}.zip": content})
+    [left] = found(content)
+    assert isinstance(left, LeftOut)
+    assert "3 deep" in left.reason
+
+
+@pytest.mark.parametrize(
+    "content, bounds, reason",
+    [
+        (hostile.archive({f"{n}.txt": b"a" for n in range(9)}), {"files": 5}, "more than 5 files"),
+        (hostile.archive({f"{n}.txt": b"a" for n in range(99)}), {"files": 5}, "too many entries"),
+        (hostile.archive({"a.txt": b"ab" * 99}), {"file_bytes": 99}, "198 bytes"),
+        (
+            hostile.archive({"a.txt": b"a" * 60, "b.txt": b"b" * 60}),
+            {"total_bytes": 99},
+            "more than 99 bytes",
+        ),
+        (hostile.archive({"a.txt": bytes(5_000_000)}, compress_type=zipfile.ZIP_DEFLATED), {}, "400 times"),
+        (hostile.archive({"a.txt": b"a" * 99})[:60] + b"PK", {}, None),
+    ],
+)
+def test_what_is_too_much_is_left_out_with_its_reason(content, bounds, reason):
+    results = found(content, **bounds)
+    reasons = [each.reason for each in results if isinstance(each, LeftOut)]
+    assert reasons == [] if reason is None else any(reason in each for each in reasons)
+
+
+def test_bombs_inside_bombs_stay_within_the_bounds_of_all():
+    inner = hostile.archive(
+        {f"{n}.txt": bytes(900_000) for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED
+    )
+    outer = hostile.archive({f"{n}.zip": inner for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED)
+    results = found(outer, total_bytes=3_000_000, ratio=2000)
+    assert sum(len(each.content) for each in results if isinstance(each, Found)) <= 3_000_000
+    assert "the rest is left out" in results[-1].reason
+
+
+def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
+    good = hostile.archive({"a.txt": b"hello hello", "b.txt": b"world"})
+    place = good.index(b"PK\x01\x02")
+    locked = bytearray(good)
+    locked[place + 8] |= 1
+    lying = bytearray(hostile.archive({"a.txt": b"hello" * 9, "b.txt": b"world"}, compress_type=8))
+    lying[lying.index(b"PK\x01\x02") + 24] = 99
+    damaged = bytearray(good)
+    damaged[good.index(b"hello")] ^= 1
+    unknown = bytearray(good)
+    unknown[place + 10 : place + 12] = struct.pack("<H", 97)
+    for content, reason in (
+        (locked, "encrypted"),
+        (lying, "as large"),
+        (damaged, "damaged"),
+        (unknown, "damaged"),
+    ):
+        first, second = found(bytes(content))
+        assert isinstance(first, LeftOut), reason
+        assert reason in first.reason
+        assert second == Found("b.txt", Kind.TEXT, b"world", ("outer.zip",))
+
+
+def test_files_that_share_their_bytes_are_counted_each():
+    content = bytearray(hostile.archive({"a.txt": b"a" * 1000}))
+    place = content.index(b"PK\x01\x02")
+    entry, end = content[place : content.index(b"PK\x05\x06")], content[content.index(b"PK\x05\x06") :]
+    end[8:12], end[12:16] = struct.pack("<HH", 50, 50), struct.pack("<I", len(entry) * 50)
+    results = found(bytes(content[:place] + entry * 50 + end), total_bytes=9_000)
+    assert sum(isinstance(each, Found) for each in results) <= 9
+
+
+@pytest.mark.parametrize("name", TRAVERSALS)
+def test_a_name_never_becomes_a_path(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written = name.format("postroom-escaped")
+    [inside] = found(hostile.archive({written: PDF}))
+    assert not set("/\\:\n\u202e") & set(inside.name)
+    assert inside.name not in {"", ".", ".."}
+    assert len(inside.name) <= 200
+    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / written[:200]).exists()
+
+
+def test_a_link_in_a_zip_is_only_its_text():
+    link = zipfile.ZipInfo("link.pdf")
+    link.external_attr = 0o120777 << 16
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as made:
+        made.writestr(link, "/etc/passwd")
+    [inside] = found(written.getvalue())
+    assert (inside.kind, inside.content) == (Kind.TEXT, b"/etc/passwd")
+
+
+@pytest.mark.parametrize(
+    "name, clean", [("", "file"), ("..", "file"), ("a\0b", "ab"), ("a/", "file"), (" x. ", "x")]
+)
+def test_names_without_anything_left_get_one(name, clean):
+    assert clean_name(name) == clean
