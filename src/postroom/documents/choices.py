@@ -1,0 +1,57 @@
+"""Fields that are one of a few words, such as bought or sold: which side the document's words are on."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.documents.kind import Field
+from postroom.documents.labels import Hit, phrases
+from postroom.documents.sheet import Line, Sheet
+
+_PROSE: Final = 12  # a line of more words is running text, where any word may stand for anything
+_SAID: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One choice, how much speaks for it, and the place that speaks loudest."""
+
+    choice: str
+    score: float
+    line: int
+    start: int
+    end: int
+
+
+def sides(sheet: Sheet, field: Field, labels: list[Hit]) -> list[Side]:
+    """Every choice that anything speaks for, the likeliest first."""
+    found: dict[str, list[Side]] = defaultdict(list)
+    for line in sheet.lines:
+        here = [
+            (choice, weight, start, end)
+            for choice, written in field.choices.items()
+            for weight, start, end in phrases(written).find(line)
+        ]
+        for choice, weight, start, end in here:
+            # "Kauf / Verkauf" on one line is a form's caption and says nothing.
+            both = any(other != choice and mark >= weight for other, mark, *_ in here)
+            score = weight * _loudness(line, start, labels) * (0.2 if both else 1.0)
+            found[choice].append(Side(choice, score, line.index, start, end))
+    return sorted(map(_together, found.values()), key=lambda side: -side.score)
+
+
+def _together(places: list[Side]) -> Side:
+    loudest = max(places, key=lambda side: side.score)
+    rest = sorted((side.score for side in places), reverse=True)[1:4]
+    return Side(loudest.choice, loudest.score + 0.3 * sum(rest), loudest.line, loudest.start, loudest.end)
+
+
+def _loudness(line: Line, start: int, labels: list[Hit]) -> float:
+    words = len(line.words)
+    loud = 1.0 if words <= 4 else 0.8 if words <= _PROSE else 0.35
+    if _SAID.search(line.folded):
+        loud = max(loud, 0.95)
+    if any(hit.line == line.index and hit.end <= start <= hit.end + 12 for hit in labels):
+        loud += 0.5
+    return loud * (1.0 if line.index < 45 else 0.6)

@@ -1,0 +1,105 @@
+"""What kind of document a text is: character n-grams and a linear model that ships with the package.
+
+Trained by `scripts/train_classifier` from documents of our own making; here it only multiplies.
+"""
+
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+
+from postroom.documents.kind import Kind
+from postroom.documents.labels import phrases
+from postroom.documents.sheet import Line, Sheet, fold
+
+BUCKETS: Final = 2**16
+CLASSES: Final = ("invoice", "contract-note", "other")
+MODEL: Final = "classifier.npz"
+_SIGNS: Final = 4000  # of a long document the beginning tells what it is
+# The papers that are neither come in more kinds than anybody can write down, so a text that the model hardly
+# knows would be called one of them. This much more must speak for it.
+_UNKNOWN: Final = 2.3
+_SURE: Final = 0.35  # below this a document is not what is wanted
+_NAMES: Final = {
+    "invoice": "an invoice",
+    "contract-note": "a contract note",
+    "other": "another kind of paper",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The kind as which to process a document, or why to skip it; how sure that is."""
+
+    kind: Kind | None
+    certainty: float
+    skip_reason: str | None
+
+
+def grams(text: str) -> Counter[int]:
+    """How often which n-grams of three to five characters stand in the words of a text, by bucket."""
+    plain = re.sub(r"\d", "0", fold(text[:_SIGNS]))
+    counts: Counter[int] = Counter()
+    for word in re.findall(r"[^\W_]+", plain):
+        padded = f" {word} "
+        counts.update(
+            zlib.crc32(padded[place : place + length].encode()) % BUCKETS
+            for length in (3, 4, 5)
+            for place in range(len(padded) - length + 1)
+        )
+    return counts
+
+
+@cache
+def _model() -> tuple[Any, Any, Any]:
+    with np.load(io.BytesIO((files("postroom.documents") / MODEL).read_bytes())) as stored:
+        return (
+            stored["weights"].astype(np.float32),
+            stored["bias"].astype(np.float32),
+            stored["idf"].astype(np.float32),
+        )
+
+
+def probabilities(text: str) -> dict[str, float]:
+    weights, bias, idf = _model()
+    counts = grams(text)
+    if not counts:
+        return dict.fromkeys(CLASSES, 1 / len(CLASSES))
+    places = np.fromiter(counts, dtype=np.int64)
+    times = np.fromiter(counts.values(), dtype=np.float32)
+    vector = (1 + np.log(times)) * idf[places]
+    scores = weights[:, places] @ (vector / (np.linalg.norm(vector) or 1.0)) + bias
+    scores[CLASSES.index("other")] -= _UNKNOWN
+    powers = np.exp(scores - scores.max())
+    return dict(zip(CLASSES, map(float, powers / powers.sum()), strict=True))
+
+
+def classify(sheet: Sheet, kinds: Sequence[Kind]) -> Verdict:
+    """Which of these kinds a document is. A kind that the model does not know is known by its titles."""
+    found = probabilities(sheet.text)
+    certainties = {kind.name: found.get(kind.name, _titled(sheet.lines, kind)) for kind in kinds}
+    best = max(kinds, key=lambda kind: certainties[kind.name])
+    certainty = certainties[best.name]
+    if certainty >= _SURE:
+        return Verdict(best, certainty, None)
+    likeliest = max(found, key=lambda name: found[name])
+    looks = _NAMES[likeliest] if likeliest not in certainties else "something else"
+    return Verdict(None, 1 - certainty, f"it looks like {looks} ({1 - certainty:.2f})")
+
+
+def _titled(lines: Iterable[Line], kind: Kind) -> float:
+    """By the first line that begins with a title, or has one in it."""
+    search = phrases(kind.titles)
+    certainty = 0.05
+    for line in lines:
+        for weight, start, _ in search.find(line):
+            short = len(line.words) <= 8
+            certainty = max(certainty, weight * (0.9 if start == 0 and short else 0.6 if short else 0.3))
+    return certainty

@@ -1,0 +1,1 @@
+"""The kinds of documents that ship, one file each."""

@@ -1,0 +1,225 @@
+"""An invoice: who wants how much money for what, and where it is to be paid."""
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Final
+
+from postroom.documents import kind
+from postroom.documents.kind import Kind, Sum
+
+
+@dataclass(frozen=True, slots=True)
+class VatAmount:
+    """What is taxed at one rate, and the tax."""
+
+    rate: Decimal
+    net: Decimal | None
+    vat: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class InvoiceLine:
+    description: str
+    quantity: Decimal | None
+    unit_price: Decimal | None
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Invoice:
+    supplier: Annotated[
+        str | None,
+        kind.party(
+            de="Verkäufer, Lieferant, Rechnungssteller, Leistungserbringer, Rechnungsaussteller",
+            en="Seller, Supplier, Vendor, From, Bill from, Issued by",
+            fr="Vendeur, Fournisseur, Émetteur, Prestataire",
+            it="Fornitore, Cedente, Venditore",
+            es="Proveedor, Vendedor, Emisor",
+            nl="Leverancier, Verkoper",
+        ),
+    ] = None
+    vat_id: Annotated[
+        str | None,
+        kind.vat_id(
+            de="USt-IdNr, USt-Id-Nr, USt.-Id.-Nr, USt-ID, UStID, Umsatzsteuer-ID, "
+            "Umsatzsteuer-Identifikationsnummer, UID, UID-Nr, UID-Nummer, MwSt-Nr, MWST",
+            en="VAT ID, VAT No, VAT number, VAT registration no, VAT Reg No, VAT registration number",
+            fr="N° TVA, N° TVA intra, TVA intracommunautaire, Numéro de TVA, TVA",
+            it="Partita IVA, P. IVA, P.IVA",
+            es="NIF, CIF, NIF-IVA",
+            nl="BTW-nummer, BTW nr, BTW",
+        ),
+    ] = None
+    number: Annotated[
+        str | None,
+        kind.code(
+            de="Rechnungsnummer, Rechnungs-Nr, Rechnung Nr, Rechnung Nummer, Rechnungsnr, Re-Nr, Rg-Nr, "
+            "RNr, Beleg-Nr, Belegnummer, Belegnr, Rechnung #, Rechnung?, "
+            "Gutschriftsnummer, Gutschrift Nr, Dokumentnummer, Dokument-Nr, Faktura Nr, Faktura-Nr, "
+            "Fakturanummer, Nr?, Nummer?",
+            en="Invoice number, Invoice no, Invoice #, Invoice ID, Invoice?, Inv no, Inv #, Bill number, "
+            "Bill no, Credit note number, Credit note no, Document number, "
+            "Document no, Receipt number, Receipt no, Number?, No?, Reference?",
+            fr="Facture N°, Facture n, N° de facture, Numéro de facture, N° facture, Facture numéro, "
+            "Facture?, Avoir N°, N° d'avoir, Référence facture, Réf. facture, N°?, Numéro?",
+            it="Fattura N°, Fattura n, Numero fattura, N. fattura, Fattura?, Numero documento, Nr. fattura",
+            es="Factura N°, Número de factura, N° de factura, Nº factura, Nº de factura, Factura?, Núm. "
+            "factura",
+            nl="Factuurnummer, Factuurnr, Factuur nr, Factuur?, Nota nummer",
+        ),
+    ] = None
+    issued_on: Annotated[
+        date | None,
+        kind.day(
+            letter=True,
+            de="Rechnungsdatum, Liefer- und Rechnungsdatum, Belegdatum, Beleg-Datum, Rechnung vom, "
+            "Rechnungsdatum/Leistungsdatum, Ausstellungsdatum, Datum, Re-Datum, Rg-Datum, Fakturadatum, "
+            "vom?, von?",
+            en="Invoice date, Date of invoice, Bill date, Date of issue, Issue date, Issued at, Issued on, "
+            "Date issued, Document date, Date, Tax point date?, Billing date, Dated?",
+            fr="Date de facture, Date de facturation, Date facture, Date d'émission, Date, Émise le, "
+            "Facture du, du?, le?",
+            it="Data fattura, Data di emissione, Data documento, Data, del?",
+            es="Fecha de factura, Fecha factura, Fecha de emisión, Fecha de expedición, Fecha",
+            nl="Factuurdatum, Datum factuur, Datum",
+        ),
+    ] = None
+    delivered_on: Annotated[
+        date | None,
+        kind.day(
+            de="Leistungsdatum, Lieferdatum, Liefer- und Leistungsdatum, Liefer-/Leistungsdatum, "
+            "Leistungszeitraum, Liefer- bzw. Leistungsdatum, Leistungs-Datum, Tag der Lieferung, "
+            "Leistungstag, geliefert am",
+            en="Delivery date, Date of delivery, Date of supply, Service date, Shipping date, Shipment "
+            "date, Date shipped",
+            fr="Date de livraison, Date de prestation, Date d'expédition",
+            it="Data consegna",
+            es="Fecha de entrega, Fecha de operación",
+            nl="Leverdatum, Datum levering",
+        ),
+    ] = None
+    due_on: Annotated[
+        date | None,
+        kind.day(
+            de="Fällig am, Fälligkeit, Fälligkeitsdatum, zahlbar bis, Zahlungsziel, Zahlbar bis zum, bis "
+            "zum, bis spätestens, fällig, Zahlung bis, zu zahlen bis",
+            en="Due date, Payment due, Due on, Due by, Pay by, Please remit until, Payable by, Payment due "
+            "date, Due",
+            fr="Date d'échéance, Échéance, À régler avant le, Payable avant le, Date limite de paiement",
+            it="Scadenza, Data scadenza, Scadenza pagamento",
+            es="Vencimiento, Fecha de vencimiento",
+            nl="Vervaldatum, Te betalen voor, Uiterste betaaldatum",
+        ),
+    ] = None
+    currency: Annotated[str | None, kind.currency(of="gross")] = None
+    net: Annotated[
+        Decimal | None,
+        kind.amount(
+            de="Nettobetrag, Netto, Summe netto, Rechnungssumme netto, Zwischensumme, Gesamt netto, "
+            "Nettosumme, Rechnungssumme ohne USt, Warenwert?, Positionen netto, Summe exkl. MwSt, "
+            "Nettowert, Gesamtbetrag netto, Betrag netto, Total exkl. MwSt, Total netto, "
+            "Positionssumme?, Nettogesamtbetrag, Gesamtnetto, Summe?, Rechnungsbetrag netto",
+            en="Net total, Net amount, Subtotal, Sub-total, Sub total, Total excl. VAT, Total net, Total "
+            "excluding VAT, Amount excl. VAT, Net, Total before tax, Taxable amount, Total ex VAT, Net "
+            "value, Total excl. tax, Goods total",
+            fr="Total HT, Montant HT, Total hors taxes, Sous-total HT, Sous-total, Montant total HT, Total "
+            "net HT, Base HT, Net HT, Total H.T",
+            it="Imponibile, Totale imponibile, Totale netto, Totale merce, Subtotale",
+            es="Base imponible, Subtotal, Total neto, Importe neto, Suma",
+            nl="Subtotaal, Totaal excl. BTW, Netto bedrag, Totaal exclusief BTW, Netto",
+        ),
+    ] = None
+    vat: Annotated[
+        Decimal | None,
+        kind.amount(
+            de="USt. Gesamt, Umsatzsteuer gesamt, MwSt gesamt, Mehrwertsteuer gesamt, Steuer gesamt, "
+            "Gesamt USt, Gesamt MwSt, Umsatzsteuer, MwSt, Mehrwertsteuer, USt, zzgl. MwSt, zuzüglich "
+            "MwSt, zzgl. USt, zuzüglich Umsatzsteuer, Steuerbetrag, MwSt-Betrag, USt-Betrag, Summe "
+            "MwSt, Summe USt, Steuern, Steuer, Versicherungsteuer, Versicherungssteuer, Gesamtbetrag "
+            "USt, Mehrwertsteuerbetrag, Steuerbetrag in EUR, Summe Umsatzsteuer, Umsatzsteuerbetrag",
+            en="VAT, VAT total, VAT amount, Total VAT, Tax, Sales tax, Tax amount, Total tax, GST, Value "
+            "added tax, Tax total",
+            fr="TVA, Total TVA, Montant TVA, Total taxes, Montant de la TVA, Total T.V.A, T.V.A",
+            it="IVA, Totale IVA, Imposta, Totale imposta, Importo IVA",
+            es="IVA, Total IVA, Cuota IVA, Importe IVA, Cuota",
+            nl="BTW, BTW bedrag, Totaal BTW, BTW-bedrag",
+        ),
+    ] = None
+    gross: Annotated[
+        Decimal | None,
+        kind.amount(
+            de="Gesamtbetrag, Rechnungsbetrag, Rechnungssumme brutto, Bruttosumme, Bruttobetrag, "
+            "Gesamtsumme, Endbetrag, Endsumme, Gesamt brutto, Summe brutto, Gesamt, Total, Summe inkl. "
+            "MwSt, Total inkl. MwSt, Rechnungstotal, Rechnungsbeitrag, Zahlbetrag?, Zu zahlender "
+            "Betrag?, zu zahlen?, Gesamtpreis, Rechnungssumme, Betrag inkl. MwSt, Rechnungsendbetrag, "
+            "Gesamtbetrag brutto, Brutto, Gesamtbetrag inkl. MwSt, "
+            "Summe?, Betrag?, Rechnungssumme mit USt, Gesamtbetrag EUR, Offener Betrag?, Rechnungsbetrag "
+            "brutto, Total CHF, Gesamtrechnungsbetrag, Zahlungsbetrag?, Fälliger Betrag?",
+            en="Total, Grand total, Total amount, Amount due?, Total due?, Balance due?, Invoice total, "
+            "Total incl. VAT, Total including VAT, Amount payable, Due payable?, Total payable, Gross "
+            "total, Gross amount, Total to pay, Invoice amount, Total incl. tax, Please pay?, Amount?, "
+            "Total GBP, Total EUR, Total USD",
+            fr="Total TTC, Montant TTC, Net à payer, Montant total TTC, Total à payer, Solde à payer?, "
+            "Montant à payer?, Total général, Total T.T.C, Montant total, Total?, À payer",
+            it="Totale, Totale fattura, Totale documento, Totale da pagare, Importo totale, Netto a "
+            "pagare, Totale dovuto",
+            es="Total, Total factura, Total a pagar, Importe total, Total con IVA",
+            nl="Totaal, Totaal incl. BTW, Te betalen?, Totaalbedrag, Totaal te betalen, Totaal inclusief "
+            "BTW, Factuurbedrag",
+        ),
+    ] = None
+    vat_rates: Annotated[tuple[VatAmount, ...] | None, kind.rates()] = None
+    iban: Annotated[
+        str | None,
+        kind.iban(
+            de="IBAN, Bankverbindung, Konto, Unsere Bankverbindung, Bankkonto",
+            en="IBAN, Bank account, Account, Bank details",
+            fr="IBAN, Compte, RIB, Coordonnées bancaires",
+            it="IBAN, Coordinate bancarie",
+            es="IBAN, Cuenta",
+            nl="IBAN, Rekening",
+        ),
+    ] = None
+    purchase_order: Annotated[
+        str | None,
+        kind.code(
+            de="Bestellnummer, Bestell-Nr, Ihre Bestellung, Ihre Bestellnummer, Bestellung Nr. Kunde, "
+            "Bestellung Nr, Bestellung, Ihre Auftragsnummer, Ihr Auftrag, Ihre Bestellung Nr, Ihre "
+            "Referenz?, Auftragsnummer?, Auftrags-Nr?",
+            en="Purchase order, PO number, PO No, PO, P.O. number, Your order, Order number, Order no, "
+            "Customer order, Your order no, Your reference?, Customer PO",
+            fr="N° bon de commande, Bon de commande, N° de commande, Votre commande, Commande N°, Numéro "
+            "de commande, Commande, Votre référence?",
+            it="Ordine, Numero ordine, Vs. ordine, Ordine n",
+            es="Pedido, Número de pedido, Nº pedido, Su pedido",
+            nl="Ordernummer, Uw order, Bestelnummer, Inkooporder, Uw ordernummer",
+        ),
+    ] = None
+    lines: Annotated[tuple[InvoiceLine, ...] | None, kind.lines()] = None
+
+
+INVOICE: Final = Kind(
+    name="invoice",
+    model=Invoice,
+    titles="*rechnung, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax invoice, Credit "
+    "note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
+    needed=("supplier", "number", "issued_on", "currency", "gross"),
+    identity=("supplier", "number"),
+    key=("supplier", "number"),
+    relations=(Sum("net", "vat", "gross"),),
+    decoys="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, Customer ID, "
+    "Customer, Client number, Account number, N° client, N° de client, Code client, Numéro client, "
+    "Klantnummer, Codice cliente, Número de cliente, "
+    "Lieferschein, Lieferschein-Nr, Lieferscheinnummer, Lieferschein-Datum, Delivery note, Bon de "
+    "livraison, N° bon de livraison, Steuernummer, St-Nr, Steuer-Nr, Tax number, SIRET, SIREN, HRB, HRA, "
+    "Handelsregister*, BIC, SWIFT, BLZ, Bankleitzahl, Tel, Telefon, Phone, Fax, Telefax, Mobil, Telephone, "
+    "Pos, Art-Nr, Artikelnummer, Artikel-Nr, Item, Projekt-Nr, Projekt, Vertrag, Vertragsnummer, Contract, "
+    "N° contrat, Bestelldatum, Bestell-Datum, Bestellung vom, Order date, Auftragsdatum, Date de commande, "
+    "Anzahlung, Erhaltene Anzahlungen, Skonto, Rabatt, Discount, Remise, Acompte, Versandkosten, Versand, "
+    "Shipping, Porto, Frais de port, "
+    "Druckdatum, Printed on, Seite, Page, Menge, Einzelpreis, Unit price, Quantity, Preis, Prix unitaire, "
+    "Quantité, GLN, Datum der Bestellung, Zahlungsart, Valuta, Mandatsreferenz, Gläubiger-ID, "
+    "Ursprungsbeleg-Nr, N° de facture associée, Date de facture associée, Version, Kapital, capital, "
+    "Abrechnungszeitraum, Zeitraum, period",
+)

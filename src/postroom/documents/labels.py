@@ -1,0 +1,107 @@
+"""Finds label words on a sheet, in any spelling: other case, no accents, hyphens, unreadable letters."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from postroom.documents.kind import Kind
+from postroom.documents.sheet import UNREADABLE, Line, Sheet, fold
+
+DECOY: Final = ""  # the field of labels that belong to no field
+_WEAK: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A label of a field (or of none) at a place."""
+
+    field: str
+    weight: float
+    line: int
+    start: int
+    end: int
+    unit: bool = False  # stands behind its value
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Many phrases as one search: a pattern, a loose one for words that ran together, each group's weight."""
+
+    pattern: re.Pattern[str]
+    loose: re.Pattern[str]
+    weights: tuple[float, ...]
+
+    def find(self, line: Line) -> Iterable[tuple[float, int, int]]:
+        for found in (self.loose if line.spaced else self.pattern).finditer(line.folded):
+            assert found.lastindex
+            yield self.weights[found.lastindex - 1], *found.span(found.lastindex)
+
+
+_LETTERS: Final = {"ß": f"(?:ss|s|ß|{UNREADABLE})"}
+
+
+def _letter(sign: str) -> str:
+    plain = fold(sign)
+    if sign in _LETTERS:
+        return _LETTERS[sign]
+    if plain != sign.lower():  # it has an accent
+        other = {"a": "|ae", "o": "|oe", "u": "|ue"}.get(plain, "")
+        return f"(?:{plain}{other}|{UNREADABLE})"
+    if sign in " -./":
+        return r"[\s./:\-]*"
+    return re.escape(plain)
+
+
+def _spelled(phrase: str, *, loose: bool) -> str:
+    inner = phrase.strip("*")
+    body = (r"\s?" if loose else "").join(_letter(sign) for sign in inner).replace("ss", "(?:ss|ß)")
+    if loose and len(inner) > 4:
+        return f"({body})"
+    left = "" if phrase.startswith("*") else r"(?<![a-z0-9])"
+    right = r"[a-z]*" if phrase.endswith("*") else r"(?![a-z])"
+    return f"{left}({body}){right}"
+
+
+@lru_cache(maxsize=512)
+def phrases(written: str) -> Phrases:
+    """Compiles phrases as kinds declare them, the longest first."""
+    weights = {
+        each.strip().rstrip("?"): _WEAK if each.strip().endswith("?") else 1.0 for each in written.split(",")
+    }
+    ordered = sorted((each for each in weights if each), key=len, reverse=True)
+    strict, loose = (
+        re.compile("|".join(_spelled(each, loose=loose) for each in ordered) or r"(?!x)x")
+        for loose in (False, True)
+    )
+    return Phrases(strict, loose, tuple(weights[each] for each in ordered))
+
+
+def _wanted(kind: Kind) -> Iterable[tuple[str, Phrases, bool]]:
+    for name, field in kind.fields.items():
+        if field.labels:
+            yield name, phrases(",".join(field.labels.values())), False
+        if field.units:
+            yield name, phrases(field.units), True
+    if kind.decoys:
+        yield DECOY, phrases(kind.decoys), False
+
+
+def hits(sheet: Sheet, kind: Kind) -> tuple[Hit, ...]:
+    """All labels; one that lies inside a longer one of another field does not count."""
+    wanted = tuple(_wanted(kind))
+    found: list[Hit] = []
+    for line in sheet.lines:
+        here = [
+            Hit(name, weight, line.index, start, end, unit)
+            for name, search, unit in wanted
+            for weight, start, end in search.find(line)
+        ]
+        found.extend(hit for hit in here if not any(_hides(other, hit) for other in here))
+    return tuple(sorted(found, key=lambda hit: (hit.line, hit.start)))
+
+
+def _hides(other: Hit, hit: Hit) -> bool:
+    longer = other.end - other.start > hit.end - hit.start
+    return longer and other.start <= hit.start and hit.end <= other.end and not other.unit

@@ -1,0 +1,310 @@
+"""Values beside their labels: right of them, below them, in their column, or before their unit.
+
+Says how well each value fits each field, and why. Decides nothing.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.documents.kind import Field, Kind
+from postroom.documents.labels import DECOY, Hit, phrases
+from postroom.documents.sheet import Sheet
+from postroom.documents.values import Value
+
+FITS: Final = {
+    "amount": "number",
+    "quantity": "number",
+    "price": "number",
+    "date": "date",
+    "isin": "isin",
+    "iban": "iban",
+    "vat_id": "vat_id",
+}
+_FILLERS: Final = frozenset(
+    [
+        "ihren",
+        "ihre",
+        "valuta",
+        "value",
+        "date",
+        "wert",
+        "wertstellung",
+        "konto",
+        "account",
+        "compte",
+        "depot",
+        "handelswahrung",
+        "euro",
+        "datum",
+        "stuck",
+        "nach",
+        "local",
+    ]
+)
+_PROSE: Final = 6  # words before a label that make its line running text
+_ROWS_BELOW: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A value that may be the field's, how well it fits (0 to 1), and the words that say so."""
+
+    value: Value
+    score: float
+    why: str
+    hit: Hit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    sheet: Sheet
+    values: dict[int, list[Value]]  # by line, from left to right
+    hits: dict[int, list[Hit]]
+    shapes: dict[str, str]  # the shape of value that each field takes
+    titles: frozenset[int]  # lines that begin with a title of the kind
+
+
+def surroundings(sheet: Sheet, values: Iterable[Value], hits: Iterable[Hit], kind: Kind) -> Surroundings:
+    by_line: dict[int, list[Value]] = defaultdict(list)
+    for value in sorted(values, key=lambda each: (each.line, each.start, not each.likely)):
+        by_line[value.line].append(value)
+    hits_by_line: dict[int, list[Hit]] = defaultdict(list)
+    for hit in hits:
+        hits_by_line[hit.line].append(hit)
+    shapes = {name: FITS.get(field.shape, "") for name, field in kind.fields.items()}
+    search = phrases(kind.titles)
+    titles = frozenset(
+        line.index
+        for line in sheet.lines
+        for _, start, _ in search.find(line)
+        if start == 0 or line.text.rfind(" ", 0, start) < 3 or len(line.words) <= 6
+    )
+    return Surroundings(sheet, by_line, hits_by_line, shapes, titles)
+
+
+def weight(around: Surroundings, hit: Hit) -> float:
+    """Weak labels are strong on the line of the title, and strong ones weak in running text."""
+    if hit.line in around.titles:
+        return min(hit.weight + 0.4, 1.0)
+    words = around.sheet.lines[hit.line].text[: hit.start].split()
+    decoyed = any(other.field == DECOY and other.end <= hit.start for other in around.hits[hit.line])
+    return hit.weight * (0.7 if len(words) >= _PROSE else 1.0) * (0.6 if decoyed and hit.weight < 1 else 1.0)
+
+
+def candidates(around: Surroundings, name: str, field: Field) -> list[Candidate]:
+    """Every value that fits, each with its best reason."""
+    found: dict[Value, Candidate] = {}
+    for line in around.hits.values():
+        for hit in line:
+            if hit.field == name:
+                for beside in _beside(around, hit, field):
+                    candidate = _as_money(beside) if field.shape == "amount" else beside
+                    known = found.get(candidate.value)
+                    if known is None or known.score < candidate.score:
+                        found[candidate.value] = candidate
+    return sorted(found.values(), key=lambda each: -each.score)
+
+
+def _as_money(candidate: Candidate) -> Candidate:
+    """Money has cents or a currency; what has neither is rather the number of an account."""
+    value = candidate.value
+    if value.decimals > 0 or (value.currency and value.number < 10_000_000):
+        return candidate
+    return Candidate(value, candidate.score * 0.3, candidate.why, candidate.hit)
+
+
+def _beside(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
+    if hit.unit:
+        yield from _before_unit(around, hit, field)
+        return
+    beside = list(_right_of(around, hit, field))
+    yield from beside
+    worth = 0.35 if any(each.score >= 0.6 * hit.weight for each in beside) else 1.0
+    for candidate in _below(around, hit, field):
+        yield Candidate(candidate.value, candidate.score * worth, candidate.why, hit)
+
+
+def _fitting(around: Surroundings, line: int, field: Field) -> list[Value]:
+    shape = FITS.get(field.shape, "")
+    return [
+        value
+        for value in around.values.get(line, ())
+        if value.shape == shape and not value.rate and not (value.percent and field.shape != "price")
+    ]
+
+
+def _moneylike(values: list[Value]) -> list[Value]:
+    """Without the numbers of accounts, where there are amounts of money beside them."""
+    money = [value for value in values if value.decimals > 0 or value.currency]
+    return money or values
+
+
+def _label(around: Surroundings, hit: Hit) -> str:
+    return around.sheet.lines[hit.line].text[hit.start : hit.end]
+
+
+def _before_unit(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
+    line = around.sheet.lines[hit.line]
+    for value in _fitting(around, hit.line, field):
+        if value.end <= hit.start and not line.text[value.end : hit.start].strip(" -."):
+            score = 0.9 if value.likely else 0.7
+            yield Candidate(value, score * hit.weight, f"before “{_label(around, hit)}”", hit)
+
+
+def _right_of(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
+    line = around.sheet.lines[hit.line]
+    others = [
+        other
+        for other in around.hits.get(hit.line, ())
+        if other.start >= hit.end
+        and not other.unit
+        and other.field != hit.field
+        and _rivals(around, other, hit)
+    ]
+    rank, last = 0, -1
+    mine = [
+        value
+        for value in _fitting(around, hit.line, field)
+        if value.start >= hit.end and not any(other.end <= value.start for other in others)
+    ]
+    mine = _moneylike(mine) if field.shape == "amount" else mine
+    end = max((value.end for value in mine), default=0)
+    for value in mine:
+        rank += value.start > last
+        last = max(last, value.end - 1)
+        between = [
+            word
+            for word in line.text[hit.end : value.start].split()
+            if any(map(str.isalpha, word)) and len(word) != 3
+        ]
+        # In a row of amounts the last one is the sum.
+        ranked = (
+            0.7
+            if rank > 1 and value.end == end and field.shape == "amount"
+            else (1.0, 0.45, 0.35)[min(rank - 1, 2)]
+        )
+        score = max(1.0 - 0.07 * len(between), 0.5) * ranked * _goes_on(line.folded[hit.end : value.start])
+        score *= 1.0 if value.likely else 0.75
+        yield Candidate(value, score * weight(around, hit), f"right of “{_label(around, hit)}”", hit)
+
+
+def _goes_on(between: str) -> float:
+    """A label that is followed by a noun is another label: total costs are not the total."""
+    word = re.match(r"[ ]?([a-z]{4,})", between)
+    return 0.7 if word and word.group(1) not in _FILLERS else 1.0
+
+
+def _rivals(around: Surroundings, other: Hit, hit: Hit) -> bool:
+    """Whether the other label takes values of the same shape; a decoy takes any."""
+    return other.field == DECOY or around.shapes.get(other.field) == around.shapes.get(hit.field)
+
+
+def _below(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
+    line = around.sheet.lines[hit.line]
+    heads = [other for other in around.hits[hit.line] if not other.unit and _rivals(around, other, hit)]
+    if around.shapes[hit.field] != "number":
+        heads = [head for head in heads if head.field != DECOY]
+    heads = _apart(heads)
+    # The head of a table of goods: what stands below is one row's, not the document's.
+    goods = field.shape == "amount" and sum(other.field == DECOY for other in around.hits[hit.line]) >= 2
+    column = list(_wrapped(around, hit, field))
+    for step in range(1, _ROWS_BELOW + 1):
+        index = hit.line + step
+        if index >= len(around.sheet.lines) or around.sheet.lines[index].page != line.page:
+            break
+        values = _fitting(around, index, field)
+        fade = (1.0, 0.75, 0.6, 0.5, 0.4)[step - 1]
+        for value, score in _rows(around, hit, heads, values):
+            # A value that has a label of its own on its line belongs rather to that.
+            own = any(
+                other.end <= value.start and not other.unit and _rivals(around, other, hit)
+                for other in around.hits.get(index, ())
+            )
+            worth = hit.weight * score * fade * (0.4 if own else 1.0) * (0.4 if goods else 1.0)
+            column.append(Candidate(value, worth, f"below “{_label(around, hit)}”", hit))
+        if values and around.sheet.has_layout is False:
+            break
+    yield from _summed(column) if field.shape == "amount" else column
+
+
+def _wrapped(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
+    """A label at the very end of a line, its value at the beginning of the next."""
+    alone = not any(_rivals(around, other, hit) and other.end <= hit.start for other in around.hits[hit.line])
+    at_end = not around.sheet.lines[hit.line].text[hit.end :].strip(" :")
+    if alone and at_end and hit.line + 1 < len(around.sheet.lines):
+        for value in _fitting(around, hit.line + 1, field)[:1]:
+            if value.start == 0 and hit.start > 10:
+                yield Candidate(
+                    value, 0.9 * weight(around, hit), f"on the line after “{_label(around, hit)}”", hit
+                )
+
+
+def _summed(column: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Where the last amount of a column is the sum of those above it, it is meant and they are not."""
+    amounts = [each.value.number for each in column]
+    for end in range(len(column), 2, -1):
+        if sum(amounts[: end - 1]) == amounts[end - 1] != 0:
+            for each in column[: end - 1]:
+                yield Candidate(each.value, each.score * 0.5, each.why, each.hit)
+            last = column[end - 1]
+            yield Candidate(
+                last.value, max(each.score for each in column), f"the sum of the column {last.why}", last.hit
+            )
+            return
+    yield from column
+
+
+def _apart(heads: Sequence[Hit]) -> list[Hit]:
+    """Labels that overlap are one column."""
+    kept: list[Hit] = []
+    for head in heads:
+        if not kept or head.start >= kept[-1].end:
+            kept.append(head)
+    return kept
+
+
+def _rows(
+    around: Surroundings, hit: Hit, heads: list[Hit], values: list[Value]
+) -> Iterator[tuple[Value, float]]:
+    """The row as it is likely read; with numbers apart that may be one where that fits the columns better."""
+    likely = [value for value in values if value.likely]
+    yield from _in_column(around, hit, heads, likely)
+    whole = [
+        value
+        for value in likely
+        if any(value.start <= other.start and other.end < value.end for other in values)
+    ]
+    if whole and len(heads) != len(likely):
+        parts = [
+            value
+            for value in values
+            if not any(
+                value.start <= each.start and each.end <= value.end
+                for each in whole
+                if value.likely or (each.start, each.end) == (value.start, value.end)
+            )
+        ]
+        if len(parts) == len(heads):
+            yield from _in_column(around, hit, heads, parts)
+
+
+def _in_column(
+    around: Surroundings, hit: Hit, heads: list[Hit], values: list[Value]
+) -> Iterator[tuple[Value, float]]:
+    place = next((number for number, head in enumerate(heads) if head.start <= hit.start < head.end), 0)
+    above = around.sheet.lines[hit.line].box(hit.start, hit.end)
+    for number, value in enumerate(values):
+        box = around.sheet.lines[value.line].box(value.start, value.end)
+        overlap = min(above.right, box.right) - max(above.left, box.left)
+        if around.sheet.has_layout:
+            if overlap > 0 or abs(above.right - box.right) < 0.02 or abs(above.left - box.left) < 0.02:
+                yield value, 0.9
+            continue
+        if len(heads) == len(values):
+            score = 0.85 if number == place else 0.25
+        else:
+            score = 0.5 if number == place or len(values) - number == len(heads) - place else 0.2
+        yield value, max(score, 0.55 if overlap > 0 else 0.0)

@@ -1,0 +1,276 @@
+"""The offline reader: typed values near their labels, confirmed by arithmetic and check digits. No templates.
+
+Pure: a transcript and a kind in, fields with confidence, place and evidence out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from postroom.documents import calibration, choices, parties, pick, solve, table
+from postroom.documents.kind import Field, Kind, Product, Relation, Settlement
+from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
+from postroom.documents.labels import hits
+from postroom.documents.near import Candidate, Surroundings, candidates, surroundings
+from postroom.documents.pick import Pick
+from postroom.documents.result import Extraction, FieldValue, Signals
+from postroom.documents.sheet import Sheet, lay_out
+from postroom.documents.transcript import Transcript
+from postroom.documents.values import Value, values
+
+_NUMBERS: Final = frozenset({"amount", "quantity", "price"})
+
+
+def read(transcript: Transcript, kind: Kind) -> Extraction:
+    sheet = lay_out(transcript)
+    found = values(sheet)
+    labels = hits(sheet, kind)
+    around = surroundings(sheet, found, labels, kind)
+    fields = kind.fields
+    picks: dict[str, FieldValue] = {}
+    sides = {
+        name: choices.sides(sheet, field, [hit for hit in labels if hit.field == name])
+        for name, field in fields.items()
+        if field.shape == "choice"
+    }
+    numbers = _numbers(around, kind, found, sides)
+    picks |= _with_summed_taxes(around, numbers)
+    picks |= {name: _choice(sheet, ranked) for name, ranked in sides.items() if ranked}
+    picks |= {name: _placed(sheet, each, "date") for name, each in pick.dates(around, kind).items()}
+    for name, field in fields.items():
+        value = _other(around, name, field, picks)
+        if value:
+            picks[name] = value
+    return Extraction({name: picks[name] for name in fields if name in picks})
+
+
+def _place(sheet: Sheet, line: int, start: int, end: int) -> dict[str, Any]:
+    at = sheet.lines[line]
+    return {"page": at.page, "box": at.box(start, end)}
+
+
+def _field(value: Any, signals: Signals, evidence: str, **place: Any) -> FieldValue:
+    return FieldValue(value, calibration.confidence(signals), evidence, signals=signals, **place)
+
+
+def _placed(sheet: Sheet, each: Pick, shape: str) -> FieldValue:
+    signals = Signals(shape, each.label, each.margin, checked=each.checked, again=each.again)
+    return _field(each.value, signals, each.why, **_place(sheet, each.line, each.start, each.end))
+
+
+def _choice(sheet: Sheet, ranked: Sequence[choices.Side]) -> FieldValue:
+    first = ranked[0]
+    behind = ranked[1].score if len(ranked) > 1 else 0.0
+    said = sheet.lines[first.line].text[first.start : first.end]
+    signals = Signals("choice", min(first.score / 1.5, 1.0), min((first.score - behind) / 1.5, 1.0))
+    return _field(first.choice, signals, f"“{said}”", **_place(sheet, first.line, first.start, first.end))
+
+
+def _numbers(
+    around: Surroundings, kind: Kind, found: Sequence[Value], sides: Mapping[str, Sequence[choices.Side]]
+) -> dict[str, FieldValue]:
+    fields = {name: field for name, field in kind.fields.items() if field.shape in _NUMBERS}
+    fits = {name: candidates(around, name, field) for name, field in fields.items()}
+    every = solve.numbers(found, fits)
+    rates = [
+        float(value.number) for value in found if value.shape == "number" and value.rate and value.number
+    ]
+    direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
+    solved = solve.solve(kind, every, rates, direction)
+    named = {name for relation in kind.relations for name in _names(relation)}
+    # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
+    unsigned = any(isinstance(relation, Settlement) for relation in kind.relations)
+    result = {
+        name: _number(
+            around.sheet,
+            name,
+            number,
+            solved,
+            every,
+            shape=fields[name].shape,
+            scale=_scale(kind, name, solved),
+            unsigned=unsigned,
+        )
+        for name, number in solved.chosen.items()
+        if number.score(name) > 0 or name in solved.agreed or name in solved.words
+    }
+    for name, field in fields.items():
+        if field.several:
+            total = _several(around.sheet, fits[name])
+        else:
+            total = _single(around.sheet, name, field, every) if name not in named else None
+        if total:
+            result[name] = total
+    return result
+
+
+def _with_summed_taxes(around: Surroundings, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+    """Where only the taxes by rate are written, their sum is the tax."""
+    found = dict(numbers)
+    net, gross, vat = (found.get(name) for name in ("net", "gross", "vat"))
+    if net is None or gross is None or (vat and net.value + vat.value == gross.value):
+        return found
+    total = sum((row.vat for row in table.tax_rows(around, None)), Decimal(0))
+    if total and net.value + total == gross.value:
+        for name, each in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
+            assert each.signals
+            words = f"{each.evidence}; {net.value} + {total} = {gross.value}"
+            found[name] = _field(
+                each.value, replace(each.signals, agreed=True), words, page=each.page, box=each.box
+            )
+    return found
+
+
+def _names(relation: Relation) -> tuple[str, ...]:
+    parts = (getattr(relation, name, None) for name in ("left", "right", "result", "worth", "paid"))
+    return tuple(part for part in parts if isinstance(part, str))
+
+
+def _scale(kind: Kind, name: str, solved: solve.Found) -> float:
+    lefts = {relation.left for relation in kind.relations if isinstance(relation, Product)}
+    return solved.scale if name in lefts else 1.0
+
+
+def _number(
+    sheet: Sheet,
+    name: str,
+    number: solve.Number,
+    solved: solve.Found,
+    every: Sequence[solve.Number],
+    *,
+    shape: str,
+    scale: float = 1.0,
+    unsigned: bool = False,
+) -> FieldValue:
+    place = number.place(name)
+    label = number.score(name)
+    others = max((each.score(name) for each in every if each.size != number.size), default=0.0)
+    signals = Signals(
+        "number",
+        label,
+        max(min(label - others, 1.0), -1.0),
+        agreed=name in solved.agreed,
+        again=len(number.places) > 1,
+    )
+    fit = number.fits.get(name)
+    words = [fit.why if fit else "", solved.words.get(name, "")]
+    amount = abs(place.number) if unsigned else place.number
+    if place.decimals > 2 and shape == "amount":
+        amount = round(amount, 2)
+    if scale != 1.0:
+        amount = (amount * Decimal(str(scale))).normalize()
+        words.append(f"in units of the price: {place.number} x {scale:g}")
+    return _field(
+        amount, signals, "; ".join(filter(None, words)), **_place(sheet, place.line, place.start, place.end)
+    )
+
+
+def _several(sheet: Sheet, fits: Sequence[Candidate]) -> FieldValue | None:
+    """All amounts right of such labels together, one for each line."""
+    good = [each for each in fits if each.score >= 0.5 and each.why.startswith("right")]
+    lines: dict[int, Candidate] = {}
+    for each in good:
+        if each.value.line not in lines or lines[each.value.line].score < each.score:
+            lines[each.value.line] = each
+    if not lines:
+        return None
+    total = sum((abs(each.value.number) for each in lines.values()), Decimal(0))
+    first = next(iter(lines.values()))
+    signals = Signals("sum", min(each.score for each in lines.values()), 0.0, again=len(lines) > 1)
+    words = " + ".join(f"{abs(each.value.number)}" for each in lines.values())
+    value = first.value
+    return _field(
+        total, signals, f"{first.why}: {words}", **_place(sheet, value.line, value.start, value.end)
+    )
+
+
+def _single(sheet: Sheet, name: str, field: Field, every: Sequence[solve.Number]) -> FieldValue | None:
+    best = max(every, key=lambda each: each.score(name), default=None)
+    if best is None or best.score(name) <= 0:
+        return None
+    return _number(sheet, name, best, solve.Found(), every, shape=field.shape)
+
+
+def _other(
+    around: Surroundings, name: str, field: Field, known: Mapping[str, FieldValue]
+) -> FieldValue | None:
+    sheet = around.sheet
+    match field.shape:
+        case "isin" | "iban" | "vat_id":
+            found = pick.proven(around, name, field)
+        case "code":
+            found = pick.codes(around, name)
+        case "symbol":
+            found = pick.codes(around, name, pick.SYMBOL)
+        case "party":
+            found = parties.party(around, name)
+        case "name":
+            found = pick.names(around, name)
+        case "currency":
+            return _currency(around, known.get(field.goes_with))
+        case "rates":
+            return _rates(around, known.get("vat"))
+        case "lines":
+            return _lines(around)
+        case _:
+            return None
+    return _placed(sheet, found, field.shape) if found else None
+
+
+def _currency(around: Surroundings, of: FieldValue | None) -> FieldValue | None:
+    """The currency that stands at the amount; else the one that stands in the document most often."""
+    sheet = around.sheet
+    every = [value for values_ in around.values.values() for value in values_ if value.shape == "currency"]
+    count = Counter(value.content for value in every)
+    if not count:
+        return None
+    beside = _currency_at(around, of) if of else None
+    commonest, times = count.most_common(1)[0]
+    chosen = beside or commonest
+    share = count[chosen] / count.total()
+    at = next(value for value in every if value.content == chosen)
+    signals = Signals("currency", 1.0 if beside else 0.4, share, again=times > 1)
+    words = "beside the amount" if beside else "the commonest of the document"
+    return _field(chosen, signals, words, **_place(sheet, at.line, at.start, at.end))
+
+
+def _currency_at(around: Surroundings, of: FieldValue) -> Any:
+    """Beside the amount, or the last one that was written shortly before it."""
+    for line in around.sheet.lines:
+        for value in around.values.get(line.index, ()):
+            if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:
+                continue
+            before = [
+                each
+                for index in range(max(line.index - 3, 0), line.index + 1)
+                for each in around.values.get(index, ())
+                if each.shape == "currency" and (index < line.index or each.end <= value.start)
+            ]
+            return value.currency or (before[-1].content if before else None)
+    return None
+
+
+def _rates(around: Surroundings, vat: FieldValue | None) -> FieldValue | None:
+    rows = table.tax_rows(around, vat.value if vat else None)
+    if not rows:
+        return None
+    right = vat is not None and sum((row.vat for row in rows), Decimal(0)) == vat.value
+    line = around.sheet.lines[rows[0].line]
+    signals = Signals("rates", 1.0 if all(row.net is not None for row in rows) else 0.5, 0.0, agreed=right)
+    words = "the taxes add up" if right else "rows with a rate and its tax"
+    value = tuple(VatAmount(row.rate, row.net, row.vat) for row in rows)
+    return _field(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
+
+
+def _lines(around: Surroundings) -> FieldValue | None:
+    rows = table.goods_rows(around)
+    if not rows:
+        return None
+    line = around.sheet.lines[rows[0].line]
+    value = tuple(InvoiceLine(row.description, row.quantity, row.unit_price, row.amount) for row in rows)
+    signals = Signals("lines", 1.0, 0.0)
+    return _field(
+        value, signals, "quantity times price is the amount", page=line.page, box=line.box(0, len(line.text))
+    )

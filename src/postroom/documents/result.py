@@ -1,0 +1,61 @@
+"""What was understood: fields with confidence, place and evidence, and the checks they passed or failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from postroom.documents.transcript import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What speaks for a value. Confidence is made of these and nothing else (`calibration`)."""
+
+    shape: str
+    label: float = 0.0  # how well it stands beside its label
+    margin: float = 0.0  # how far the next best value is behind
+    agreed: bool = False  # arithmetic confirmed it
+    checked: bool = False  # its check digits are right
+    again: bool = False  # it stands in the document more than once
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """A value with the probability that it is right, where it stands, and why it was taken."""
+
+    value: Any
+    confidence: float
+    evidence: str
+    page: int | None = None
+    box: Box | None = None
+    signals: Signals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One test of the values against each other or themselves."""
+
+    name: str
+    passed: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What asking a language model cost."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The fields that a reader read, and what it has to say about how."""
+
+    fields: Mapping[str, FieldValue]
+    checks: tuple[Check, ...] = ()
+    reader: str = "offline"
+    fallback_reason: str | None = None
+    usage: tuple[Usage, ...] = field(default_factory=tuple[Usage, ...])

@@ -1,0 +1,330 @@
+"""Arithmetic as evidence: among all numbers of a document, those that fit their labels and each other best.
+
+Works on what `near` found. A product or a sum that comes out right tells more than any label.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final
+
+from postroom.documents.kind import Kind, Product, Settlement, Sum
+from postroom.documents.near import Candidate
+from postroom.documents.values import Value
+
+_MANY: Final = 120  # numbers beyond these are looked at only where they have a label
+_EXTRAS: Final = 7  # fees and taxes of which every combination is tried
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One amount, wherever it stands: its best place for each field."""
+
+    size: float
+    decimals: int
+    percent: bool
+    places: tuple[Value, ...]
+    fits: Mapping[str, Candidate]
+
+    def score(self, name: str) -> float:
+        found = self.fits.get(name)
+        return found.score if found else 0.0
+
+    def place(self, name: str) -> Value:
+        found = self.fits.get(name)
+        return found.value if found else self.places[0]
+
+    @property
+    def is_money(self) -> bool:
+        sure = any(fit.score >= 0.8 and fit.value.currency for fit in self.fits.values())
+        return (
+            not self.percent and self.size > 0 and (sure or any(place.decimals <= 2 for place in self.places))
+        )
+
+    @property
+    def digits(self) -> int:
+        return len(f"{self.size:.6f}".rstrip("0").replace(".", "").strip("0")) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which number is which field, and what agreed."""
+
+    chosen: Mapping[str, Number] = field(default_factory=dict[str, Number])
+    score: float = 0.0
+    agreed: tuple[str, ...] = ()  # names of fields that arithmetic confirmed
+    words: Mapping[str, str] = field(default_factory=dict[str, str])
+    scale: float = 1.0  # what the left side of the product is multiplied with to be in the unit of the price
+
+    def plus(self, other: "Found") -> "Found":
+        return Found(
+            {**self.chosen, **other.chosen},
+            self.score + other.score,
+            tuple(dict.fromkeys((*self.agreed, *other.agreed))),
+            {**self.words, **other.words},
+            self.scale * other.scale,
+        )
+
+
+def numbers(values: Sequence[Value], fits: Mapping[str, Sequence[Candidate]]) -> list[Number]:
+    """The distinct numbers of a document, those with labels first."""
+    places: dict[tuple[float, bool], list[Value]] = {}
+    for value in values:
+        if value.shape == "number" and not value.rate:
+            places.setdefault((abs(float(value.number)), value.percent), []).append(value)
+    best: dict[tuple[float, bool], dict[str, Candidate]] = {key: {} for key in places}
+    for name, candidates in fits.items():
+        for each in candidates:
+            key = (abs(float(each.value.number)), each.value.percent)
+            if key in best and (name not in best[key] or best[key][name].score < each.score):
+                best[key][name] = each
+    found = [
+        Number(size, max(each.decimals for each in stands), percent, tuple(stands), best[size, percent])
+        for (size, percent), stands in places.items()
+    ]
+    found.sort(key=lambda each: -max((fit.score for fit in each.fits.values()), default=0.0))
+    return found[:_MANY]
+
+
+def solve(
+    kind: Kind, all_numbers: list[Number], rates: Sequence[float], direction: Mapping[str, float]
+) -> Found:
+    """The best choice for every field that a relation of the kind names."""
+    ways: list[Found] = [Found()]
+    for relation in kind.relations:
+        match relation:
+            case Product():
+                ways = [way.plus(more) for way in ways for more in _products(relation, all_numbers)]
+            case Sum():
+                ways = [way.plus(more) for way in ways for more in _sums(relation, all_numbers)]
+            case Settlement():
+                ways = [
+                    way.plus(more)
+                    for way in ways
+                    for more in _settlements(relation, all_numbers, rates, way, direction)
+                ]
+        ways = sorted(ways, key=lambda way: -way.score)[:40]
+    return ways[0]
+
+
+def _alone(names: Sequence[str], all_numbers: list[Number]) -> Found:
+    """Every field by its labels alone."""
+    chosen: dict[str, Number] = {}
+    ranked = sorted(
+        ((each.score(name), place, name) for place, each in enumerate(all_numbers) for name in names),
+        reverse=True,
+    )
+    for score, place, name in ranked:
+        if score > 0 and name not in chosen and all_numbers[place] not in chosen.values():
+            chosen[name] = all_numbers[place]
+    return Found(chosen, sum(number.score(name) for name, number in chosen.items()))
+
+
+def _nearest(sizes: Sequence[float], wanted: float, within: float) -> Iterator[int]:
+    place = bisect_left(sizes, wanted - within)
+    while place < len(sizes) and sizes[place] <= wanted + within:
+        yield place
+        place += 1
+
+
+def _products(relation: Product, all_numbers: list[Number]) -> list[Found]:
+    names = (relation.left, relation.right, relation.result)
+    results = sorted((each for each in all_numbers if each.is_money), key=lambda each: each.size)
+    sizes = [each.size for each in results]
+    ways = [_alone(names, all_numbers)]
+    factors = [each for each in all_numbers if each.size > 0]
+    for left in factors:
+        if left.percent:
+            continue
+        for right in factors:
+            unlabelled = left.score(names[0]) + right.score(names[1]) == 0
+            if right is left or (unlabelled and left.digits + right.digits < 5):
+                continue
+            for factor in (0.01,) if right.percent else (1.0, 0.01, 100.0):
+                wanted = left.size * right.size * factor
+                rounding = (
+                    0.5 * factor * (left.size * 10.0**-right.decimals + right.size * 10.0**-left.decimals)
+                )
+                loose = min(rounding, 0.02 * wanted) + 0.0051
+                if factor != 1 and not right.percent:
+                    # Prices in hundredths and lots of a hundred are believed only where the labels say so.
+                    loose = 0.0051 if min(left.score(names[0]), right.score(names[1])) >= 0.4 else -1.0
+                for place in _nearest(sizes, wanted, loose):
+                    result = results[place]
+                    if factor != 1 and not result.score(names[2]) and result.digits < 3:
+                        continue
+                    if result is left or (result is right and (left.size != 1 or len(right.places) < 2)):
+                        continue
+                    way = _product(names, (left, right, result), abs(result.size - wanted), factor)
+                    ways.append(way)
+    return sorted(ways, key=lambda way: -way.score)[:25]
+
+
+def _product(
+    names: tuple[str, str, str], parts: tuple[Number, Number, Number], off: float, factor: float
+) -> Found:
+    left, right, result = parts
+    labels = sum(number.score(name) for name, number in zip(names, parts, strict=True))
+    tight = off <= 0.0051 or off <= 0.5 * 10.0**-result.decimals + 1e-9
+    worth = 0.35 + 0.2 * min(left.digits + right.digits - 2, 8)
+    worth *= 1.0 if tight else 0.6 if off < 0.004 * result.size else 0.3
+    worth *= 1.0 if labels >= 0.3 else 0.6
+    worth *= 1.0 if factor == 1.0 or right.percent else 0.85
+    if factor == 1.0 and (left.size == 1 or right.size == 1):
+        worth *= 0.3
+    words = f"{left.size:g} x {right.size:g} = {result.size:.2f}"
+    # A price that was rounded for print is confirmed where the labels say the same.
+    rounded = (
+        off < 0.004 * result.size
+        and min(number.score(name) for name, number in zip(names, parts, strict=True)) >= 0.5
+    )
+    in_pence = factor < 1 and any(
+        place.currency in {"GBP", "GBX"} for place in (*right.places, *result.places)
+    )
+    return Found(
+        dict(zip(names, parts, strict=True)),
+        labels + worth,
+        names if tight or rounded else (),
+        dict.fromkeys(names, words),
+        1.0 if in_pence else factor,
+    )
+
+
+def _sums(relation: Sum, all_numbers: list[Number]) -> list[Found]:
+    names = (relation.left, relation.right, relation.result)
+    plain = sorted((each for each in all_numbers if _is_money(each)), key=lambda each: each.size)
+    rates = [each.size for each in all_numbers if each.percent]
+    sizes = [each.size for each in plain]
+    nothing = next((each for each in all_numbers if each.size == 0 and not each.percent), None)
+    ways = [
+        _alone(names, plain),
+        *(_untaxed(names, each, nothing) for each in plain if each.score(names[2]) > 0),
+    ]
+    for left, right in ((a, b) for a in plain for b in plain if a is not b):
+        for place in _nearest(sizes, left.size + right.size, 0.0051):
+            result = plain[place]
+            labels = sum(
+                number.score(name) for name, number in zip(names, (left, right, result), strict=True)
+            )
+            by_rate = any(abs(left.size * rate / 100 - right.size) <= 0.02 for rate in rates)
+            worth = 0.4 + 0.12 * min(left.digits + right.digits, 8) + (0.6 if by_rate else 0.0)
+            parts = left.score(names[0]) + right.score(names[1])
+            worth *= 1.0 if by_rate or min(parts, labels) >= 0.4 else 0.3
+            words = f"{left.size:.2f} + {right.size:.2f} = {result.size:.2f}"
+            agreed = names if by_rate or labels > 1.2 else ()
+            ways.append(
+                Found(
+                    dict(zip(names, (left, right, result), strict=True)),
+                    labels + worth,
+                    agreed,
+                    dict.fromkeys(names, words),
+                )
+            )
+    return sorted(ways, key=lambda way: -way.score)[:25]
+
+
+def _is_money(number: Number) -> bool:
+    written = any(place.decimals == 2 or place.currency for place in number.places)
+    return number.is_money and (written or bool(number.fits))
+
+
+def _untaxed(names: tuple[str, str, str], number: Number, nothing: Number | None) -> Found:
+    """Where nothing is added, the whole is the part."""
+    score = number.score(names[2]) + number.score(names[0]) + (0.15 if len(number.places) > 1 else -0.1)
+    chosen = {names[0]: number, names[2]: number}
+    if nothing and nothing.score(names[1]) >= 0.5:
+        words = dict.fromkeys(names, f"{number.size:.2f} + 0.00 = {number.size:.2f}")
+        return Found({**chosen, names[1]: nothing}, score + nothing.score(names[1]) + 0.4, names, words)
+    return Found(chosen, score, (), {names[2]: "nothing is added to it"})
+
+
+def _settlements(
+    relation: Settlement,
+    all_numbers: list[Number],
+    rates: Sequence[float],
+    way: Found,
+    direction: Mapping[str, float],
+) -> list[Found]:
+    money = [each for each in all_numbers if each.is_money]
+    ways = [Found({}, 0.0)]
+    worth = way.chosen.get(relation.worth)
+    rates = [rate for rate in rates if rate != 1]
+    maybe = [
+        each.size for each in all_numbers if each.decimals >= 4 and 0.01 < each.size < 200 and not each.fits
+    ]
+    towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
+    reached = _reached(relation, worth, money, [*rates, *maybe], towards) if worth else {}
+    last = max((each.place(relation.paid).line for each in money), default=0) or 1
+    for paid in money:
+        label = paid.score(relation.paid)
+        best, how = reached.get(paid.size, (0.0, ""))
+        best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
+        if label + best > 0:
+            proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
+            agreed = (relation.paid,) if proven else ()
+            score = label + best + 0.1 * paid.place(relation.paid).line / last
+            score -= 0.0 if worth is None or _plausible(worth, paid, rates) else 0.6
+            ways.append(Found({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
+    if worth and relation.worth in way.agreed:
+        # Where nothing else is said, what it was worth was paid.
+        ways.append(
+            Found({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is said to be paid"})
+        )
+    return sorted(ways, key=lambda each: -each.score)[:6]
+
+
+def _plausible(worth: Number, paid: Number, rates: Sequence[float]) -> bool:
+    """Fees and taxes are a small part of what is paid, in whatever currency."""
+    same = [worth.size, *(worth.size * rate for rate in rates), *(worth.size / rate for rate in rates)]
+    return any(0.6 * each - 30 <= paid.size <= 1.5 * each + 100 for each in same)
+
+
+def _extras(relation: Settlement, money: Sequence[Number]) -> list[Number]:
+    def fits(each: Number) -> float:
+        return max(each.score(name) for name in relation.extras)
+
+    some = [each for each in money if fits(each) >= 0.3 and fits(each) > each.score(relation.paid)]
+    return sorted(some, key=lambda each: -fits(each))[:_EXTRAS]
+
+
+def _reached(
+    relation: Settlement, worth: Number, money: Sequence[Number], rates: Sequence[float], towards: float
+) -> dict[float, tuple[float, str]]:
+    """Every amount to which fees, taxes and exchange lead from the worth, and how much that tells."""
+    extras = _extras(relation, money)
+    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "the same as what it was worth")}
+    bases = [worth]
+    for _ in range(3):
+        nexts: list[Number] = []
+        for base in bases:
+            for each in money:
+                if (
+                    each.size in found
+                    or each in extras
+                    or each.place(relation.paid).line < base.place(relation.paid).line
+                ):
+                    continue
+                told = _leads_to(base, each, extras, rates, towards)
+                if told:
+                    found[each.size] = (found[base.size][0] * 0.3 + told[0], told[1])
+                    nexts.append(each)
+        bases = nexts
+    return found
+
+
+def _leads_to(
+    base: Number, each: Number, extras: Sequence[Number], rates: Sequence[float], towards: float
+) -> tuple[float, str] | None:
+    off = each.size - base.size
+    trust = 0.9 if off * towards >= 0 else 0.5
+    for count in range(1, len(extras) + 1):
+        for some in combinations(extras, count):
+            if abs(sum(extra.size for extra in some) - abs(off)) <= 0.011:
+                return trust, f"{base.size:.2f} {'+' if off > 0 else '-'} {abs(off):.2f} = {each.size:.2f}"
+    if base.size > 1:
+        for rate in rates:
+            for changed in (base.size * rate, base.size / rate):
+                if abs(changed - each.size) <= 0.011 + 0.00003 * each.size:
+                    return 1.15, f"{base.size:.2f} changed at {rate:g} = {each.size:.2f}"
+    return None

@@ -1,0 +1,26 @@
+"""Whether what was read is what stands in a document: one comparison for training, benchmarks and tests."""
+
+import re
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+
+def same(name: str, wanted: Any, read: Any) -> bool:
+    """Numbers by what they are worth, dates by the day, words without case, spaces and signs."""
+    if read is None or wanted is None:
+        return read is wanted
+    if isinstance(wanted, Decimal | int | float):
+        return abs(float(read) - float(wanted)) <= 1e-6 * max(1.0, abs(float(wanted)))
+    if isinstance(wanted, date):
+        return bool(read == wanted)
+    one, other = _plain(wanted), _plain(read)
+    if name in {"supplier", "broker", "name"}:
+        # A name with or without its legal form, or with what stands beside it, is the same name.
+        shorter, longer = sorted((one, other), key=len)
+        return shorter in longer and len(shorter) >= 0.5 * len(longer)
+    return one == other
+
+
+def _plain(value: Any) -> str:
+    return re.sub(r"[\W_]+", "", str(value).casefold())

@@ -1,0 +1,148 @@
+"""From what was read to what it means: kind, fields, checks. The one entry to the understanding of documents.
+
+`understand` is pure and takes milliseconds of CPU; run it beside the event loop. `understand_with` asks
+another reader for the fields and does everything else in the same way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Protocol, cast
+
+from postroom.documents import classify, exact, reader
+from postroom.documents.checks import check
+from postroom.documents.classify import Verdict
+from postroom.documents.exact import Difference, Exact
+from postroom.documents.kind import Kind
+from postroom.documents.result import Check, Extraction, FieldValue, Usage
+from postroom.documents.sheet import Sheet, lay_out
+from postroom.documents.transcript import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The bytes a reading came from, for readers that look at pages themselves."""
+
+    media_type: str
+    content: bytes
+
+
+class FieldReader(Protocol):
+    """Reads the fields of a kind. Offline by labels and arithmetic, or by a language model."""
+
+    async def read(self, reading: Reading, kind: Kind, file: File | None) -> Extraction: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """What a document is and says. With a `skip_reason` it is none of the kinds and has no fields."""
+
+    kind: Kind | None
+    certainty: float
+    skip_reason: str | None
+    fields: dict[str, FieldValue]
+    checks: tuple[Check, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    source: str = "offline"
+    fallback_reason: str | None = None
+    usage: tuple[Usage, ...] = ()
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        return tuple(f"{each.name}: {each.words}" for each in self.checks if not each.passed)
+
+    @property
+    def confidences(self) -> dict[str, float]:
+        return {name: field.confidence for name, field in self.fields.items()}
+
+    def values(self) -> dict[str, Any]:
+        """As they are kept: decimals and dates as text, rows as objects."""
+        return {name: _kept(field.value) for name, field in self.fields.items()}
+
+
+def understand(reading: Reading, kinds: Sequence[Kind], *, use_exact: bool = True) -> Understanding:
+    """Offline. `use_exact` off hides the XML of e-invoices."""
+    sheet, verdict, found = _looked_at(reading, kinds, use_exact=use_exact)
+    if verdict.kind is None:
+        return _skipped(verdict)
+    if found:
+        return _exactly(verdict, found, sheet)
+    return _read(verdict, reader.read(reading.transcript, verdict.kind))
+
+
+async def understand_with(
+    field_reader: FieldReader,
+    reading: Reading,
+    kinds: Sequence[Kind],
+    *,
+    file: File | None = None,
+    use_exact: bool = True,
+) -> Understanding:
+    """The same with another reader for what no XML says."""
+    sheet, verdict, found = _looked_at(reading, kinds, use_exact=use_exact)
+    if verdict.kind is None:
+        return _skipped(verdict)
+    if found:
+        return _exactly(verdict, found, sheet)
+    return _read(verdict, await field_reader.read(reading, verdict.kind, file))
+
+
+def _looked_at(
+    reading: Reading, kinds: Sequence[Kind], *, use_exact: bool
+) -> tuple[Sheet, Verdict, Exact | None]:
+    sheet = lay_out(reading.transcript)
+    invoice = next((kind for kind in kinds if kind.name == "invoice"), None)
+    found = exact.find(reading.embedded) if use_exact and reading.embedded else None
+    if found and invoice:
+        return sheet, Verdict(invoice, 0.999, None), found
+    if found:
+        return sheet, Verdict(None, 0.999, f"it is an e-invoice ({found.syntax})"), None
+    if not sheet.lines:
+        return sheet, Verdict(None, 0.9, "there is no text in it"), None
+    return sheet, classify.classify(sheet, kinds), None
+
+
+def _skipped(verdict: Verdict) -> Understanding:
+    return Understanding(None, verdict.certainty, verdict.skip_reason, {})
+
+
+def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
+    assert verdict.kind
+    placed = exact.placed(found, sheet)
+    return Understanding(
+        verdict.kind,
+        verdict.certainty,
+        None,
+        placed,
+        check(verdict.kind, placed),
+        exact.differences(found, sheet),
+        source=f"e-invoice ({found.syntax})",
+    )
+
+
+def _read(verdict: Verdict, extraction: Extraction) -> Understanding:
+    assert verdict.kind
+    checks = check(verdict.kind, extraction.fields)
+    return Understanding(
+        verdict.kind,
+        verdict.certainty,
+        None,
+        dict(extraction.fields),
+        checks,
+        source=extraction.reader,
+        fallback_reason=extraction.fallback_reason,
+        usage=extraction.usage,
+    )
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [_kept(each) for each in cast("tuple[Any, ...]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _kept(getattr(value, each.name)) for each in fields(value)}
+    return value

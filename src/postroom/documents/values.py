@@ -1,0 +1,378 @@
+"""Values as documents write them: numbers, dates, currencies, codes. By the document's own convention.
+
+A number that may be read in two ways is found twice, the less likely reading marked as such.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Final, Literal
+
+from postroom.documents.checkdigits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from postroom.documents.sheet import Line, Sheet
+
+Shape = Literal["number", "date", "currency", "isin", "iban", "vat_id"]
+Content = Decimal | date | str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Something typed that stands at a place. `likely` is false for a second reading of the same signs."""
+
+    shape: Shape
+    content: Content
+    line: int
+    start: int
+    end: int
+    decimals: int = 0
+    currency: str | None = None
+    percent: bool = False
+    rate: bool = False  # what one currency costs in another
+    timed: bool = False  # a date with a time of day behind it
+    likely: bool = True
+
+    @property
+    def number(self) -> Decimal:
+        assert isinstance(self.content, Decimal)
+        return self.content
+
+
+CURRENCIES: Final = [
+    "EUR",
+    "CHF",
+    "USD",
+    "GBP",
+    "GBX",
+    "JPY",
+    "AUD",
+    "CAD",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CZK",
+    "HUF",
+    "RON",
+    "BGN",
+    "TRY",
+    "ZAR",
+    "HKD",
+    "SGD",
+    "CNY",
+    "INR",
+    "NZD",
+    "ILS",
+    "MXN",
+    "BRL",
+    "KRW",
+    "THB",
+    "RUB",
+]
+_SYMBOLS: Final = {
+    "€": "EUR",
+    "£": "GBP",
+    "$": "USD",
+    "¥": "JPY",
+    "euro": "EUR",
+    "sfr": "CHF",
+    "fr.": "CHF",
+    "us$": "USD",
+}
+_CURRENCY: Final = re.compile(
+    r"(?<![^\W\d_])("
+    + "|".join(CURRENCIES)
+    + r")(?![^\W\d_])|[€£$¥]|(?<!\w)(?:[Ee][Uu][Rr][Oo]|S[Ff]r\.?)(?!\w)"
+)
+_NUMBER: Final = re.compile(
+    r"""(?<![\w.,'\u2019/:=-])
+    (?P<sign>[-+\u2212\u2013]\ ?)?
+    (?P<digits>
+      \d{1,3}(?:(?:\.\d{3})+|(?:,\d{3})+|(?:['\u2019\u00b4`]\d{3})+|(?:[ \u00a0\u202f]\d{3})+(?=[.,]\d))
+      (?:[.,]\d+)?
+      |\d+(?:[.,]\d+)?
+      |(?<!\d)[.,]\d{2,})
+    (?P<none>,-{1,2}|\.-{1,2}(?!\d)|,\u2014)?
+    (?P<minus>-(?![\w]))?
+    (?![\w'\u2019/]|[.,:]\d|-\d)""",
+    re.VERBOSE,
+)
+_PAIR: Final = "(?:" + "|".join(CURRENCIES) + ")"
+_RATE_BEFORE: Final = re.compile(
+    rf"({_PAIR})\ ?[/ -]\ ?(?!\1){_PAIR}[\s:=]*$|(?:^|\s)1\ {_PAIR}\ ?=\ ?(?:{_PAIR}\ )?$"
+)
+_RATE_BEHIND: Final = re.compile(rf"^\ ?({_PAIR})\ ?/\ ?(?!\1){_PAIR}")
+_RATE_WORDS: Final = re.compile(
+    r"(?:devisenkurs|wechselkurs|umrechnungskurs|umrechnungsbasis|exchange rate|conversion rate|fx rate"
+    r"|taux de (?:change|conversion)"
+    r"|cours de change|wisselkoers|cambio divisa|tasso di cambio|\bchange\b)[^\d]{0,40}$"
+)
+_TIME: Final = re.compile(r"^[\s,/-]*(?:um|at|a|om|alle|,)?\s*\d{1,2}[:.]\d{2}(?:[:.]\d{1,2})?(?![\d.])")
+_MORE_DIGITS: Final = re.compile(r"(?:[ \u00a0\u202f]\d{3})+(?![\d.,])")
+_SPACED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+,\d{2}(?!\d)")
+_GLUED: Final = re.compile(
+    r"(?<=[€£$¥=])(?=[-\d])|(?<=EUR|CHF|USD|GBP)(?=[-\d])|(?<=\d)(?=EUR|CHF|USD|GBP|Stk|Stück)"
+    r"|(?<=\d-)(?=EUR|CHF|USD|GBP)|(?<==)(?=\d)"
+)
+_ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
+_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30})")
+_VAT_ID: Final = re.compile(
+    r"(?<![A-Z0-9])(ATU ?(?:\d ?){8}|DE ?(?:\d ?){9}|FR ?[A-Z0-9]{2} ?(?:\d ?){9}|BE ?[01](?:[ .]?\d){9}"
+    r"|NL ?\d{9} ?B ?\d{2}"
+    r"|(?:IT|LV|HR) ?\d{11}|ES ?[A-Z0-9]\d{7}[A-Z0-9]|LU ?\d{8}|PL ?\d{10}|(?:DK|FI|HU|MT|SI) ?\d{8}|GB "
+    r"?(?:\d ?){9}"
+    r"|SE ?\d{12}|CZ ?\d{8,10}|IE ?\d{7}[A-W][A-I]?|PT ?\d{9}|(?:SK|RO) ?\d{10}"
+    r"|CHE-?\d{3}\.?\d{3}\.?\d{3})(?![0-9])"
+)  # fmt: skip
+
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january januar janner jan janvier janv gennaio gen enero ene januari",
+            "february februar feber feb februari fevrier fevr fev febbraio febrero",
+            "march marz maerz mar mrz mars marzo maart mrt",
+            "april apr avril avr aprile abril abr",
+            "may mai maggio mag mayo mei",
+            "june juni jun juin giugno giu junio",
+            "july juli jul juillet juil luglio lug julio",
+            "august aug aout agosto ago augustus",
+            "september sept sep septembre settembre set septiembre",
+            "october oktober okt oct octobre ottobre ott octubre",
+            "november nov novembre noviembre",
+            "december dezember dez dec decembre dicembre dic diciembre",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+_MONTH: Final = "(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
+_YEAR: Final = r"(?P<year>\d{4}|\d{2})"
+_DATES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?<![\d.])(?P<day>\d{1,2})\. ?(?P<number>\d{1,2})\. ?" + _YEAR + r"(?![\d.]\d)(?!\d)",
+        r"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<between>[-/.])(?P<number>\d{1,2})(?P=between)(?P<day>\d{1,2})(?!\d)",
+        r"(?<![\d/-])(?P<day>\d{1,2})(?P<between>[/-])(?P<number>\d{1,2})(?P=between)"
+        + _YEAR
+        + r"(?![\d/]|-\d)",
+        r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?[\s./-]{1,2}(?:de |of )?"
+        + (_MONTH + r"\.?[\s,./-]{1,2}(?:de |del )?" + _YEAR + r"(?!\d)"),
+        r"(?<![a-z])" + _MONTH + r"\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>\d{4})(?!\d)",
+    )
+)
+
+
+def values(sheet: Sheet) -> tuple[Value, ...]:
+    month_first = _month_first(sheet)
+    comma = _decimal_comma(sheet)
+    spaces = _SPACED.search(sheet.text) is not None
+    found: list[Value] = []
+    for line in sheet.lines:
+        fixed = [*_codes(line), *_dates(line, month_first=month_first)]
+        found.extend(fixed)
+        currencies = list(_currencies(line))
+        found.extend(currencies)
+        taken = [(value.start, value.end) for value in fixed]
+        found.extend(_numbers(line, taken, currencies, comma=comma, spaces=spaces))
+    return tuple(found)
+
+
+def _inside(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
+    return any(start < right and left < end for left, right in taken)
+
+
+def _codes(line: Line) -> Iterator[Value]:
+    taken: list[tuple[int, int]] = []
+    for found in _IBAN.finditer(line.text):
+        iban = _iban(found.group(1))
+        if iban:
+            code, length = iban
+            taken.append((found.start(), found.start() + length))
+            yield Value("iban", code, line.index, found.start(), found.start() + length)
+    for found in _ISIN.finditer(line.text):
+        swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not isin_is_right(found.group(1))
+        like = isin_is_right(found.group(1)) or sum(map(str.isdigit, found.group(1))) >= 3
+        if like and not swiss_vat and not _inside(*found.span(1), taken):
+            taken.append(found.span(1))
+            yield Value("isin", found.group(1), line.index, *found.span(1))
+    for found in _VAT_ID.finditer(line.text):
+        if not _inside(*found.span(1), taken):
+            code = re.sub(r"[ .-]", "", found.group(1))
+            yield Value(
+                "vat_id", code, line.index, found.start(1), found.start(1) + len(found.group(1).rstrip())
+            )
+
+
+def _iban(text: str) -> tuple[str, int] | None:
+    """The code without spaces and how many signs of the text it takes; what follows it may look like more."""
+    wanted = IBAN_LENGTHS.get(text[:2])
+    code, length = "", 0
+    for place, sign in enumerate(text, start=1):
+        if not sign.isspace():
+            code, length = code + sign, place
+        if len(code) == wanted:
+            break
+    if len(code) != wanted:
+        return None
+    written = text[:length].split()
+    grouped = len(written) > 3 and all(len(part) == 4 for part in written[:-1])
+    return (code, length) if iban_is_right(code) or code[4:].isdigit() or grouped else None
+
+
+def _dates(line: Line, *, month_first: bool) -> Iterator[Value]:
+    taken: list[tuple[int, int]] = []
+    for pattern in _DATES:
+        for found in pattern.finditer(line.folded):
+            day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
+            if day:
+                taken.append(found.span())
+                timed = bool(_TIME.match(line.folded[found.end() :]))
+                yield Value("date", day, line.index, *found.span(), timed=timed)
+
+
+def _date(found: re.Match[str], *, month_first: bool) -> date | None:
+    parts = found.groupdict()
+    month = _MONTHS[parts["month"]] if parts.get("month") else int(parts["number"])
+    day, year = int(parts["day"]), int(parts["year"])
+    if month_first and parts.get("between") == "/" and len(parts["day"]) <= 2 and not parts.get("month"):
+        day, month = (month, day) if found.start("year") > found.start("number") else (day, month)
+    year += 0 if year > 99 else 2000 if year < 70 else 1900
+    try:
+        return date(year, month, day) if 1950 < year < 2100 else None
+    except ValueError:
+        return None
+
+
+_SLASHES: Final = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:\d{4}|\d{2})(?![\d/])")
+
+
+def _month_first(sheet: Sheet) -> bool:
+    """American dates, where one of them cannot be read otherwise and none says the opposite."""
+    pairs = [(int(first), int(second)) for first, second in _SLASHES.findall(sheet.folded)]
+    return any(second > 12 for _, second in pairs) and not any(first > 12 for first, _ in pairs)
+
+
+def _currencies(line: Line) -> Iterator[Value]:
+    for found in _CURRENCY.finditer(line.text):
+        name = found.group()
+        code = name if name in CURRENCIES else _SYMBOLS.get(name.lower().rstrip("."), "CHF")
+        yield Value("currency", code, line.index, *found.span())
+
+
+_ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:\d{2}|\d{4,})(?![\d,.])")
+_ONLY_POINT: Final = re.compile(
+    r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
+)
+
+
+def _decimal_comma(sheet: Sheet) -> bool:
+    """Whether this document writes decimals after a comma, by those numbers that leave no doubt."""
+    return len(_ONLY_COMMA.findall(sheet.text)) >= len(_ONLY_POINT.findall(sheet.text))
+
+
+def _numbers(
+    line: Line, taken: list[tuple[int, int]], currencies: list[Value], *, comma: bool, spaces: bool
+) -> Iterator[Value]:
+    text = _GLUED.sub("\x00", line.text) if _GLUED.search(line.text) else line.text
+    shift = [0] * (len(text) + 1)
+    for place, sign in enumerate(text):
+        shift[place + 1] = shift[place] + (sign == "\x00")
+    for found in _NUMBER.finditer(text.replace("\x00", " ")):
+        start, end = (place - shift[place] for place in found.span("digits"))
+        if _inside(start, end, taken):
+            continue
+        yield from _readings(line, found, start, end, currencies, comma=comma, spaces=spaces)
+
+
+def _readings(
+    line: Line,
+    found: re.Match[str],
+    start: int,
+    end: int,
+    currencies: list[Value],
+    *,
+    comma: bool,
+    spaces: bool,
+) -> Iterator[Value]:
+    negative = bool(found["minus"]) or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}
+    rest = line.text[end:].lstrip("-, ")
+    first = Value(
+        "number",
+        Decimal(0),
+        line.index,
+        start,
+        end,
+        currency=_currency_beside(line, start, end, currencies),
+        percent=rest[:1] in {"%", "\u2030"},
+        rate=_is_rate(line, start, end),
+    )
+    spellings = _spellings(found["digits"], comma=comma)
+    for likely, digits in spellings[:1] if found["none"] else spellings:
+        amount = Decimal(digits)
+        yield replace(
+            first,
+            content=-amount if negative else amount,
+            decimals=len(digits.partition(".")[2]),
+            likely=likely,
+        )
+    yield from _side_by_side(line, found["digits"], first, comma=comma, spaces=spaces)
+
+
+def _side_by_side(line: Line, digits: str, first: Value, *, comma: bool, spaces: bool) -> Iterator[Value]:
+    """Where a space may part thousands or numbers: "1 450" as one number, "30 926,40" as two."""
+    more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
+    if more and digits.isdigit():
+        whole = Decimal(digits + re.sub(r"\D", "", more.group()))
+        yield replace(first, content=whole, end=first.end + more.end(), likely=False, currency=None)
+    head, space, tail = digits.rpartition(" ")
+    if space:
+        (_, spelled), *_ = _spellings(tail, comma=comma)
+        decimals = len(spelled.partition(".")[2])
+        cut = first.start + len(head)
+        yield replace(first, content=Decimal(spelled), start=cut + 1, decimals=decimals, likely=False)
+        yield replace(first, content=Decimal(head.replace(" ", "")), end=cut, likely=False, currency=None)
+
+
+def _is_rate(line: Line, start: int, end: int) -> bool:
+    before, behind = line.text[:start], line.text[end:]
+    named = _RATE_WORDS.search(line.folded[:start]) and re.search(r"[.,]\d{3}", line.text[start:end])
+    return bool(named or _RATE_BEFORE.search(before) or _RATE_BEHIND.match(behind))
+
+
+def _currency_beside(line: Line, start: int, end: int, currencies: list[Value]) -> str | None:
+    """The currency that touches the number, rather behind it where both sides have one."""
+    behind = [
+        each
+        for each in currencies
+        if each.start >= end and not line.text[end : each.start].strip(" -,\u2014")
+    ]
+    before = [
+        each
+        for each in currencies
+        if each.end <= start and not line.text[each.end : start].strip(" -+:\u2212\u2013")
+    ]
+    for each in (*behind[:1], *before[-1:]):
+        assert isinstance(each.content, str)
+        return each.content
+    return None
+
+
+def _spellings(digits: str, *, comma: bool) -> list[tuple[bool, str]]:
+    """The number in Python's spelling, the likely reading first."""
+    bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
+    marks = [sign for sign in bare if sign in ".,"]
+    if not marks:
+        return [(True, bare)]
+    whole, _, last = bare.rpartition(marks[-1])
+    decimal = re.sub(r"[.,]", "", whole) + "." + last
+    grouped = re.sub(r"[.,]", "", bare)
+    if len(set(marks)) == 2 or len(last) != 3 or whole in {"", "0"} or bare != digits:
+        return [(True, decimal if len(marks) == 1 or len(set(marks)) == 2 else grouped)]
+    if len(marks) > 1:
+        return [(True, grouped)]
+    # One mark and three digits: thousands or decimals, as the document's other numbers have it.
+    as_decimal = (marks[-1] == ",") == comma
+    readings = [(True, decimal), (False, grouped)]
+    return readings if as_decimal else [(True, grouped), (False, decimal)]

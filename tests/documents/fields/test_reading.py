@@ -1,0 +1,168 @@
+"""The offline reader: values beside labels, confirmed by arithmetic, without a template for anybody."""
+
+from collections import Counter
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from postroom.documents import plain, reader
+from postroom.documents.kinds.contract_note import CONTRACT_NOTE
+from postroom.documents.kinds.invoice import INVOICE
+from postroom.documents.training import papers
+from postroom.documents.training.truth import same
+
+NOTE = """Talblick Depotbank AG
+Seestrasse 5 · 8002 Zürich
+Erika Mustermann
+Depotnummer 5874605234
+Wertpapierabrechnung Verkauf
+Stück Wertpapierbezeichnung ISIN Kürzel
+475 Clairmont Energie US0378331005 CLEN
+Kurs 35,356 EUR
+Auftragsdatum 21.03.2024
+Handelstag 22.03.2024 21:02:50
+Valuta 25.03.2024
+Kurswert 16.794,10 EUR
+Provision 41,99- EUR
+Fremde Spesen 2,42- EUR
+Kapitalertragsteuer 1.175,59- EUR
+Ausmachender Betrag 15.574,10 EUR
+"""
+BILL = """Kieselbach Druck GmbH · Ahornweg 12 · 20095 Hamburg
+Rechnung an
+Beispiel & Partner GmbH
+Lindenallee 50
+50667 Köln
+Kundennummer 38194
+Rechnung F2024/77512 vom 14.10.2024
+Lieferdatum 13.10.2024
+Pos. Bezeichnung Menge Einzelpreis Gesamtpreis
+1 Broschüre 20 52,00 1.040,00
+2 Schaltschrank 4 812,50 3.250,00
+Nettobetrag 4.290,00 EUR
+zzgl. 7 % USt. auf 1.040,00 72,80 EUR
+zzgl. 19 % USt. auf 3.250,00 617,50 EUR
+Gesamtbetrag 4.980,30 EUR
+IBAN DE88 2008 0000 0970 3757 00  USt-IdNr. DE136695976
+"""
+
+
+def read(text, kind):
+    return reader.read(plain.transcribe(text), kind).fields
+
+
+def test_a_contract_note_is_read_whole():
+    fields = read(NOTE, CONTRACT_NOTE)
+    assert {name: field.value for name, field in fields.items()} == {
+        "broker": "Talblick Depotbank AG",
+        "account": "5874605234",
+        "trade_date": date(2024, 3, 22),
+        "settlement_date": date(2024, 3, 25),
+        "isin": "US0378331005",
+        "ticker": "CLEN",
+        "name": "Clairmont Energie",
+        "direction": "sell",
+        "quantity": Decimal(475),
+        "price": Decimal("35.356"),
+        "currency": "EUR",
+        "gross": Decimal("16794.10"),
+        "fees": Decimal("44.41"),
+        "taxes": Decimal("1175.59"),
+        "net": Decimal("15574.10"),
+    }
+
+
+def test_a_value_says_where_it_stands_and_why_it_was_taken():
+    field = read(NOTE, CONTRACT_NOTE)["net"]
+    line = NOTE.splitlines().index("Ausmachender Betrag 15.574,10 EUR")
+    assert field.page == 0
+    assert field.box.top == line / plain.LINES
+    assert field.box.left == len("Ausmachender Betrag ") / plain.COLUMNS
+    assert "right of “Ausmachender Betrag”" in field.evidence
+    assert "16794.10 - 1220.00 = 15574.10" in field.evidence
+
+
+def test_an_invoice_is_read_whole():
+    fields = read(BILL, INVOICE)
+    values = {name: field.value for name, field in fields.items()}
+    assert values["supplier"] == "Kieselbach Druck GmbH"
+    assert values["number"] == "F2024/77512"
+    assert (values["issued_on"], values["delivered_on"]) == (date(2024, 10, 14), date(2024, 10, 13))
+    assert (values["net"], values["vat"], values["gross"]) == (
+        Decimal("4290.00"),
+        Decimal("690.30"),
+        Decimal("4980.30"),
+    )
+    assert (values["iban"], values["vat_id"]) == ("DE88200800000970375700", "DE136695976")
+    assert [(each.rate, each.vat) for each in values["vat_rates"]] == [
+        (7, Decimal("72.80")),
+        (19, Decimal("617.50")),
+    ]
+    assert [(each.description, each.quantity, each.amount) for each in values["lines"]] == [
+        ("Broschüre", 20, 1040),
+        ("Schaltschrank", 4, 3250),
+    ]
+
+
+def test_arithmetic_finds_what_has_no_label():
+    text = NOTE.replace("Stück Wertpapierbezeichnung ISIN Kürzel", "").replace("Kurs 35,356", "x 35,356")
+    fields = read(text, CONTRACT_NOTE)
+    assert (fields["quantity"].value, fields["price"].value) == (Decimal(475), Decimal("35.356"))
+    assert fields["quantity"].confidence < read(NOTE, CONTRACT_NOTE)["quantity"].confidence
+
+
+def test_a_number_that_arithmetic_contradicts_is_less_certain():
+    fields = read(NOTE.replace("15.574,10", "15.999,99"), CONTRACT_NOTE)
+    assert fields["net"].value == Decimal("15999.99")
+    assert fields["net"].confidence < 0.95 <= read(NOTE, CONTRACT_NOTE)["net"].confidence
+
+
+def test_what_is_paid_in_another_currency_is_what_was_paid():
+    text = NOTE.replace(
+        "Ausmachender Betrag 15.574,10 EUR",
+        "Nettobetrag 15.574,10 EUR\nDevisenkurs EUR/CHF 0,9643\nZu Ihren Gunsten CHF 15.018,10",
+    )
+    fields = read(text, CONTRACT_NOTE)
+    assert (fields["net"].value, fields["currency"].value) == (Decimal("15018.10"), "CHF")
+
+
+def test_a_bond_is_counted_in_units_of_its_price():
+    text = "Kauf\nNominale EUR 3.000,00\nKurs 96,45 %\nKurswert 2.893,50 EUR\nEndbetrag 2.893,50 EUR"
+    fields = read(text, CONTRACT_NOTE)
+    assert fields["quantity"].value == 30
+    assert "3000.00 x 0.01" in fields["quantity"].evidence
+
+
+def test_without_a_day_of_trade_the_day_of_the_document_is_meant_and_said_to_be():
+    fields = read(NOTE.replace("Handelstag 22.03.2024 21:02:50", "Datum 22.03.2024"), CONTRACT_NOTE)
+    assert fields["trade_date"].value == date(2024, 3, 22)
+    assert fields["trade_date"].confidence < 0.9
+    assert fields["trade_date"].evidence.startswith("no such date is written")
+
+
+def test_a_wrong_check_digit_lowers_the_confidence_and_keeps_the_value():
+    field = read(NOTE.replace("US0378331005", "US0378331009"), CONTRACT_NOTE)["isin"]
+    assert field.value == "US0378331009"
+    assert "check digits wrong" in field.evidence
+
+
+def test_nothing_is_made_up_where_nothing_stands():
+    assert read("", CONTRACT_NOTE) == {}
+    assert read("Guten Tag", INVOICE).keys() <= {"supplier"}
+
+
+@pytest.mark.parametrize(
+    "write, kind", [(papers.invoice, INVOICE), (papers.contract_note, CONTRACT_NOTE)], ids=["invoice", "note"]
+)
+def test_generated_documents_of_six_languages_are_read(write, kind):
+    right, every = Counter(), Counter()
+    for number in range(7_000, 7_060):
+        paper = write(number, hard=0.1)
+        fields = read(paper.text, kind)
+        for name in kind.needed:
+            every[name] += 1
+            right[name] += name in fields and same(name, paper.truth[name], fields[name].value)
+    # Some notes name no day of trade, and what is meant then can only be guessed.
+    wanted = {name: 0.85 if name == "trade_date" else 0.95 for name in every}
+    assert {name: right[name] / every[name] >= wanted[name] for name in every} == dict.fromkeys(every, True)

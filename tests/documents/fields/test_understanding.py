@@ -1,0 +1,191 @@
+"""From a reading to kind, fields, checks and differences: skip or process, exact data before read data."""
+
+from decimal import Decimal
+
+import pytest
+
+from documents.fields.test_reading import BILL, NOTE
+from postroom.documents import classify, exact, plain
+from postroom.documents.kind import installed
+from postroom.documents.sheet import lay_out
+from postroom.documents.training import papers
+from postroom.documents.transcript import EmbeddedFile, Reading
+from postroom.documents.understand import understand
+
+KINDS = installed()
+INVOICE, NOTES = KINDS["invoice"], KINDS["contract-note"]
+
+CII = """<?xml version="1.0" encoding="UTF-8"?>
+<rsm:CrossIndustryInvoice xmlns:rsm="urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100"
+ xmlns:ram="urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100"
+ xmlns:udt="urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100">
+<rsm:ExchangedDocument><ram:ID>F2024/77512</ram:ID><ram:IssueDateTime>
+<udt:DateTimeString format="102">20241014</udt:DateTimeString></ram:IssueDateTime></rsm:ExchangedDocument>
+<rsm:SupplyChainTradeTransaction>
+<ram:IncludedSupplyChainTradeLineItem><ram:SpecifiedTradeProduct><ram:Name>Broschüre</ram:Name>
+</ram:SpecifiedTradeProduct>
+<ram:SpecifiedLineTradeAgreement><ram:NetPriceProductTradePrice><ram:ChargeAmount>52.00</ram:ChargeAmount>
+</ram:NetPriceProductTradePrice></ram:SpecifiedLineTradeAgreement>
+<ram:SpecifiedLineTradeDelivery><ram:BilledQuantity unitCode="H87">20</ram:BilledQuantity>
+</ram:SpecifiedLineTradeDelivery>
+<ram:SpecifiedLineTradeSettlement><ram:SpecifiedTradeSettlementLineMonetarySummation>
+<ram:LineTotalAmount>1040.00</ram:LineTotalAmount>
+</ram:SpecifiedTradeSettlementLineMonetarySummation></ram:SpecifiedLineTradeSettlement>
+</ram:IncludedSupplyChainTradeLineItem>
+<ram:ApplicableHeaderTradeAgreement><ram:SellerTradeParty><ram:Name>Kieselbach Druck GmbH</ram:Name>
+<ram:SpecifiedTaxRegistration><ram:ID schemeID="FC">12/345</ram:ID></ram:SpecifiedTaxRegistration>
+<ram:SpecifiedTaxRegistration><ram:ID schemeID="VA">DE136695976</ram:ID></ram:SpecifiedTaxRegistration>
+</ram:SellerTradeParty>
+<ram:BuyerOrderReferencedDocument><ram:IssuerAssignedID>PO-7</ram:IssuerAssignedID>
+</ram:BuyerOrderReferencedDocument>
+</ram:ApplicableHeaderTradeAgreement>
+<ram:ApplicableHeaderTradeSettlement><ram:InvoiceCurrencyCode>EUR</ram:InvoiceCurrencyCode>
+<ram:SpecifiedTradeSettlementPaymentMeans><ram:PayeePartyCreditorFinancialAccount>
+<ram:IBANID>DE88200800000970375700</ram:IBANID>
+</ram:PayeePartyCreditorFinancialAccount></ram:SpecifiedTradeSettlementPaymentMeans>
+<ram:ApplicableTradeTax><ram:CalculatedAmount>690.30</ram:CalculatedAmount>
+<ram:BasisAmount>4290.00</ram:BasisAmount>
+<ram:RateApplicablePercent>19</ram:RateApplicablePercent></ram:ApplicableTradeTax>
+<ram:SpecifiedTradeSettlementHeaderMonetarySummation>
+<ram:TaxBasisTotalAmount>4290.00</ram:TaxBasisTotalAmount>
+<ram:TaxTotalAmount currencyID="CHF">650.00</ram:TaxTotalAmount>
+<ram:TaxTotalAmount currencyID="EUR">690.30</ram:TaxTotalAmount>
+<ram:GrandTotalAmount>4980.30</ram:GrandTotalAmount></ram:SpecifiedTradeSettlementHeaderMonetarySummation>
+</ram:ApplicableHeaderTradeSettlement></rsm:SupplyChainTradeTransaction></rsm:CrossIndustryInvoice>"""
+ZUGFERD_1 = (
+    CII.replace("CrossIndustryInvoice", "CrossIndustryDocument")
+    .replace("rsm:ExchangedDocument", "rsm:HeaderExchangedDocument")
+    .replace("rsm:SupplyChainTradeTransaction", "rsm:SpecifiedSupplyChainTradeTransaction")
+    .replace("ApplicableHeaderTrade", "ApplicableSupplyChainTrade")
+    .replace("SettlementHeaderMonetary", "SettlementMonetary")
+    .replace("RateApplicablePercent", "ApplicablePercent")
+)
+UBL = """<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"
+ xmlns:cac="urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"
+ xmlns:cbc="urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2">
+<cbc:ID>F2024/77512</cbc:ID><cbc:IssueDate>2024-10-14</cbc:IssueDate>
+<cbc:DocumentCurrencyCode>EUR</cbc:DocumentCurrencyCode>
+<cac:OrderReference><cbc:ID>PO-7</cbc:ID></cac:OrderReference>
+<cac:AccountingSupplierParty><cac:Party><cac:PartyName><cbc:Name>Kieselbach</cbc:Name></cac:PartyName>
+<cac:PartyTaxScheme><cbc:CompanyID>DE136695976</cbc:CompanyID><cac:TaxScheme><cbc:ID>VAT</cbc:ID>
+</cac:TaxScheme></cac:PartyTaxScheme>
+<cac:PartyLegalEntity><cbc:RegistrationName>Kieselbach Druck GmbH</cbc:RegistrationName>
+</cac:PartyLegalEntity></cac:Party>
+</cac:AccountingSupplierParty>
+<cac:PaymentMeans><cac:PayeeFinancialAccount><cbc:ID>DE88 2008 0000 0970 3757 00</cbc:ID>
+</cac:PayeeFinancialAccount></cac:PaymentMeans>
+<cac:TaxTotal><cbc:TaxAmount currencyID="EUR">690.30</cbc:TaxAmount><cac:TaxSubtotal>
+<cbc:TaxableAmount>4290.00</cbc:TaxableAmount>
+<cbc:TaxAmount>690.30</cbc:TaxAmount><cac:TaxCategory><cbc:Percent>19</cbc:Percent></cac:TaxCategory>
+</cac:TaxSubtotal></cac:TaxTotal>
+<cac:LegalMonetaryTotal><cbc:TaxExclusiveAmount>4290.00</cbc:TaxExclusiveAmount>
+<cbc:TaxInclusiveAmount>4980.30</cbc:TaxInclusiveAmount></cac:LegalMonetaryTotal>
+<cac:InvoiceLine><cbc:InvoicedQuantity>20</cbc:InvoicedQuantity>
+<cbc:LineExtensionAmount>1040.00</cbc:LineExtensionAmount>
+<cac:Item><cbc:Name>Broschüre</cbc:Name></cac:Item><cac:Price><cbc:PriceAmount>52.00</cbc:PriceAmount>
+</cac:Price></cac:InvoiceLine>
+</Invoice>"""
+
+
+def reading(text, *xml):
+    files = tuple(EmbeddedFile("factur-x.xml", each.encode()) for each in xml)
+    return Reading(plain.transcribe(text), files)
+
+
+@pytest.mark.parametrize("xml", [CII, ZUGFERD_1, UBL], ids=["cii", "zugferd1", "ubl"])
+def test_the_xml_of_an_e_invoice_gives_every_field(xml):
+    found = understand(reading(BILL, xml), [INVOICE])
+    values = found.values()
+    assert values.pop("lines") == [
+        {"description": "Broschüre", "quantity": "20", "unit_price": "52.00", "amount": "1040.00"}
+    ]
+    assert values.pop("vat_rates") == [{"rate": "19", "net": "4290.00", "vat": "690.30"}]
+    assert values == {
+        "supplier": "Kieselbach Druck GmbH",
+        "vat_id": "DE136695976",
+        "number": "F2024/77512",
+        "issued_on": "2024-10-14",
+        "currency": "EUR",
+        "net": "4290.00",
+        "vat": "690.30",
+        "gross": "4980.30",
+        "iban": "DE88200800000970375700",
+        "purchase_order": "PO-7",
+    }
+    assert min(found.confidences.values()) > 0.99
+    assert found.differences == ()
+    assert found.failed_checks == ()
+    assert found.fields["gross"].box is not None
+
+
+def test_what_the_visible_text_does_not_say_is_a_difference():
+    found = understand(reading(BILL.replace("4.980,30", "9.980,30"), CII), [INVOICE])
+    assert [each.field for each in found.differences] == ["gross"]
+    assert found.fields["gross"].value == Decimal("4980.30")
+
+
+def test_hidden_xml_is_not_used_and_xml_alone_is_enough():
+    assert understand(reading(BILL, CII), [INVOICE], use_exact=False).source == "offline"
+    alone = understand(reading("", UBL), [INVOICE])
+    assert alone.fields["number"].value == "F2024/77512"
+    assert alone.differences == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no xml",
+        b"<Invoice",
+        b"<html><body/></html>",
+        CII.encode()[:500],
+        b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><Invoice><ID>&b;</ID></Invoice>',
+        b'<?xml version="1.0"?><!DOCTYPE x SYSTEM "http://127.0.0.1:9/x.dtd"><Invoice><ID>1</ID></Invoice>',
+        b"<Invoice>" + b"<a>" * 300 + b"</a>" * 300 + b"</Invoice>",
+    ],
+)
+def test_xml_that_is_no_invoice_or_is_hostile_gives_nothing(content):
+    assert exact.parse(content, name="x.xml") is None
+
+
+def test_a_contract_note_is_processed_and_a_dividend_is_skipped_with_a_reason():
+    found = understand(reading(NOTE), [NOTES])
+    assert found.kind is NOTES
+    assert found.failed_checks == ()
+    assert {"quantity x price = gross", "check digits of isin"} <= {check.name for check in found.checks}
+    dividend = (
+        "Talblick Depotbank AG\nDepotnummer 5874605234\nDividendengutschrift\nISIN US0378331005\n"
+        "Dividende pro Stück 0,24 USD\nEx-Tag 20.03.2024\nZahlbarkeitstag 25.03.2024\nBestand 475 Stück\n"
+        "Quellensteuer auf Dividende 17,10 USD\nAusschüttung 114,00 USD\nGutschrift 96,90 USD"
+    )
+    skipped = understand(reading(dividend), [NOTES])
+    assert skipped.kind is None
+    assert skipped.skip_reason
+    assert skipped.fields == {}
+    assert skipped.certainty > 0.5
+
+
+def test_an_invoice_is_no_contract_note_and_a_page_without_text_is_nothing():
+    assert "an invoice" in understand(reading(BILL), [NOTES]).skip_reason
+    assert "e-invoice" in understand(reading(BILL, CII), [NOTES]).skip_reason
+    assert understand(reading(""), [INVOICE, NOTES]).skip_reason == "there is no text in it"
+
+
+def test_the_classifier_knows_documents_it_was_not_trained_on():
+    fresh = papers.papers(40, first=880_000, hard=0.2)
+    right = [max(found := classify.probabilities(each.text), key=found.get) == each.kind for each in fresh]
+    assert sum(right) / len(right) >= 0.95
+
+
+def test_a_failed_check_says_what_does_not_fit():
+    found = understand(
+        reading(NOTE.replace("16.794,10", "16.000,00").replace("US0378331005", "US0378331009")), [NOTES]
+    )
+    assert any(words.startswith("check digits of isin") for words in found.failed_checks)
+    assert any(words.startswith("quantity x price = gross") for words in found.failed_checks)
+
+
+def test_of_several_kinds_the_likeliest_is_taken():
+    assert understand(reading(BILL), [NOTES, INVOICE]).kind is INVOICE
+    assert understand(reading(NOTE), [INVOICE, NOTES]).kind is NOTES
+    assert classify.classify(lay_out(plain.transcribe("")), [INVOICE]).certainty < 0.7

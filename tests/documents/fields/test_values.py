@@ -1,0 +1,118 @@
+"""Numbers, dates and codes as documents write them."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from postroom.documents import checkdigits, plain
+from postroom.documents.sheet import lay_out
+from postroom.documents.values import values
+
+
+def found(text, shape, *, likely=True):
+    return [
+        each.content
+        for each in values(lay_out(plain.transcribe(text)))
+        if each.shape == shape and each.likely is likely
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [
+        ("Kurswert 1.926,40 EUR", "1926.40"),
+        ("Consideration 9,998.50 GBP", "9998.50"),
+        ("Total CHF 3'545.00", "3545.00"),
+        ("Montant 2 008,64 EUR", "2008.64"),
+        ("Betrag -1.800,-- EUR", "-1800"),
+        ("Provision 15,00- EUR", "-15.00"),
+        ("Preis €38.19", "38.19"),
+    ],
+)
+def test_an_amount_is_read_as_its_document_writes_it(text, number):
+    assert found(text, "number") == [Decimal(number)]
+
+
+def test_three_digits_behind_a_mark_are_read_by_the_convention_of_the_other_numbers():
+    assert found("Anteile 1.216 Kurs 162.83", "number")[0] == Decimal("1.216")
+    assert found("Anteile 1.216 Kurs 162,83", "number")[0] == Decimal(1216)
+    assert Decimal("1.216") in found("Anteile 1.216 Kurs 162,83", "number", likely=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "18.04.2017",
+        "18. April 2017",
+        "18/04/2017",
+        "2017-04-18",
+        "18-Apr-2017",
+        "April 18, 2017",
+        "18 avril 2017",
+        "18.04.17",
+    ],
+)
+def test_a_day_is_the_same_day_in_every_spelling(text):
+    assert found(f"am {text} ausgeführt", "date") == [date(2017, 4, 18)]
+
+
+def test_american_dates_are_known_by_one_that_cannot_be_read_otherwise():
+    assert found("02/17/26 and 03/04/26", "date") == [date(2026, 2, 17), date(2026, 3, 4)]
+    assert found("17/02/26 and 03/04/26", "date") == [date(2026, 2, 17), date(2026, 4, 3)]
+
+
+def test_a_date_that_does_not_exist_and_the_number_of_a_document_are_no_dates():
+    assert found("31.02.2020 und W07700-0000223056/23", "date") == []
+
+
+def test_letters_that_were_set_apart_become_words_again():
+    line = lay_out(
+        plain.transcribe("S t . 0 , 5 7 2 EUR 4 3 , 6 4 H a n d e l s t a g : 1 8 . 0 4 . 2 0 1 7")
+    ).lines[0]
+    assert line.text == "St. 0,572 EUR 43,64 Handelstag: 18.04.2017"
+
+
+def test_dots_that_lead_to_a_value_are_no_part_of_it():
+    line = lay_out(plain.transcribe("ISIN..........FR0000133308")).lines[0]
+    assert [word.text for word in line.words] == ["ISIN", "FR0000133308"]
+    assert line.words[0].box.right < line.words[1].box.left
+
+
+def test_an_iban_ends_where_its_country_says():
+    text = "IBAN DE88 2008 0000 0970 3757 00 BIC COBADEFF"
+    assert found(text, "iban") == ["DE88200800000970375700"]
+    assert found("ISIN NL0011794037 AHOLD DELHAIZE", "isin") == ["NL0011794037"]
+
+
+@pytest.mark.parametrize(
+    "check, right, wrong",
+    [
+        (checkdigits.iban_is_right, "DE88200800000970375700", "DE89200800000970375700"),
+        (checkdigits.isin_is_right, "US0378331005", "US0378331006"),
+        (checkdigits.vat_id_is_right, "DE136695976", "DE136695977"),
+        (checkdigits.vat_id_is_right, "ATU13585627", "ATU13585628"),
+        (checkdigits.vat_id_is_right, "FR40303265045", "FR41303265045"),
+        (checkdigits.vat_id_is_right, "BE0428759497", "BE0428759498"),
+    ],
+)
+def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):
+    assert check(right) is True
+    assert check(wrong) is False
+
+
+def test_what_touches_an_amount_is_its_currency_and_a_price_of_money_is_a_rate():
+    every = values(lay_out(plain.transcribe("Devisenkurs EUR/CHF 0.964296 Belastung CHF 46.90")))
+    numbers = [each for each in every if each.shape == "number"]
+    assert [(each.rate, each.currency) for each in numbers] == [(True, "CHF"), (False, "CHF")]
+
+
+def test_a_plain_text_has_pages_and_places():
+    transcript = plain.transcribe("one  two\fthree")
+    assert [(word.text, word.page, word.line) for word in transcript.words] == [
+        ("one", 0, 0),
+        ("two", 0, 0),
+        ("three", 1, 0),
+    ]
+    assert transcript.words[1].box.left == 5 / plain.COLUMNS
+    assert plain.transcribe("").words == ()
