@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from mailsim import mime
-from mailsim.graph import attached, bodies, people
+from mailsim.graph import attached, bodies, kinds, people
 from mailsim.graph.ids import Ids
 from mailsim.lazy import lazy
 from mailsim.mailbox import Mailbox
@@ -274,6 +274,7 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
 }
 ONLY_SELECTED = frozenset({"internetMessageHeaders", "uniqueBody", "meetingMessageType"})
 DEFAULT = tuple(name for name in BUILDERS if name not in ONLY_SELECTED)
+_USUAL = frozenset(DEFAULT) - kinds.PRIVATE  # where nothing was selected
 # For these alone a message need not be read. Then not even its type is known: a list of ids must be cheap.
 CHEAP = frozenset(
     {
@@ -309,7 +310,7 @@ def messages(
             for view, answer in zip(group, answers, strict=True):
                 answer[name] = build(view)
         for answer, meeting in zip(answers, meetings, strict=True):
-            if meeting is not None and len(answer) > 20:
+            if meeting is not None and _USUAL.issubset(names):
                 answer["meetingMessageType"] = meeting[1]
         yield from zip(group, answers, strict=True)
 
