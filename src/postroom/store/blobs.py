@@ -6,7 +6,7 @@ marks in their place. A writer that finds a mark, and did not write the object i
 keys keep every row that something refers to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -63,6 +63,19 @@ async def record(connection: Connection, organization: OrganizationId, blobs: Se
     )
     if await cursor.fetchone() != (0,):
         raise TransientError("the bytes of a blob were just removed as unused; they must be stored again")
+
+
+async def note_detected(connection: Connection, found: Mapping[bytes, str]) -> None:
+    """What the first bytes say these are."""
+    if found:
+        await connection.execute(
+            """
+            UPDATE blobs SET detected = given.detected
+            FROM unnest(%b::bytea[], %b::text[]) AS given (sha256, detected)
+            WHERE blobs.sha256 = given.sha256 AND blobs.detected IS NULL
+            """,
+            [list(found), list(found.values())],
+        )
 
 
 async def doom(

@@ -59,3 +59,19 @@ async def test_a_draft_that_is_written_on_is_fetched_again(mirror):
     mirror.remote.write(key, "Another text")
     await mirror.sync()
     await mirror.assert_mirrors()
+
+
+async def test_messages_with_attachments_are_taken_in_in_the_same_transaction(mirror):
+    taken = []
+
+    async def take_in(connection, organization, ids):
+        cursor = await connection.execute(
+            "SELECT count(*) FROM attachments WHERE message_id = ANY(%s)", [ids]
+        )
+        taken.append((len(ids), (await cursor.fetchone())[0]))
+
+    mirror.remote.deliver(files=[PDF])
+    mirror.remote.deliver()
+    await mirror.sync(take_in=take_in)
+    assert (1, 1) in taken
+    assert await mirror.one("SELECT detected FROM blobs") == "pdf"

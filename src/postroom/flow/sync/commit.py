@@ -146,15 +146,38 @@ async def _store(
     await mail_events.add(
         connection, reading.id, [_event(reading, ids[key], event) for key, event in writing.events]
     )
-    touched = {made[_thread_of(ready)].id for ready, _ in writing.new}
-    touched |= {stored[key].thread for key in (*writing.changed, *writing.rewritten)}
-    summed = await threads.add_up(connection, touched)
-    told = [each for each in summed if any(t.id == each.id for t in made.values())]
+    grown = {made[_thread_of(ready)].id for ready, _ in writing.new}
+    summed = await threads.add_up(connection, grown | _touched(writing, stored))
+    told = [each for each in summed if each.id in grown]
     reading.did.threads += len(told)
     reading.did.messages += len(writing.new)
     reading.did.events += len(writing.events)
     reading.did.deleted += sum(event.kind == "deleted" for _, event in writing.events)
     await _tell(reading, connection, writing, ids, made, told, attached)
+    if reading.parts.take_in is not None:
+        await reading.parts.take_in(connection, reading.organization, _to_screen(writing, ids))
+
+
+def _touched(writing: _Writing, stored: dict[str, Stored]) -> set[int]:
+    """The threads that no longer add up to what they did; flags do not count there."""
+    found = {stored[key].thread for key in writing.rewritten}
+    for key, standing in writing.changed.items():
+        row = stored[key]
+        if (row.labels, row.deleted, row.received_at) != (
+            standing.labels,
+            standing.deleted,
+            standing.received_at,
+        ):
+            found.add(row.thread)
+    return found
+
+
+def _to_screen(writing: _Writing, ids: dict[str, int]) -> list[int]:
+    """New messages with attachments, and those that stand elsewhere now: a pipeline may want them."""
+    written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
+    keys = {ready.key for ready in written if ready.attachments}
+    keys |= {key for key, event in writing.events if event.kind in {"moved", "labels_changed"}}
+    return sorted(ids[key] for key in keys)
 
 
 async def _attach(
@@ -162,6 +185,8 @@ async def _attach(
 ) -> list[tuple[str, Attached]]:
     written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
     await blobs.record(connection, reading.organization, [blob for ready in written for blob in ready.blobs])
+    detected = {sha256: what for ready in written for sha256, what in ready.detected.items()}
+    await blobs.note_detected(connection, detected)
     attached = [
         (ready.key, Attached(ids[ready.key], enclosure, sha256))
         for ready in written

@@ -5,12 +5,13 @@ or asks for a fetch (it is new, or a draft that was written on), or says nothing
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from postroom.errors import GrantLost, PermanentError, TransientError
+from postroom.flow import screen
 from postroom.flow.sync import content
 from postroom.flow.sync.merge import is_news, stored
 from postroom.flow.sync.reading import Reading
@@ -22,6 +23,7 @@ from postroom.store.messages import Content, Stored
 
 # How long a message that failed alone waits for its next attempt, and when it is left to a person.
 WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+HEAD_BYTES: Final = 1024
 # A message may be told of before it can be read.
 EARLY_WAITS: Final = (2.0, 8.0, 30.0)
 
@@ -45,6 +47,7 @@ class Ready:
     content: Content
     attachments: tuple[tuple[Enclosure, bytes | None], ...]
     blobs: tuple[Blob, ...]
+    detected: dict[bytes, str]  # what the first bytes of each say it is
 
 
 @dataclass
@@ -199,16 +202,16 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
     kept = content.kept_enclosures(fetched.letter, policy, reading.parts.accept)
     attachments: list[tuple[Enclosure, bytes | None]] = []
     blobs: list[Blob] = []
+    detected: dict[bytes, str] = {}
     failures: list[Failure] = []
     for enclosure in kept:
         sha256 = None
         if enclosure.kind != "reference":
             try:
-                given = enclosure.content
-                source = reading.remote.enclosure(fetched.key, enclosure) if given is None else given
-                blob = await reading.parts.blobs.put(reading.organization, source)
+                blob, head = await _keep(reading, fetched.key, enclosure)
                 blobs.append(blob)
                 sha256 = blob.sha256
+                detected[sha256] = screen.detected(head)
             except GrantLost:
                 raise
             except (PermanentError, TransientError) as error:
@@ -216,9 +219,25 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
                 failures.append(Failure("attachment", subject, str(error), WAITS[0]))
         attachments.append((replace(enclosure, content=None), sha256))
     written = content.kept(fetched.letter, policy)
-    return Ready(
-        fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs)
-    ), failures
+    ready = Ready(
+        fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs), detected
+    )
+    return ready, failures
+
+
+async def _keep(reading: Reading, key: str, enclosure: Enclosure) -> tuple[Blob, bytes]:
+    """Its bytes made safe, and the first of them."""
+    blobs, organization = reading.parts.blobs, reading.organization
+    if enclosure.content is not None:
+        return await blobs.put(organization, enclosure.content), enclosure.content[:HEAD_BYTES]
+    head = bytearray()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async for piece in reading.remote.enclosure(key, enclosure):
+            head.extend(piece[: HEAD_BYTES - len(head)])
+            yield piece
+
+    return await blobs.put(organization, pieces()), bytes(head)
 
 
 def attachment_subject(key: str, part: str) -> str:

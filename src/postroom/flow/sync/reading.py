@@ -1,6 +1,6 @@
 """What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -9,12 +9,16 @@ from postroom.flow.sync.content import Accept
 from postroom.model import FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.cursors import Cursor, CursorKind
-from postroom.store.database import Database
+from postroom.store.database import Connection, Database
 from postroom.store.folders import Folder
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 
 KIND: Final = "sync"
+
+
+# Turns stored messages into documents, in the transaction that stores them.
+TakeIn = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Syncing:
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float
     slice_seconds: float
+    take_in: TakeIn | None = None
 
 
 @dataclass(slots=True)
