@@ -19,6 +19,7 @@ _SECTION = re.compile(r"^(.+?)(?:\*(\d+))?(\*)?$")
 _ESCAPE = re.compile(r"\\(.)")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 _ONE_PARAM = re.compile(r"""([^;]*);\s*([^\s=;"*]+)="([^"\\]*)\"\s*""")
+_ONE_WORD = re.compile(r"=\?([\w-]+)\?[qQ]\?([!->@-~]*)\?=", re.ASCII)
 _NOTHING: tuple[str, Mapping[str, str]] = ("", {})
 # In these a line can be decoded without the lines before it.
 _BYTEWISE = frozenset({"", "us-ascii", "utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"})
@@ -258,6 +259,8 @@ def decode_words(value: str) -> str:
     """A header value with its RFC 2047 encoded words decoded; returned as it is when they are broken."""
     if "=?" not in value:
         return value
+    if usual := _ONE_WORD.fullmatch(value):
+        return decode_text(binascii.a2b_qp(usual[2].encode("ascii"), header=True), usual[1])
     try:
         pieces = decode_header(value)
     except (MessageError, ValueError):

@@ -7,7 +7,7 @@ behind the gate.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from starlette.types import Scope
 
@@ -35,8 +35,7 @@ class Options:
     quota: Quota = "new"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A whole answer: what a fault says in a provider's words, or one part of a batch."""
 
     status: int

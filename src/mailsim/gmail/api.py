@@ -7,7 +7,7 @@ The same path serves requests of their own and the calls inside a batch. It read
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -34,8 +34,7 @@ _FALSE = frozenset({"false", "0"})
 _ROOTS = ("/gmail/v1/users/", "/upload/gmail/v1/users/", "/resumable/upload/gmail/v1/users/")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """`path` is percent-encoded as it came; header names are in lower case. `width` is how many calls of this
     user run at the same time, this one included.
     """
@@ -48,8 +47,7 @@ class Call:
     width: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     method: Method
     user: str
     ids: dict[str, str]

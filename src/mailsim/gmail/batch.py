@@ -6,22 +6,22 @@ body there.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import pairwise
+from typing import NamedTuple
 
 from mailsim.gmail.refusal import Refusal, bad_request
 
 MAX_CALLS = 100
 _BOUNDARY = re.compile(r""";\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))""", re.IGNORECASE)
-_BLANK = re.compile(rb"\r?\n\r?\n")
-_HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:[ \t]*([^\r\n]*)$")
-_REQUEST_LINE = re.compile(rb"([A-Za-z]+) +(\S+)(?: +HTTP/\d(?:\.\d)?)? *$")
+_BLANK = re.compile(r"\r?\n\r?\n")
+_LINE = re.compile(r"\r?\n|\r")
+_HEADER = re.compile(r"([!-9;-~]+)[ \t]*:[ \t]*([^\r\n]*)")
+_REQUEST_LINE = re.compile(r"([A-Za-z]+) +(\S+)(?: +HTTP/[0-9](?:\.[0-9])?)? *")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-@dataclass(frozen=True, slots=True)
-class InnerCall:
+class InnerCall(NamedTuple):
     content_id: str
     method: str
     target: str  # path and query as written
@@ -29,8 +29,7 @@ class InnerCall:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InnerAnswer:
+class InnerAnswer(NamedTuple):
     content_id: str
     status: int
     body: bytes
@@ -108,34 +107,37 @@ def unparsable(why: str, size: int) -> Refusal:
 
 
 def _inner(part: bytes, size: int) -> InnerCall:
-    envelope, rest = _split(part.lstrip(b"\r\n"))
-    outer = _headers(envelope.splitlines(), size)
+    text = part.decode("latin-1")  # one letter a byte, so that the body is found again
+    envelope, rest = _split(text.lstrip("\r\n"))
+    outer = _headers(_LINE.split(envelope), size)
     if not outer.get("content-type", "").lower().startswith("application/http"):
         raise unparsable("part without Content-Type application/http", size)
-    head, body = _split(rest.lstrip(b"\r\n"))
-    lines = head.splitlines()
-    request = _REQUEST_LINE.match(lines[0]) if lines else None
+    head, body = _split(rest.lstrip("\r\n"))
+    first, *lines = _LINE.split(head)
+    request = _REQUEST_LINE.fullmatch(first)
     if request is None:
         raise unparsable("part without a request line", size)
     return InnerCall(
         content_id=outer.get("content-id", ""),
-        method=request[1].decode().upper(),
-        target=request[2].decode("latin-1"),
-        headers=_headers(lines[1:], size),
-        body=body,
+        method=request[1].upper(),
+        target=request[2],
+        headers=_headers(lines, size),
+        body=body.encode("latin-1"),
     )
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    blank = _BLANK.search(data)
-    return (data, b"") if blank is None else (data[: blank.start()], data[blank.end() :])
+def _split(text: str) -> tuple[str, str]:
+    blank = _BLANK.search(text)
+    return (text, "") if blank is None else (text[: blank.start()], text[blank.end() :])
 
 
-def _headers(lines: Sequence[bytes], size: int) -> dict[str, str]:
+def _headers(lines: Sequence[str], size: int) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
-        found = _HEADER.match(line)
+        if not line:
+            continue
+        found = _HEADER.fullmatch(line)
         if found is None:
             raise unparsable("malformed header", size)
-        headers[found[1].decode("latin-1").lower()] = found[2].decode("latin-1").rstrip()
+        headers[found[1].lower()] = found[2].rstrip()
     return headers
