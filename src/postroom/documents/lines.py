@@ -72,14 +72,17 @@ class _Line:
 
 
 def in_lines(
-    pieces: Iterable[Piece], *, page: int, width: float, height: float, crooked: bool = False
+    pieces: Iterable[Piece], *, page: int, width: float, height: float, seen: bool = False
 ) -> list[Word]:
-    """The words of one page in reading order, their boxes as fractions of its width and height."""
+    """The words of one page in reading order, their boxes as fractions of its width and height.
+
+    Words that were `seen` on a scan are whole, but their boxes are inexact and their lines may be crooked.
+    """
     words: list[Word] = []
-    for number, line in enumerate(_lines(pieces, level=0.0 if crooked else _LEVEL)):
+    for number, line in enumerate(_lines(pieces, level=0.0 if seen else _LEVEL)):
         words += [
             Word(piece.text, page, number, _box(piece, width, height), piece.certainty)
-            for piece in _joined(line)
+            for piece in (line if seen else _joined(line))
         ]
     return words
 

@@ -88,7 +88,7 @@ class Recogniser:
         pixels = self.numpy.frombuffer(bitmap, self.numpy.uint8, offset=BITMAP.size)
         pixels = pixels.reshape(height, width, 3)[:, :, ::-1]  # the engine takes blue first
         best = self._upright(pixels)
-        words = in_lines(best.pieces, page=page, width=best.width, height=best.height, crooked=True)
+        words = in_lines(best.pieces, page=page, width=best.width, height=best.height, seen=True)
         return Recognised(best.turned, tuple(words))
 
     def _upright(self, pixels: Any) -> _Attempt:

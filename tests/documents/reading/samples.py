@@ -71,14 +71,16 @@ def encoded(first, kind, *more, **options):
     return written.getvalue()
 
 
-def scanned_pdf(*pictures, size=A6, note=""):
-    """A PDF whose pages are pictures, with a note from the scanner's maker in the text layer."""
+def scanned_pdf(*pictures, size=A6, note="", last=""):
+    """A PDF of pictures with a note from the scanner's maker in the text layer, and a last page of text."""
     written = io.BytesIO()
     drawing = canvas.Canvas(written, pagesize=size)
     for each in pictures:
         drawing.drawImage(ImageReader(each), 0, 0, *size)
         drawing.drawString(5, 5, note)
         drawing.showPage()
+    if last:
+        drawing.drawString(5, 200, last)
     drawing.save()
     return written.getvalue()
 

@@ -1,0 +1,198 @@
+"""Children, the process they come from, and their parent may die in any way: nobody else is harmed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from documents.reading import hostile, samples
+from postroom.documents.isolation import Readers
+from postroom.documents.limits import Limits
+from postroom.errors import TransientError, Unreadable
+
+GOOD = hostile.page(hostile.WORDS)
+SLOW = hostile.operators()["tiles finer than dust"]  # to draw it takes until the limit
+ROOT = Path(__file__).parents[3]
+
+
+def children(pid):
+    with suppress(FileNotFoundError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def environment(pid):
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def lives(pid):
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110  # of other processes there are no events
+        await asyncio.sleep(0.01)
+
+
+async def slow_reading(readers):
+    """A reading under way, and the child that does it."""
+    await readers.read(GOOD)
+    zygote = readers.zygote.process.pid
+    task = asyncio.create_task(readers.page_image(SLOW, page=0, width=900))
+    await until(lambda: children(zygote))
+    [child] = children(zygote)
+    return task, child
+
+
+async def test_many_files_at_once_are_read_with_as_few_processes_as_allowed():
+    async with Readers(parallel=2) as readers:
+        readings = [asyncio.create_task(readers.read(GOOD)) for _ in range(40)]
+        most = 0
+        while not all(reading.done() for reading in readings):
+            if readers.zygote.process:
+                most = max(most, len(children(readers.zygote.process.pid)))
+            await asyncio.sleep(0.001)
+    assert {reading.result().transcript.text for reading in readings} == {"Invoice"}
+    assert most <= 2
+
+
+async def test_files_on_disk_and_bytes_are_read_alike(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(samples.with_files(GOOD, a_xml=b"<a/>"))
+    async with Readers() as readers:
+        by_path = await readers.read(tmp_path / "a.pdf")
+        assert by_path == await readers.read((tmp_path / "a.pdf").read_bytes())
+        assert by_path.embedded[0].content == b"<a/>"
+
+
+async def test_texts_and_electronic_invoices_are_read_as_well():
+    ubl = b'<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"/>'
+    async with Readers() as readers:
+        text = await readers.read("Kauf 10 Stück\nKurs 12,50".encode())
+        assert (text.transcript.method, text.transcript.text) == ("plain", "Kauf 10 Stück\nKurs 12,50")
+        invoice = await readers.read(ubl)
+        assert [each.content for each in invoice.embedded] == [ubl]
+        with pytest.raises(Unreadable, match="holds other files"):
+            await readers.read(hostile.archive({"a.pdf": GOOD}))
+
+
+async def test_a_page_is_shown_as_webp_of_the_width_asked_for():
+    async with Readers() as readers:
+        image = await readers.page_image(samples.pdf([(50, 700, "Rechnung")]), page=0, width=500)
+    assert image[:4] == b"RIFF"
+    assert image[8:12] == b"WEBP"
+
+
+async def test_a_killed_child_fails_its_own_file_only():
+    async with Readers(parallel=2) as readers:
+        task, child = await slow_reading(readers)
+        os.kill(child, signal.SIGKILL)
+        with pytest.raises(TransientError, match="killed from outside"):
+            await task
+        assert (await readers.read(GOOD)).transcript.text == "Invoice"
+
+
+async def test_who_is_no_longer_waited_for_is_ended():
+    async with Readers(parallel=2) as readers:
+        task, child = await slow_reading(readers)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: not lives(child))
+        assert (await readers.read(GOOD)).transcript.text == "Invoice"
+
+
+async def test_too_long_is_ended_too():
+    async with Readers(Limits(wall_seconds=1)) as readers:
+        with pytest.raises(Unreadable, match="more than 1 seconds"):
+            await readers.page_image(SLOW, page=0, width=900)
+        await until(lambda: not children(readers.zygote.process.pid))
+
+
+async def test_a_dead_zygote_fails_what_was_under_way_takes_its_children_along_and_is_started_again():
+    async with Readers(parallel=2) as readers:
+        task, child = await slow_reading(readers)
+        before = readers.zygote.process.pid
+        os.kill(before, signal.SIGKILL)
+        with pytest.raises(TransientError, match="started again"):
+            await task
+        await until(lambda: not lives(child))
+        assert (await readers.read(GOOD)).transcript.text == "Invoice"
+        assert readers.zygote.process.pid != before
+
+
+async def test_closing_ends_the_processes():
+    async with Readers() as readers:
+        await readers.read(GOOD)
+        zygote = readers.zygote.process.pid
+    assert not lives(zygote)
+
+
+async def test_closing_while_a_file_is_read_ends_its_child():
+    async with Readers() as readers:
+        task, child = await slow_reading(readers)
+    await until(lambda: not lives(child))
+    with pytest.raises(TransientError):
+        await task
+
+
+async def test_nothing_survives_a_killed_parent(tmp_path):
+    (tmp_path / "slow").write_bytes(SLOW)
+    (tmp_path / "scan").write_bytes(samples.encoded(samples.picture(samples.letter()), "PNG"))
+    program = await asyncio.create_subprocess_exec(
+        sys.executable,
+        Path(__file__).with_name("parent_process.py"),
+        tmp_path / "slow",
+        tmp_path / "scan",
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{os.environ.get('PYTHONPATH', '')}"},
+    )
+    pids = [int(pid) for pid in (await program.stdout.readline()).split()]
+    assert len(pids) >= 3
+    assert all(map(lives, pids))
+    program.kill()
+    await program.wait()
+    await until(lambda: not any(map(lives, pids)))
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "open('/etc/hostname')",
+        "open('escaped', 'w')",
+        "import socket; socket.socket()",
+        "os.pipe()",
+        "bytearray(400_000_000)",
+    ],
+)
+def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
+    program = (
+        "import os, socket\n"
+        "from postroom.documents import zygote\n"
+        "from postroom.documents.limits import Limits\n"
+        "zygote.confine(Limits(memory_bytes=300_000_000))\n"
+        f"try:\n    {attempt}\nexcept (OSError, MemoryError):\n    os._exit(7)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+    assert ended.returncode == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_processes_know_nothing_of_our_environment(monkeypatch):
+    monkeypatch.setenv("POSTROOM_SECRET_FOR_TEST", "s3cret")
+    async with Readers() as readers:
+        await readers.read(GOOD)
+        known = environment(readers.zygote.process.pid)
+    assert b"s3cret" not in known
+    assert {part.partition(b"=")[0] for part in known.split(b"\0") if part} <= {b"PYTHONPATH", b"LC_CTYPE"}

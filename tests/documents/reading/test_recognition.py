@@ -1,0 +1,117 @@
+"""Scans are recognised offline: words with their places, pages turned upright, whatever the file is."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+import pytest_asyncio
+
+from documents.reading import samples
+from postroom.documents import pdf
+from postroom.documents.isolation import Readers
+from postroom.documents.limits import Limits
+from postroom.documents.ocr import _words
+from postroom.errors import Unreadable
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LETTER = samples.letter()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def readers():
+    async with Readers(engines=1) as readers:
+        yield readers
+
+
+def right(text):
+    """How many of the letter's words were read, of all of them."""
+    wanted = " ".join(samples.LETTER).split()
+    found = text.split()
+    return sum(word in found for word in wanted) / len(wanted)
+
+
+def assert_places_fit(transcript, page):
+    """The words stand where the text layer of the letter has them."""
+    wanted = {word.text: word.box for word in pdf.read(LETTER, Limits()).reading.transcript.words}
+    found = {word.text: word.box for word in transcript.words if word.page == page}
+    shared = [(wanted[text], found[text]) for text in wanted if text in found]
+    assert len(shared) > 20
+    for one, other in shared:
+        assert all(abs(a - b) < 0.03 for a, b in zip(one, other, strict=True))
+
+
+async def test_a_tiff_of_several_pages_is_read_each_turned_upright(readers):
+    pages = [samples.picture(LETTER, turn=turn) for turn in (0, 90, 180)]
+    transcript = (
+        await readers.read(samples.encoded(pages[0], "TIFF", *pages[1:], dpi=(150, 150)))
+    ).transcript
+    assert transcript.method == "ocr"
+    assert [page.turned for page in transcript.pages] == [0, 270, 180]
+    assert {(round(page.width), round(page.height)) for page in transcript.pages} == {(298, 420)}
+    for number in range(3):
+        words = [word.text for word in transcript.words if word.page == number]
+        assert right(" ".join(words)) > 0.85
+        assert_places_fit(transcript, number)
+    lines = transcript.text.splitlines()
+    assert lines[:3] == samples.LETTER[:3]
+    assert all(0.5 < word.certainty <= 1 for word in transcript.words)
+
+
+async def test_pages_with_and_without_a_text_layer_mix(readers):
+    turned = samples.picture(LETTER, turn=270)
+    scan = samples.scanned_pdf(turned, note="Scanned by somebody", size=samples.A6[::-1], last="Anhang 1")
+    transcript = (await readers.read(scan)).transcript
+    assert right(transcript.text) > 0.85
+    assert [page.turned for page in transcript.pages] == [90, 0]
+    assert transcript.pages[0].width < transcript.pages[0].height
+    assert [(word.text, word.certainty) for word in transcript.words if word.page == 1] == [
+        ("Anhang", 1.0),
+        ("1", 1.0),
+    ]
+
+
+async def test_a_page_on_which_nothing_stands_has_no_words(readers):
+    reading = await readers.read(samples.encoded(samples.blank(), "PNG"))
+    assert reading.transcript.words == ()
+    assert len(reading.transcript.pages) == 1
+
+
+async def test_an_engine_that_is_killed_gets_a_successor_and_the_page_is_read(readers):
+    await readers.read(samples.encoded(samples.blank(), "PNG"))
+    first = readers.engines[0].process.pid
+    reading = asyncio.create_task(readers.read(samples.encoded(samples.picture(LETTER), "JPEG", quality=80)))
+    while not readers.engines[0].waiting:  # noqa: ASYNC110  # of what goes on inside there is no event
+        await asyncio.sleep(0.005)
+    os.kill(first, signal.SIGKILL)
+    assert right((await reading).transcript.text) > 0.9
+    assert readers.engines[0].process.pid != first
+
+
+async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers):
+    reading = asyncio.create_task(readers.read(samples.encoded(samples.picture(LETTER), "JPEG", quality=80)))
+    killed = set()
+    while not reading.done():
+        process = readers.engines[0].process
+        if readers.engines[0].waiting and process.pid not in killed:
+            killed.add(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+        await asyncio.sleep(0.005)
+    with pytest.raises(Unreadable, match="broke down twice over page 1"):
+        await reading
+
+
+class Lines:
+    """What the engine answers where it places no words."""
+
+    boxes = ([[0, 0], [100, 0], [100, 10], [0, 10]],)
+    txts = ("IBAN DE89",)
+    scores = (0.9,)
+    word_results = ()
+
+
+async def test_a_line_without_places_is_divided_by_its_characters():
+    first, second = _words(Lines, 0)
+    assert (first.text, second.text) == ("IBAN", "DE89")
+    assert first.right < second.left
+    assert second.right == pytest.approx(100)
