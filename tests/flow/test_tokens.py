@@ -97,6 +97,17 @@ async def test_a_refused_token_is_replaced_once_however_many_complain(desk, prov
     await desk.remote(mailbox).check()
 
 
+async def test_a_call_goes_on_when_the_token_of_another_process_ended_too(desk, provider):
+    """What this process holds has ended, and so has what another put in the database."""
+    mailbox = await desk.connected(provider)
+    await desk.remote(mailbox).check()
+    other = desk.another_process()
+    await other.of(mailbox.organization, mailbox.id).instead_of(await desk.source(mailbox).current())
+    desk.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
+    await desk.remote(mailbox).check()
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+
+
 async def test_a_call_goes_on_when_its_token_ended_early(desk, provider):
     mailbox = await desk.connected(provider)
     await desk.remote(mailbox).check()

@@ -29,6 +29,7 @@ from postroom.errors import (
     PermanentError,
     TransientError,
 )
+from postroom.flow import illness
 from postroom.logs import Log
 from postroom.model import (
     Channel,
@@ -135,9 +136,7 @@ async def _end_ill(
 ) -> None:
     """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
     async with work.fenced(parts.database, lease) as connection:
-        await mailboxes.set_health(
-            connection, mailbox.id, health, error=str(error), since=mailbox.connected_at
-        )
+        await illness.tell(connection, mailbox, health, error)
         await work.finish(connection, [Finish(lease, again_after)])
 
 

@@ -21,6 +21,8 @@ from postroom.ports import TokenSource
 from postroom.providers.pace import Clock, Pace
 
 ATTEMPTS: Final = 4
+# Instead of a token held here, another process's may be found, which may have ended too: then a fresh one.
+REPLACEMENTS: Final = 2
 LONGEST_WAIT_SECONDS: Final = 10.0
 LARGEST_ANSWER_BYTES: Final = 100 * 2**20
 _LARGEST_REFUSAL_BYTES: Final = 2**20
@@ -84,7 +86,7 @@ class _Attempts:
 
     token: Secret | None
     made: int = 1
-    refreshed: bool = False
+    replaced: int = 0
 
 
 class Transport:
@@ -130,8 +132,10 @@ class Transport:
         """One answer of any status, for who decides about another attempt; a refused token is renewed."""
         token = await tokens.current() if tokens else None
         answer = await self._once(call, token, pace)
-        if answer.status == 401 and tokens and token:
-            answer = await self._once(call, await tokens.instead_of(token), pace)
+        for _ in range(REPLACEMENTS):
+            if answer.status == 401 and tokens and token:
+                token = await tokens.instead_of(token)
+                answer = await self._once(call, token, pace)
         return answer
 
     async def _once(self, call: Call, token: Secret | None, pace: Pace | None) -> Answer:
@@ -185,11 +189,12 @@ class Transport:
         tokens: TokenSource | None,
         pace: Pace | None,
     ) -> None:
-        """Wait for another attempt, if one makes sense within this call; a refused token is renewed once."""
+        """Wait for another attempt, if one makes sense within this call; a refused token is renewed."""
         if error is None:
             error = TransientError("the provider answered with a redirect")
-        if isinstance(error, GrantLost) and tokens and tried.token and not tried.refreshed:
-            tried.token, tried.refreshed = await tokens.instead_of(tried.token), True
+        if isinstance(error, GrantLost) and tokens and tried.token and tried.replaced < REPLACEMENTS:
+            tried.token = await tokens.instead_of(tried.token)
+            tried.replaced += 1
             return
         if pace and isinstance(error, Throttled):
             pace.refused(error)

@@ -276,6 +276,8 @@ async def test_a_lost_grant_ends_the_work_until_a_reconnect(kept):
     kept.tokens[kept.mailbox] = Lost()
     assert await kept.run() == []
     assert (await kept.health())[0] == "token_refresh_failed"
+    cursor = await kept.owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'mailbox'")
+    assert await cursor.fetchall() == [("TOKEN_REFRESH_FAILED",)]
     assert await kept.due_in() is None
     await kept.run()
     assert kept.calls("*watch*") + kept.calls("subscriptions.*") == []

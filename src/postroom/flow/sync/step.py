@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from postroom.errors import GrantLost, PermanentError, TransientError
-from postroom.flow import subscribe
+from postroom.flow import illness, subscribe
 from postroom.flow.sync import listing, live
 from postroom.flow.sync.commit import started
 from postroom.flow.sync.reading import Reading, Syncing
@@ -123,8 +123,8 @@ async def _end(
     again_after: float | None = None,
 ) -> None:
     async with work.fenced(parts.database, lease) as connection:
-        if mailbox is not None and health is not None:
-            await mailboxes.set_health(connection, mailbox.id, health, error=str(error))
+        if mailbox is not None and health is not None and error is not None:
+            await illness.tell(connection, mailbox, health, error)
         await work.finish(connection, [Finish(lease, again_after)])
 
 

@@ -1,0 +1,24 @@
+"""A mailbox that its provider no longer opens: its health says so, and the ledger does."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from postroom.errors import PermanentError
+from postroom.model import Health
+from postroom.store import ledger, mailboxes
+from postroom.store.database import Connection
+from postroom.store.ledger import Entry
+from postroom.store.mailboxes import Mailbox
+
+EVENTS: Final[Mapping[Health, str]] = {
+    Health.TOKEN_REFRESH_FAILED: "TOKEN_REFRESH_FAILED",
+    Health.PROVIDER_ERROR: "MAILBOX_REFUSED",
+}
+
+
+async def tell(connection: Connection, mailbox: Mailbox, health: Health, error: PermanentError) -> None:
+    """In the caller's transaction. Nothing is told of a mailbox that was connected again meanwhile."""
+    words = str(error)
+    if await mailboxes.set_health(connection, mailbox.id, health, error=words, since=mailbox.connected_at):
+        entry = Entry(EVENTS[health], "mailbox", str(mailbox.id), payload={"error": words})
+        await ledger.append(connection, mailbox.organization, [entry])
