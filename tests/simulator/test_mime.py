@@ -1,5 +1,6 @@
 """The MIME reader: agrees with Python's own on every kind of letter, and survives what nobody should send."""
 
+import binascii
 import email
 import hashlib
 import random
@@ -163,6 +164,44 @@ def test_nesting_without_end_is_cut_off():
 def test_a_header_of_a_million_lines_takes_no_quadratic_time():
     tree = mime.read(b"Subject: x\r\n" + b" y\r\n" * 1_000_000 + b"\r\nbody")
     assert len(tree.header("subject")) == 2_000_001
+
+
+@pytest.mark.parametrize("kind", ["plain", "html", "reply", "newsletter", "charset"])
+def test_the_beginning_of_a_text_is_how_the_text_begins(kind):
+    for variant in letters.variants(kind):
+        tree = mime.read(letters.write(letters.Order(seed=5, kind=kind, variant=variant, size=9000)))
+        for _, part in tree.walk():
+            if part.content_type.startswith("text/"):
+                for length in (10, 300, 1000, 50_000):
+                    shown = part.beginning(length)
+                    assert part.text.startswith(shown)
+                    assert len(shown) >= min(length, len(part.text))
+
+
+@pytest.mark.parametrize(
+    "head, body",
+    [
+        ("quoted-printable", b"=C3=\r\n=BC" * 500),  # a letter on two lines, and no line that ends
+        ("quoted-printable", b"abc\r\n" + b"=C3=BC=\r\n" * 500 + b"\r\n"),
+        ("8bit", b"\xc3\xbc" * 2000),
+        ("7bit", b"one\n" * 2000),
+    ],
+)
+def test_the_beginning_never_cuts_a_letter_in_two(head, body):
+    raw = b"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: %b\r\n\r\n%b"
+    part = mime.read(raw % (head.encode(), body))
+    for length in range(1, 400, 7):
+        shown = part.beginning(length)
+        assert part.text.startswith(shown)
+        assert len(shown) >= length
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40))
+def test_one_encoded_word_is_decoded_like_any_number_of_them(text):
+    quoted = binascii.b2a_qp(text.encode(), header=True, istext=False, quotetabs=True)
+    word = f"=?utf-8?q?{quoted.replace(b'=' + chr(10).encode(), b'').replace(b'?', b'=3F').decode()}?="
+    assert mime.decode_words(word) == text
+    assert mime.decode_words(f"{word} {word}") == text + text
 
 
 @settings(deadline=None)  # the first letter of a heavy kind draws a PDF or a scan
