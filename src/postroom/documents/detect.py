@@ -65,6 +65,8 @@ _HEADERS: Final = re.compile(
     re.IGNORECASE,
 )
 _HEADER: Final = re.compile(rb"([!-9;-~]{1,80})[ \t]*:")
+# Text that a program took from a document may hold some signs that mean nothing.
+_LEGIBLE: Final = 0.8
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -227,18 +229,21 @@ def _written(content: bytes) -> Detected | None:
 
 
 def _is_message(content: bytes) -> bool:
-    """Headers one after the other, two of them such as every message has, until an empty line or the end."""
-    known = 0
-    for line in content[:65_536].splitlines():
+    """Headers one after the other, two of them such as every message has, until an empty line or the end.
+
+    Mail of real life has a broken line here and there, or an empty one before the first.
+    """
+    known = broken = 0
+    for line in content[:65_536].lstrip().splitlines():
         if not line.strip():
             break
-        if line[:1] in b" \t" or line.startswith((b"From ", b">From ")):
-            continue
         header = _HEADER.match(line)
-        if header is None:
-            return False
-        known += _HEADERS.match(header[1]) is not None
-    return known >= 2
+        if header:
+            is_multipart = b"multipart/" in line.lower() and header[1].lower() == b"content-type"
+            known += 2 if is_multipart else _HEADERS.match(header[1]) is not None
+        elif line[:1] not in b" \t" and not line.startswith(b"From "):
+            broken += 1
+    return known >= 2 and broken <= known // 3
 
 
 def text_of(content: bytes) -> str | None:
@@ -250,7 +255,8 @@ def text_of(content: bytes) -> str | None:
             text = content.decode(encoding)
         except UnicodeDecodeError:
             continue
-        return None if _CONTROLS.search(text) else text
+        readable = _CONTROLS.sub("", text)
+        return readable if "\0" not in text and len(readable) > _LEGIBLE * len(text) else None
     return None
 
 

@@ -35,6 +35,7 @@ _MOST_GARBAGE: Final = 0.2
 _COVERED: Final = 0.5
 # A space is a quarter of the height of its line, or more.
 _NARROW: Final = 0.15
+_MOST_ANNOTATIONS: Final = 100
 # pdfium marks a hyphen at the end of a line with one of these.
 _HYPHENS: Final = str.maketrans({"\x02": "-", "\ufffe": "-", "\xad": "-"})
 _WORD: Final = re.compile(r"[^\s\x00]+")
@@ -57,6 +58,8 @@ def opened(content: bytes, limits: Limits) -> Any:
         raise Unreadable("The PDF has no pages.")
     if count > limits.pages:
         raise Unreadable(f"The PDF has {count} pages; {limits.pages} are read at most.")
+    if document.get_formtype() != raw.FORMTYPE_NONE:
+        document.init_forms()  # so that fields without an appearance get one
     # Neither it nor its pages are closed here: the child ends soon, and elsewhere they close themselves.
     return document
 
@@ -103,7 +106,20 @@ def _page(document: Any, number: int) -> Any:
         raise Unreadable(f"Page {number + 1} of the PDF is damaged.") from None
     if min(page.get_size()) <= 0:
         raise Unreadable(f"Page {number + 1} of the PDF has no size.")
+    if _is_written_on(page) and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS:
+        page = document[number]
     return page
+
+
+def _is_written_on(page: Any) -> bool:
+    """Whether there are fields of a form, notes or stamps, which people see and the text layer lacks."""
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        subtype = raw.FPDFAnnot_GetSubtype(annotation)
+        raw.FPDFPage_CloseAnnot(annotation)
+        if subtype in {raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}:
+            return True
+    return False
 
 
 def _text_layer(page: Any, number: int) -> tuple[Page, list[Word], bool]:

@@ -44,6 +44,16 @@ def pdf(*pages, size=A4, rotate=0, drawn=0):
     return written.getvalue()
 
 
+def form(label, value):
+    """A page with a field that somebody filled in."""
+    written = io.BytesIO()
+    drawing = canvas.Canvas(written, pagesize=(300, 200))
+    drawing.drawString(20, 150, label)
+    drawing.acroForm.textfield(name="field", value=value, x=150, y=143, width=120, height=24, fontSize=12)
+    drawing.save()
+    return written.getvalue()
+
+
 def with_files(content, **files):
     """The PDF with files inside."""
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(content)))

@@ -82,6 +82,12 @@ async def test_texts_and_electronic_invoices_are_read_as_well():
             await readers.read(hostile.archive({"a.pdf": GOOD}))
 
 
+async def test_a_form_is_read_in_a_child_as_well():
+    async with Readers() as readers:
+        reading = await readers.read(samples.form("Number", "4711"))
+    assert reading.transcript.text == "Number 4711"
+
+
 async def test_a_page_is_shown_as_webp_of_the_width_asked_for():
     async with Readers() as readers:
         image = await readers.page_image(samples.pdf([(50, 700, "Rechnung")]), page=0, width=500)

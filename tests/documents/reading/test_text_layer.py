@@ -110,6 +110,12 @@ def test_halves_of_characters_and_controls_are_dropped():
     assert pdf._clean("Gro\u0308ße") == "Größe"
 
 
+def test_what_was_filled_into_a_form_is_read_with_its_label():
+    assert (
+        read(samples.form("Invoice number:", "RE-4711")).reading.transcript.text == "Invoice number: RE-4711"
+    )
+
+
 def test_pages_are_numbered_and_lines_begin_anew_on_each():
     transcript = read(
         samples.pdf([(50, 700, "eins"), (50, 600, "zwei")], [(50, 700, "drei")])
