@@ -13,7 +13,7 @@ import aiohttp
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
 from postroom.errors import OperatorError
-from postroom.flow import collect, deliver, retention, sample, seal, subscribe, sync
+from postroom.flow import audit, collect, deliver, retention, sample, seal, subscribe, sync
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
@@ -65,9 +65,11 @@ def delivering(settings: Settings, database: Database) -> Delivering:
 def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     reached = _subscribing(settings, database, client)
+    mirroring = syncing(settings, database, reached.remote)
     return {
         subscribe.KIND: Kind(partial(subscribe.run, reached), None),
-        sync.KIND: Kind(partial(sync.run, syncing(settings, database, reached.remote)), None),
+        sync.KIND: Kind(partial(sync.run, mirroring), None),
+        audit.KIND: Kind(partial(audit.run, mirroring, settings.audit_days * 86400), None),
         sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         collect.KIND: Kind(_collecting(settings, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),

@@ -53,6 +53,16 @@ async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, pro
     assert json.loads(more.stdout)["messages"] == 25 - stored
     assert "reaches back so far" in (await run("mailboxes", "backfill", box.address, "--days", "80")).stdout
     assert await assert_mirrors(owner, room.world.sim, box.address, box.mailbox) == 25
+    assert (await run("audit", box.address)).returncode == 0
+    await owner.execute(
+        "UPDATE messages SET is_flagged = NOT is_flagged WHERE id IN (SELECT min(id) FROM messages)"
+    )
+    assert (await run("audit", box.address)).returncode == 1
+    mended = await run("audit", box.address, "--repair")
+    assert (mended.returncode, "Repaired: 1." in mended.stdout) == (0, True)
+    await assert_mirrors(owner, room.world.sim, box.address, box.mailbox)
+    shown = json.loads((await run("mailboxes", "show", box.address, "--json")).stdout)
+    assert shown["last_audit"].endswith("25 listed, 0 missing, 0 extra, 0 different")
 
 
 async def test_a_sync_that_fails_says_why_in_one_line(room, run):

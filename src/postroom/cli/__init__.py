@@ -9,6 +9,7 @@ import typer
 
 from postroom import __version__
 from postroom.cli import (
+    audit,
     blobs,
     config,
     db,
@@ -49,6 +50,7 @@ app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command(epilog=sync.EXAMPLES)(sync.sync)
+app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(keys.group)

@@ -135,11 +135,12 @@ Examples:
   postroom mailboxes show 5f0c --json"""
 )
 def show(named: Named, *, json: Json = False) -> Exit:
-    """Show one mailbox: health, since when, last sync, last notification, last error, how to reconnect."""
+    """Show one mailbox: health, last sync, notification, error and audit, how to reconnect."""
 
     async def act(at: At) -> Exit:
         mailbox = await find(at, named)
-        return _show(mailbox, json=json, reconnect=await _reconnect(at, mailbox))
+        more = {"reconnect": await _reconnect(at, mailbox), **await _kept(at, mailbox)}
+        return _show(mailbox, json=json, more=more)
 
     return run(act)
 
@@ -281,6 +282,25 @@ async def _reconnect(at: At, mailbox: "Mailbox") -> str:
     return f"{at.desk.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
 
 
+async def _kept(at: At, mailbox: "Mailbox") -> dict[str, Any]:
+    """How its mirror is: what a listing has shown, what waits for another attempt, the last audit."""
+    from postroom.flow import sync
+    from postroom.store import audits, failures, syncs
+
+    async with at.desk.database.transaction(at.organization) as connection:
+        progress = await syncs.progress(connection, mailbox.id, sync.KIND)
+        failing = await failures.open_count(connection, mailbox.id)
+        audit = await audits.latest(connection, mailbox.id)
+    found = None
+    if audit is not None:
+        found = (
+            f"{audit.completed_at}: {audit.listed} listed, {audit.missing} missing, {audit.extra} extra,"
+            f" {audit.different} different"
+        )
+    listing = f"{progress.listed} of about {progress.expected}" if progress.listing else "complete"
+    return {"listing": listing, "failures": failing, "last_audit": found}
+
+
 async def find(at: At, named: str) -> "Mailbox":
     from postroom.store import mailboxes
 
@@ -370,10 +390,12 @@ async def _ended(at: At, login: "UUID", *, json: bool) -> Exit:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _show(mailbox: "Mailbox", *, json: bool, words: str | None = None, reconnect: str | None = None) -> Exit:
+def _show(
+    mailbox: "Mailbox", *, json: bool, words: str | None = None, more: dict[str, Any] | None = None
+) -> Exit:
     from postroom.cli import output
 
-    plain = _plain(mailbox) | ({"reconnect": reconnect} if reconnect else {})
+    plain = _plain(mailbox) | (more or {})
     if json:
         output.as_json(plain)
         return Exit.OK

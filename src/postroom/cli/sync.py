@@ -78,8 +78,8 @@ async def _followed(
         began = await subscriptions.now(connection)
         asked = await ask(at, mailbox, connection)
     if asked:
-        async with _working(at):
-            found = await _watch(at, mailbox)
+        async with working(at):
+            found = await watch(at, mailbox)
     else:
         found = await _progress(at, mailbox)
     async with at.desk.database.transaction(at.organization) as connection:
@@ -105,7 +105,7 @@ def _tell(done: object, found: "Progress", *, asked: bool) -> None:
         typer.echo(f"It did not end well: {found.error}", err=True)
 
 
-async def _watch(at: At, mailbox: "Mailbox") -> "Progress":
+async def watch(at: At, mailbox: "Mailbox") -> "Progress":
     """A bar of how much was listed, of how much the provider lets expect."""
     from postroom.cli import opening, progress
 
@@ -139,7 +139,7 @@ async def _progress(at: At, mailbox: "Mailbox") -> "Progress":
 
 
 @asynccontextmanager
-async def _working(at: At) -> AsyncGenerator[None]:
+async def working(at: At) -> AsyncGenerator[None]:
     """A worker for syncs alone, while the block runs. Others may be quicker; leases keep them apart."""
     from functools import partial
 

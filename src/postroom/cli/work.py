@@ -43,7 +43,7 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
-    from postroom.flow import collect, retention, seal, subscribe
+    from postroom.flow import audit, collect, retention, seal, subscribe
     from postroom.store import database, health
 
     stop = asyncio.Event()
@@ -59,7 +59,8 @@ async def _work(settings: "Settings", url: str) -> None:
         await wiring.require_blobs_here(settings, opened)
         kinds = wiring.kinds(settings, opened, client)
         daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
-        always = seal.listen(opened), subscribe.keep_all_due(opened), daily
+        audits = audit.keep_all_due(opened, settings.audit_days * 86400)
+        always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily
         working = worker.run(opened, kinds, worker.limits(settings), stop)
         tasks = [asyncio.create_task(each) for each in (working, *always)]
         try:

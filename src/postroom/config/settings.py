@@ -348,6 +348,13 @@ class Settings(BaseSettings):
         ge=0,
         le=36500,
     )
+    audit_days: float = _setting(
+        "how often a mailbox is compared with its provider, message by message",
+        "a number of days from 0.05 to 3650",
+        7,
+        ge=0.05,
+        le=3650,
+    )
     ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.ledger_key)] | None = (
         _setting(
             "the key that signs the ledger's seals, instead of the file ledger.key in the home",

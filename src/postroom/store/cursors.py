@@ -181,8 +181,9 @@ async def unlisted(
     *,
     folders: Collection[int] | None,
     limit: int,
+    since: datetime | None = None,
 ) -> list[str]:
-    """Stored messages of these folders (None: of all) that the listing did not show.
+    """Stored messages of these folders (None: of all), received since, that the listing did not show.
 
     They may have come since, or have been moved: a look at each decides.
     """
@@ -190,6 +191,7 @@ async def unlisted(
         """
         SELECT provider_message_id FROM messages
         WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL
+            AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
             AND NOT EXISTS (
                 SELECT FROM listed
@@ -204,6 +206,7 @@ async def unlisted(
             "scope": scope,
             "folders": None if folders is None else list(folders),
             "limit": limit,
+            "since": since,
         },
     )
     return [row[0] for row in await cursor.fetchall()]

@@ -148,14 +148,17 @@ async def retry(reading: Reading) -> None:
     """What failed alone, and is due to be tried again."""
     async with reading.parts.database.transaction(reading.organization) as connection:
         due = await failures.due(connection, reading.id, limit=RETRIES)
+        attempts = {each.subject.partition("\n")[0]: each for each in due}
+        stored = await messages.known(connection, reading.id, attempts)
     if not due:
         return
-    attempts = {each.subject.partition("\n")[0]: each for each in due}
     told = [Told(Change(key, Presence.HERE), certain=True) for key in sorted(attempts)]
     gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest(), refetches=True))
     gathered.retried = [(each.kind, each.subject) for each in due]
     gathered.failures = [_longer(each, attempts) for each in gathered.failures]
-    gathered.failures += [_early(each) for each in due if _is_early(each, gathered)]
+    gathered.failures += [
+        _early(each) for each in due if each.subject not in stored and _is_early(each, gathered)
+    ]
     await commit(reading, gathered, Passing(), rewrites=True)
 
 

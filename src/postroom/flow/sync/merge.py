@@ -77,7 +77,7 @@ def merged(before: Standing, change: Change) -> tuple[Standing, list[Event]]:
     version = change.version or before.version
     if before.deleted:  # it came back
         return after, [Event("created", version, to_folder=after.folder)]
-    return after, _events(before, after, version)
+    return after, events(before, after, version)
 
 
 def _deleted(before: Standing, version: str) -> tuple[Standing, list[Event]]:
@@ -103,7 +103,7 @@ def _told(before: Standing, change: Change) -> Standing:
     )
 
 
-def _events(before: Standing, after: Standing, version: str) -> list[Event]:
+def events(before: Standing, after: Standing, version: str) -> list[Event]:
     found: list[Event] = []
     if after.folder != before.folder:
         found.append(Event("moved", version, before.folder, after.folder))

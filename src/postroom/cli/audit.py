@@ -1,0 +1,79 @@
+"""`postroom audit`: compare a mailbox at its provider with the store, message by message."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postroom.cli.exits import Exit
+from postroom.cli.mailboxes import At, Json, Named, find, run
+from postroom.cli.sync import working
+
+if TYPE_CHECKING:
+    from postroom.flow.audit import Findings
+    from postroom.store.mailboxes import Mailbox
+
+EXAMPLES = """\b
+Examples:
+  postroom audit ann@example.org
+  postroom audit 5f0c --repair"""
+SHOWN = 10
+
+
+def audit(
+    named: Named,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Fetch or settle what differs.")] = False,
+    json: Json = False,
+) -> Exit:
+    """List a mailbox at its provider and report what is missing, extra or different in the store.
+
+    Exit code 1 when anything is, and is not repaired.
+    """
+    return run(lambda at: _audited(at, named, repair=repair, json=json))
+
+
+async def _audited(at: At, named: str, *, repair: bool, json: bool) -> Exit:
+    from postroom import wiring
+    from postroom.cli import opening
+    from postroom.flow import audit as flow
+
+    mailbox = await find(at, named)
+    parts = wiring.syncing(at.settings, at.desk.database, at.remote)
+    with opening.busy("Comparing"):
+        found = await flow.audit(parts, mailbox, thorough=True)
+    repaired = 0
+    if repair and found.everything:
+        repaired = len(found.everything)
+        await _repair(at, mailbox, found)
+        with opening.busy("Comparing again"):
+            found = await flow.audit(parts, mailbox, thorough=True)
+    _tell(found, repaired - len(found.everything) if repaired else None, json=json)
+    return Exit.FAILED if found.everything else Exit.OK
+
+
+async def _repair(at: At, mailbox: "Mailbox", found: "Findings") -> None:
+    from postroom.cli.sync import watch
+    from postroom.flow import audit as flow
+
+    async with at.desk.database.transaction(at.organization) as connection:
+        await flow.repair(connection, at.organization, mailbox.id, found)
+    async with working(at):
+        await watch(at, mailbox)
+
+
+def _tell(found: "Findings", repaired: int | None, *, json: bool) -> None:
+    from postroom.cli import output
+
+    kinds = {"missing": found.missing, "extra": found.extra, "different": found.different}
+    if json:
+        output.as_json({"listed": found.listed, **kinds, "repaired": repaired or 0})
+        return
+    rows = [("listed", found.listed, "")]
+    for name, keys in kinds.items():
+        more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+        rows.append((name, len(keys), " ".join(keys[:SHOWN]) + more))
+    output.table(("WHAT", "COUNT", "IDS"), rows)
+    if repaired is not None:
+        typer.echo(f"Repaired: {repaired}.")
+    elif found.everything:
+        typer.echo("`postroom audit … --repair` mends it.")

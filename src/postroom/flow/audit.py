@@ -1,0 +1,251 @@
+"""The proof: a mailbox is listed at its provider and compared with the store; no cursor is asked or moved.
+
+    listed ──▶ stored and alike: well          stored, not listed ──look──▶ still there: well
+          ├──▶ not stored ──look──▶ missing                        └──────▶ gone: extra
+          └──▶ stored otherwise ──▶ different
+
+Repairing is the sync's business: what was found is handed to it as failures that are due, which it looks at,
+fetches and settles one by one.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from postroom.errors import DatabaseUnavailable, PermanentError, TransientError
+from postroom.flow import sync
+from postroom.flow.sync import Syncing, merge
+from postroom.logs import Log
+from postroom.model import Change, Health, MailboxId, OrganizationId, Presence
+from postroom.ports import RemoteMailbox
+from postroom.store import (
+    audits,
+    cursors,
+    failures,
+    folders,
+    ledger,
+    mailboxes,
+    messages,
+    subscriptions,
+    work,
+)
+from postroom.store.cursors import CursorKind
+from postroom.store.database import Connection, Database
+from postroom.store.failures import Failure
+from postroom.store.ledger import Entry
+from postroom.store.mailboxes import Mailbox
+from postroom.store.messages import Stored
+from postroom.store.work import Finish, Lease, Wake
+
+log = Log()
+
+KIND: Final = "audit"
+PAGE: Final = 100
+# What arrived so lately may be on its way here.
+ON_ITS_WAY: Final = timedelta(minutes=10)
+AGAIN_SECONDS: Final = 3600.0
+
+
+@dataclass
+class Findings:
+    """Provider's ids of messages."""
+
+    started_at: datetime
+    listed: int = 0
+    missing: list[str] = field(default_factory=list[str])
+    extra: list[str] = field(default_factory=list[str])
+    different: list[str] = field(default_factory=list[str])
+
+    @property
+    def everything(self) -> list[str]:
+        return [*self.missing, *self.extra, *self.different]
+
+
+async def run(parts: Syncing, every_seconds: float, lease: Lease) -> None:
+    """The audit of one mailbox, as work that is due. One whose syncs go on or fail is audited later."""
+    async with parts.database.transaction(lease.organization) as connection:
+        mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
+    if mailbox is None or mailbox.disconnected_at is not None:
+        async with work.fenced(parts.database, lease) as connection:
+            await work.finish(connection, [Finish(lease)])
+        return
+    again = every_seconds * random.uniform(0.9, 1)
+    if mailbox.paused_at is None and mailbox.health is not Health.TOKEN_REFRESH_FAILED:
+        try:
+            await audit(parts, mailbox)
+        except PermanentError:  # the sync tells of what is wrong with the mailbox
+            again = min(again, AGAIN_SECONDS)
+    async with work.fenced(parts.database, lease) as connection:
+        await work.finish(connection, [Finish(lease, again)])
+
+
+async def audit(parts: Syncing, mailbox: Mailbox, *, thorough: bool = False) -> Findings:
+    """Compare, and keep the result. Thorough: messages that are listed without their state are looked at."""
+    return await _Audit(parts, mailbox, parts.remote(mailbox), thorough).run()
+
+
+async def repair(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, found: Findings
+) -> None:
+    """Have the next sync look at and fetch what was found."""
+    rows = [Failure("message", key, "An audit found it missing or different.", 0) for key in found.everything]
+    await failures.record(connection, mailbox, rows)
+    await work.restart(connection, [Wake(organization, sync.KIND, str(mailbox))])
+
+
+async def keep_all_due(database: Database, every_seconds: float) -> None:
+    """Every hour: each mailbox that no audit waits for gets one, at some time of the interval."""
+    while True:
+        with suppress(DatabaseUnavailable, TransientError):
+            async with database.engine() as connection:
+                found = await subscriptions.neglected(connection, KIND)
+                delays = [random.uniform(0, every_seconds) for _ in found]
+                wakes = [
+                    Wake(organization, KIND, str(mailbox), delay)
+                    for (organization, mailbox), delay in zip(found, delays, strict=True)
+                ]
+                await work.wake(connection, wakes)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+@dataclass(frozen=True)
+class _Audit:
+    parts: Syncing
+    mailbox: Mailbox
+    remote: RemoteMailbox
+    thorough: bool
+
+    async def run(self) -> Findings:
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            found = Findings(await subscriptions.now(connection))
+            rows = await cursors.of_mailbox(connection, self.mailbox.id)
+            tree = await folders.every(connection, self.mailbox.id)
+            await cursors.forget_listed(connection, self.mailbox.id, "audit", [""])
+        backfills = [row for row in rows if row.kind is CursorKind.BACKFILL]
+        if not backfills or any(row.completed_at is None for row in backfills):
+            raise PermanentError("The first sync of this mailbox is not at its end; audit it afterwards.")
+        since = min((row.since for row in backfills if row.since), default=None)
+        mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
+        async for changes in self._listed([row.scope for row in backfills], since):
+            await self._compare(changes, since, mirrored, found)
+        await self._find_extra(since, found)
+        found.missing = await self._still_missing(found)
+        found.different = await self._still_different(found)
+        await self._keep(found)
+        return found
+
+    async def _listed(
+        self, scopes: Collection[str], since: datetime | None
+    ) -> AsyncIterator[Sequence[Change]]:
+        """Everything since, without touching the feeds that syncs follow."""
+        if since is not None and any([await self.remote.pin(scope) is None for scope in scopes]):
+            changes = await self.remote.recent(since)
+            for start in range(0, len(changes), PAGE):
+                yield changes[start : start + PAGE]
+            return
+        for scope in scopes:
+            cursor: str | None = None
+            more = True
+            while more:
+                page = await self.remote.listing(scope, cursor=cursor, since=since)
+                cursor, more = page.cursor, page.more
+                yield page.changes
+
+    async def _compare(
+        self, changes: Sequence[Change], since: datetime | None, mirrored: set[str], found: Findings
+    ) -> None:
+        keys = [change.key for change in changes]
+        if self.thorough and any(not change.version for change in changes):
+            changes = [each for each in await self.remote.look(keys) if each.presence is Presence.HERE]
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            stored = await messages.known(connection, self.mailbox.id, keys)
+            await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
+        found.listed += len(changes)
+        for change in changes:
+            received = change.state.received_at
+            if since is not None and received is not None and received < since:
+                continue
+            if change.state.folder is not None and change.state.folder not in mirrored:
+                continue
+            row = stored.get(change.key)
+            if row is None or row.deleted:
+                found.missing.append(change.key)
+            elif _differs(row, change):
+                found.different.append(change.key)
+
+    async def _find_extra(self, since: datetime | None, found: Findings) -> None:
+        """What is stored and was not listed may have come since, or have no date: a look decides."""
+        while True:
+            async with self.parts.database.transaction(self.mailbox.organization) as connection:
+                keys = await cursors.unlisted(
+                    connection, self.mailbox.id, "audit", "", folders=None, limit=PAGE, since=since
+                )
+                await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
+            if not keys:
+                return
+            looked = await self.remote.look(keys)
+            found.extra += [each.key for each in looked if each.presence is Presence.DELETED]
+
+    async def _still_missing(self, found: Findings) -> list[str]:
+        """Those that are there, are not here by now, and did not come just now."""
+        missing: list[str] = []
+        for start in range(0, len(found.missing), PAGE):
+            looked = await self.remote.look(found.missing[start : start + PAGE])
+            late = found.started_at - ON_ITS_WAY
+            there = [
+                each.key
+                for each in looked
+                if each.presence is Presence.HERE
+                and (each.state.received_at is None or each.state.received_at < late)
+            ]
+            async with self.parts.database.transaction(self.mailbox.organization) as connection:
+                stored = await messages.known(connection, self.mailbox.id, there)
+            missing += [key for key in there if key not in stored or stored[key].deleted]
+        return missing
+
+    async def _still_different(self, found: Findings) -> list[str]:
+        """A change between the listing and the look into the store is none."""
+        different: list[str] = []
+        for start in range(0, len(found.different), PAGE):
+            looked = await self.remote.look(found.different[start : start + PAGE])
+            async with self.parts.database.transaction(self.mailbox.organization) as connection:
+                stored = await messages.known(connection, self.mailbox.id, [each.key for each in looked])
+            different += [
+                each.key for each in looked if each.key in stored and _differs(stored[each.key], each)
+            ]
+        return different
+
+    async def _keep(self, found: Findings) -> None:
+        organization, mailbox = self.mailbox.organization, self.mailbox.id
+        counts = {
+            "listed": found.listed,
+            "missing": len(found.missing),
+            "extra": len(found.extra),
+            "different": len(found.different),
+        }
+        async with self.parts.database.transaction(organization) as connection:
+            await cursors.forget_listed(connection, mailbox, "audit", [""])
+            await audits.add(
+                connection,
+                mailbox,
+                started_at=found.started_at,
+                listed=found.listed,
+                missing=found.missing,
+                extra=found.extra,
+                different=found.different,
+            )
+            entry = Entry("AUDIT_COMPLETED", "mailbox", str(mailbox), payload=counts)
+            await ledger.append(connection, organization, [entry])
+        log.info("audit.done", mailbox=mailbox, count=len(found.everything))
+
+
+def _differs(row: Stored, change: Change) -> bool:
+    """Whether what the provider tells now is not what is stored. A change that is on its way differs too."""
+    before = merge.stored(row)
+    after, _ = merge.merged(before, change)
+    return bool(merge.events(before, after, change.version))

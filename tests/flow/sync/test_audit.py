@@ -1,0 +1,83 @@
+"""An audit finds what the mirror lacks, has too much or has otherwise; a repair is the sync's business."""
+
+from datetime import timedelta
+
+import pytest
+
+from postroom.errors import PermanentError
+from postroom.flow import audit
+from postroom.store import audits, work
+from postroom.store.work import Wake
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def mirror(mirror):
+    """With seven messages, all of them mirrored."""
+    mirror.keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    await mirror.settle()
+    return mirror
+
+
+async def audited(mirror):
+    return await audit.audit(mirror.parts(), await mirror.get(), thorough=True)
+
+
+def summary(found):
+    return found.listed, found.missing, found.extra, found.different
+
+
+async def test_a_true_mirror_has_nothing_to_be_found(mirror):
+    assert summary(await audited(mirror)) == (7, [], [], [])
+    async with mirror.database.transaction(mirror.organization) as connection:
+        kept = await audits.latest(connection, mirror.mailbox)
+    assert kept.is_clean
+    told = await mirror.one("SELECT payload FROM ledger WHERE event_type = 'AUDIT_COMPLETED'")
+    assert told == {"listed": 7, "missing": 0, "extra": 0, "different": 0}
+    assert await mirror.one("SELECT count(*) FROM listed") == 0
+
+
+async def test_what_is_missing_extra_and_different_is_found_and_repaired(mirror):
+    lost, kept, changed, marked = mirror.keys[:4]
+    await mirror.owner.execute("DELETE FROM messages WHERE provider_message_id = %s", [lost])
+    await mirror.owner.execute(
+        "UPDATE messages SET deleted_at = postroom_now() WHERE provider_message_id = %s", [marked]
+    )
+    del mirror.remote.items[kept]
+    await mirror.owner.execute("UPDATE messages SET is_read = true WHERE provider_message_id = %s", [changed])
+    found = await audited(mirror)
+    assert summary(found) == (6, [lost, marked], [kept], [changed])
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await audit.repair(connection, mirror.organization, mirror.mailbox, found)
+    await mirror.settle()
+    assert summary(await audited(mirror)) == (6, [], [], [])
+    assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
+
+
+async def test_an_audit_moves_no_cursor(mirror):
+    cursors = "SELECT kind, scope, value, updated_at FROM cursors ORDER BY kind, scope"
+    before = await mirror.rows(cursors)
+    await audited(mirror)
+    assert await mirror.rows(cursors) == before
+
+
+async def test_what_came_just_now_is_not_missing(mirror):
+    mirror.remote.deliver(age=timedelta(seconds=30))
+    assert (await audited(mirror)).missing == []
+
+
+async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
+    await mirror.owner.execute("UPDATE cursors SET completed_at = NULL WHERE kind = 'backfill'")
+    with pytest.raises(PermanentError, match="not at its end"):
+        await audited(mirror)
+
+
+async def test_audits_come_by_themselves(mirror):
+    async with mirror.database.engine() as connection:
+        await work.wake(connection, [Wake(mirror.organization, audit.KIND, str(mirror.mailbox))])
+        [lease] = (await work.claim(connection, [audit.KIND], batch=1, lease_seconds=60)).leases
+    await audit.run(mirror.parts(), 7 * 86400, lease)
+    assert await mirror.one("SELECT count(*) FROM audits") == 1
+    due = "SELECT extract(epoch FROM due_at - postroom_now())::int / 86400 FROM work WHERE kind = 'audit'"
+    assert await mirror.one(due) == 6
