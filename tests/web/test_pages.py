@@ -77,6 +77,23 @@ async def test_work_that_fails_is_a_problem_in_words(browser, database, organiza
     assert "All is well" not in text
 
 
+async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organization_alone(
+    browser, owner, organization, other_organization, make_mailbox
+):
+    async def ill(organization, health):
+        mailbox = await make_mailbox(organization)
+        await owner.execute("UPDATE mailboxes SET health = %s WHERE id = %s", [health, mailbox])
+
+    await ill(other_organization, "provider_error")
+    assert "refused by the provider" not in (await browser.get("/")).text
+    await ill(organization, "token_refresh_failed")
+    text = (await browser.get("/")).text
+    assert "One mailbox: the connection is lost" in text
+    assert "refused by the provider" not in text
+    await ill(organization, "token_refresh_failed")
+    assert "2 mailboxes: the connection is lost" in (await browser.get("/health/parts")).text
+
+
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "post.example.evil.example", "127.0.0.1.evil.example", "post.example@evil.example", ""],

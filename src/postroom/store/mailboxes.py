@@ -148,6 +148,17 @@ async def every(connection: Connection) -> list[Mailbox]:
     return await cursor.fetchall()
 
 
+async def ill(connection: Connection) -> dict[Health, int]:
+    """How many of those that are connected are not well, by what they have."""
+    cursor = await connection.execute(
+        """
+        SELECT health, count(*) FROM mailboxes
+        WHERE health <> 'active' AND disconnected_at IS NULL GROUP BY health ORDER BY health
+        """
+    )
+    return {Health(row[0]): row[1] for row in await cursor.fetchall()}
+
+
 async def app_only(connection: Connection) -> set[MailboxId]:
     """Those that an application's own credential opens: signing in is not how they are connected."""
     cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")

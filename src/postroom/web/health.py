@@ -2,17 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.store import health
+from postroom.model import Health as MailboxHealth
+from postroom.model import OrganizationId
+from postroom.store import alarms, health, mailboxes
 from postroom.store.database import Database
 from postroom.store.health import Health
 
 LATE_SECONDS = 60
 SLOW_SECONDS = 1
 ANSWER_SECONDS = 3
+
+_ILL: Final[Mapping[MailboxHealth, str]] = {
+    MailboxHealth.TOKEN_REFRESH_FAILED: "{}: the connection is lost, and the owner must connect it again.",
+    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: not notified of new mail; regular looks find it meanwhile.",
+    MailboxHealth.PROVIDER_ERROR: "{}: refused by the provider; tried again from time to time.",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,19 @@ class Watch:
                 self._looked_at = time.monotonic()
             return self._report
 
+    async def seen_by(self, organization: OrganizationId) -> Report:
+        """The state of everything, and what is wrong with one organization's own mailboxes."""
+        report = await self.report()
+        if report.health is None:
+            return report
+        try:
+            async with self._database.transaction(organization) as connection:
+                found, told = await mailboxes.ill(connection), await alarms.standing(connection)
+        except (DatabaseUnavailable, TransientError):
+            return report
+        own = [_ILL[health].format(_mailboxes(count)) for health, count in found.items()]
+        return replace(report, problems=[*told, *own, *report.problems])
+
     async def _look(self) -> Report:
         if self._asking is None:
             self._asking = asyncio.create_task(health.read(self._database))
@@ -57,6 +79,10 @@ class Watch:
         except (DatabaseUnavailable, TransientError):
             return Report(None, ["The database cannot be reached."])
         return Report(found, judge(found, self._performed))
+
+
+def _mailboxes(count: int) -> str:
+    return "One mailbox" if count == 1 else f"{count} mailboxes"
 
 
 def judge(found: Health, performed: Collection[str] | None = None) -> list[str]:

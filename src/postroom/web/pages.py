@@ -105,7 +105,7 @@ async def _health(request: Request, template: str) -> str:
     watch: Watch = request.app.state.watch
     return _rendered(
         template,
-        report=await watch.report(),
+        report=await watch.seen_by(request.state.visitor.organization),
         running_seconds=time.monotonic() - _STARTED,
         now=datetime.now(UTC),
     )
