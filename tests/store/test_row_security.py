@@ -276,7 +276,7 @@ async def test_only_the_owner_moves_the_clock(us, engine, owner, move_clock):
 
 
 async def test_functions_that_act_as_the_owner_are_these_few(owner):
-    """Those of the application compare the organization themselves, as tests show; the engine's tell ids and counts."""
+    """Those of the application compare the organization themselves; the engine's tell ids and counts."""
     cursor = await owner.execute(
         """
         SELECT proname, has_function_privilege(%s, oid, 'EXECUTE'), has_function_privilege(%s, oid, 'EXECUTE')

@@ -1,85 +1,11 @@
 """Documents, what was read from them, reviews, records and orders, as the API shows them."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import msgspec
-
+from postroom.shapes import Arrival, Document, Extraction, Order, Record, Review
 from postroom.store.database import Connection
 from postroom.store.views import many, one
-
-
-class Document(msgspec.Struct, frozen=True):
-    id: UUID
-    pipeline: str
-    kind: str | None
-    state: str
-    state_since: datetime
-    media_type: str
-    sha256: str
-    size: int
-    skip_reason: str | None
-    last_error: str | None
-    record_id: UUID | None
-    archive_path: str | None
-    archived_at: datetime | None
-    created_at: datetime
-
-
-class Arrival(msgspec.Struct, frozen=True):
-    id: int
-    source: str
-    message_id: int | None
-    part: str | None
-    provider: str | None
-    provider_message_id: str | None
-    sender: str | None
-    subject: str | None
-    file_name: str | None
-    received_at: datetime | None
-    arrived_at: datetime
-
-
-class Extraction(msgspec.Struct, frozen=True):
-    id: int
-    kind: str
-    reader: str
-    fields: Any
-    checks: Any
-    created_at: datetime
-
-
-class Review(msgspec.Struct, frozen=True):
-    id: int
-    document_id: UUID
-    reason: str
-    decision: str | None
-    actor_id: str | None
-    created_at: datetime
-    decided_at: datetime | None
-
-
-class Record(msgspec.Struct, frozen=True):
-    id: UUID
-    kind: str
-    pipeline: str
-    key: str
-    fields: Any
-    order_id: UUID | None
-    confirmed_by: str
-    confirmed_at: datetime
-
-
-class Order(msgspec.Struct, frozen=True):
-    id: UUID
-    kind: str
-    reference: str
-    username: str | None
-    fields: Any
-    state: str
-    created_at: datetime
-
 
 _DOCUMENT = """
     SELECT documents.id, pipeline, kind, state, state_since, media_type, encode(documents.sha256, 'hex'),

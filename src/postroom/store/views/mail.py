@@ -1,116 +1,11 @@
 """Mailboxes, folders, threads, messages, attachments and mail events, as the API shows them."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import msgspec
-
+from postroom.shapes import Attachment, Content, Folder, Mailbox, MailEvent, Message, Thread
 from postroom.store.database import Connection
 from postroom.store.views import many, one
-
-
-class Mailbox(msgspec.Struct, frozen=True):
-    id: UUID
-    provider: str
-    address: str
-    folder: str | None
-    content_policy: str
-    health: str
-    health_since: datetime
-    last_error: str | None
-    last_synced_at: datetime | None
-    last_notified_at: datetime | None
-    connected_at: datetime
-    paused_at: datetime | None
-    disconnected_at: datetime | None
-
-
-class Folder(msgspec.Struct, frozen=True):
-    id: int
-    mailbox_id: UUID
-    provider_folder_id: str
-    parent_provider_id: str | None
-    name: str
-    role: str | None
-
-
-class Thread(msgspec.Struct, frozen=True):
-    id: int
-    mailbox_id: UUID
-    subject: str | None
-    snippet: str | None
-    participants: list[str]
-    message_count: int
-    has_attachments: bool
-    labels: list[str]
-    first_message_at: datetime | None
-    last_message_at: datetime | None
-
-
-class Message(msgspec.Struct, frozen=True):
-    id: int
-    mailbox_id: UUID
-    thread_id: int
-    folder_id: int | None
-    provider_message_id: str
-    internet_message_id: str | None
-    from_name: str | None
-    from_address: str | None
-    to: list[dict[str, Any]]
-    cc: list[dict[str, Any]]
-    bcc: list[dict[str, Any]]
-    subject: str | None
-    snippet: str | None
-    sent_at: datetime | None
-    received_at: datetime | None
-    size: int | None
-    labels: list[str]
-    categories: list[str]
-    importance: str
-    is_read: bool
-    is_flagged: bool
-    is_draft: bool
-    is_newsletter: bool
-    is_automated: bool
-    has_attachments: bool
-    created_at: datetime
-    updated_at: datetime
-    deleted_at: datetime | None
-
-
-class Content(msgspec.Struct, frozen=True):
-    """The text of a message, as far as the content policy of its mailbox keeps it."""
-
-    headers: list[list[str]] | None
-    body_plain: str | None
-    body_html: str | None
-
-
-class Attachment(msgspec.Struct, frozen=True):
-    message_id: int
-    part: str
-    kind: str
-    file_name: str | None
-    media_type: str
-    size: int
-    is_inline: bool
-    content_id: str | None
-    sha256: str | None
-
-
-class MailEvent(msgspec.Struct, frozen=True):
-    id: int
-    mailbox_id: UUID
-    message_id: int
-    kind: str
-    from_folder_id: int | None
-    to_folder_id: int | None
-    labels_added: list[str]
-    labels_removed: list[str]
-    changed: dict[str, Any]
-    observed_at: datetime
-
 
 _MAILBOX = """
     SELECT id, provider, address, folder, content_policy, health, health_since, last_error, last_synced_at,

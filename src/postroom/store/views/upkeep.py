@@ -1,69 +1,10 @@
 """Ledger, subscriptions and failures, as the API shows them."""
 
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import msgspec
-
+from postroom.shapes import Delivery, Failure, LedgerEntry, Subscription
 from postroom.store.database import Connection
 from postroom.store.views import many, one
-
-
-class LedgerEntry(msgspec.Struct, frozen=True):
-    """Position and seal come a moment after the entry; personal values are not shown here."""
-
-    id: int
-    position: int | None
-    event_type: str
-    entity_type: str
-    entity_id: str
-    actor_id: str | None
-    payload: dict[str, Any]
-    sha256: str
-    occurred_at: datetime
-
-
-class Subscription(msgspec.Struct, frozen=True):
-    id: UUID
-    mailbox_id: UUID
-    status: str
-    resource: str
-    created_at: datetime
-    confirmed_at: datetime | None
-    expires_at: datetime | None
-    last_renewed_at: datetime | None
-    last_notified_at: datetime | None
-    replaced_at: datetime | None
-
-
-class Failure(msgspec.Struct, frozen=True):
-    id: int
-    mailbox_id: UUID
-    kind: str
-    subject: str
-    attempts: int
-    last_error: str
-    first_failed_at: datetime
-    last_failed_at: datetime
-    due_at: datetime | None
-    resolved_at: datetime | None
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """A delivery that was not accepted yet; without `due_at` it was given up."""
-
-    id: int
-    webhook_id: UUID
-    event_id: int
-    position: int
-    entity_type: str
-    entity_id: str
-    attempts: int
-    last_error: str | None
-    due_at: datetime | None
-    created_at: datetime
-
 
 _FAILURE = """
     SELECT id, mailbox_id, kind, subject, attempts, last_error, first_failed_at, last_failed_at, due_at,

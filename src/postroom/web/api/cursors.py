@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from postroom.web.api.operations import Item, Page, Paged, Problem
+from postroom.shapes import Item, Page
+from postroom.web.api.operations import Paged, Problem
 
 Key = TypeVar("Key")
 

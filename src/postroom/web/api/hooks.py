@@ -1,73 +1,21 @@
 """The API over outgoing webhooks."""
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from postroom.flow import webhooks as flow
 from postroom.model import Scope
+from postroom.shapes import Delivery, MadeWebhook, NewWebhook, Page, Replay, Tried, Webhook, WebhookChange
 from postroom.store import webhooks as stored
 from postroom.store.views import upkeep
-from postroom.store.views.upkeep import Delivery
 from postroom.web.api import cursors
-from postroom.web.api.operations import Call, Nothing, Number, Operation, Page, Paged, not_found
-
-Kind = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
-Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
     webhook: UUID
-
-
-class Webhook(msgspec.Struct, frozen=True):
-    """`kinds` are those of events, such as `document.changed` or `document.*`; none means all."""
-
-    id: UUID
-    url: str
-    kinds: list[str]
-    position: int
-    waiting: int
-    given_up: int
-    failing_since: datetime | None
-    last_error: str | None
-    last_delivered_at: datetime | None
-    disabled_at: datetime | None
-    disabled_because: str | None
-    created_at: datetime
-
-
-class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    url: Url
-    kinds: list[Kind] = []
-
-
-class MadeWebhook(msgspec.Struct, frozen=True):
-    """The secret is shown this once."""
-
-    webhook: Webhook
-    secret: str
-
-
-class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
-
-    url: Url | None = None
-    kinds: list[Kind] | None = None
-    enabled: bool | None = None
-
-
-class Replay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """After which position of the feed everything is told once more."""
-
-    after: Number
-
-
-class Tried(msgspec.Struct, frozen=True):
-    accepted: bool
-    error: str | None
 
 
 async def list_webhooks(call: Call[Nothing, Nothing, None]) -> Page[Webhook]:

@@ -1,7 +1,7 @@
 """The API over mailboxes and their mail: folders, threads, messages, attachments, mail events."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -9,14 +9,26 @@ from starlette.responses import Response
 
 from postroom.flow import connection as connections
 from postroom.model import ContentPolicy, MailboxId, Scope
+from postroom.shapes import (
+    Accepted,
+    Attachment,
+    Folder,
+    Mailbox,
+    MailboxChange,
+    MailEvent,
+    Message,
+    Number,
+    Page,
+    Thread,
+    WholeMessage,
+)
 from postroom.store import mailboxes as stored
 from postroom.store import work
 from postroom.store.database import Connection
 from postroom.store.views import mail
-from postroom.store.views.mail import Attachment, Content, Folder, Mailbox, MailEvent, Message, Thread
 from postroom.store.work import Wake
 from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Number, Operation, Page, Paged, Problem, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found
 
 
 class MailboxPath(msgspec.Struct, frozen=True):
@@ -36,29 +48,12 @@ class AttachmentPath(msgspec.Struct, frozen=True):
     part: Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
-
-    paused: bool | None = None
-    content_policy: Literal["metadata", "documents", "full"] | None = None
-
-
 class MessagesQuery(Paged, frozen=True, forbid_unknown_fields=True):
     folder: Number | None = None
 
 
 class SearchQuery(Paged, frozen=True, forbid_unknown_fields=True):
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=500, description="Words to find.")] = ""
-
-
-class WholeMessage(msgspec.Struct, frozen=True):
-    message: Message
-    content: Content | None
-    attachments: list[Attachment]
-
-
-class Accepted(msgspec.Struct, frozen=True):
-    accepted: bool = True
 
 
 async def list_mailboxes(call: Call[Nothing, Paged, None]) -> Page[Mailbox]:

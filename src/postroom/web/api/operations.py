@@ -24,17 +24,6 @@ from postroom.web.live import Live
 PathT = TypeVar("PathT")
 QueryT = TypeVar("QueryT")
 BodyT = TypeVar("BodyT")
-Item = TypeVar("Item")
-
-# PostgreSQL's bigint.
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
-
-class Page(msgspec.Struct, Generic[Item], frozen=True):
-    """`next` is the cursor of the page that follows; null on the last one."""
-
-    data: list[Item]
-    next: str | None
 
 
 class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,10 +8,10 @@ import msgspec
 from starlette.responses import Response
 
 from postroom.model import Scope
+from postroom.shapes import Document, Number, Order, Page, Record, Review, WholeDocument
 from postroom.store.views import documents as shown
-from postroom.store.views.documents import Arrival, Document, Extraction, Order, Record, Review
 from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Number, Operation, Page, Paged, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
 
 State = Literal["queued", "processing", "completed", "skipped", "needs_review", "failed"]
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
@@ -49,14 +49,6 @@ class RecordsQuery(Paged, frozen=True, forbid_unknown_fields=True):
 
 class OrdersQuery(Paged, frozen=True, forbid_unknown_fields=True):
     state: Literal["open", "matched", "closed"] | None = None
-
-
-class WholeDocument(msgspec.Struct, frozen=True):
-    """`extraction` is the newest reading of its fields; `arrivals` are the times its content came."""
-
-    document: Document
-    arrivals: list[Arrival]
-    extraction: Extraction | None
 
 
 async def list_documents(call: Call[Nothing, DocumentsQuery, None]) -> Page[Document]:

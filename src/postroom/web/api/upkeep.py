@@ -1,20 +1,19 @@
 """The API over what happens and what needs care: the change feed, the ledger, subscriptions, failures."""
 
 import asyncio
-from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
 
 from postroom.model import OrganizationId, Scope
+from postroom.shapes import Events, Failure, FeedEvent, LedgerEntry, Number, Page, Subscription
 from postroom.store import feed, work
 from postroom.store.feed import Bounds
 from postroom.store.views import upkeep
-from postroom.store.views.upkeep import Failure, LedgerEntry, Subscription
 from postroom.store.work import Wake
 from postroom.web.api import cursors
-from postroom.web.api.operations import Call, Nothing, Number, Operation, Page, Paged, Problem, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found
 from postroom.web.api.papers import Name
 
 LONGEST_WAIT_SECONDS: Final = 30
@@ -53,25 +52,6 @@ class SubscriptionsQuery(Paged, frozen=True, forbid_unknown_fields=True):
 class FailuresQuery(Paged, frozen=True, forbid_unknown_fields=True):
     mailbox: UUID | None = None
     open: bool | None = None
-
-
-class FeedEvent(msgspec.Struct, frozen=True):
-    """Something happened: `id` never changes and comes once, `position` is its place in the feed."""
-
-    id: int
-    position: int
-    kind: str
-    entity_type: str
-    entity_id: str
-    data: dict[str, Any]
-    created_at: datetime
-
-
-class Events(msgspec.Struct, frozen=True):
-    """`next` is the position to go on after, whether or not anything came."""
-
-    data: list[FeedEvent]
-    next: int
 
 
 async def list_events(call: Call[Nothing, EventsQuery, None]) -> Events:

@@ -1,0 +1,253 @@
+"""A typed client of the API, on nothing but the standard library and msgspec: `Postroom(url, key)`.
+
+Lists are iterators that fetch page after page. What the server asks to be tried again is tried again; a write
+carries an idempotency key, so that it is done once. Everything else is raised as `Refused`.
+"""
+
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from datetime import datetime
+from email.message import Message as Headers
+from typing import Any, Final, Literal, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+
+from postroom.shapes import (
+    Accepted,
+    Attachment,
+    Document,
+    Events,
+    Failure,
+    FeedEvent,
+    Folder,
+    LedgerEntry,
+    MadeWebhook,
+    Mailbox,
+    MailEvent,
+    Message,
+    Order,
+    Page,
+    Record,
+    Review,
+    Subscription,
+    Thread,
+    Tried,
+    Webhook,
+    WholeDocument,
+    WholeMessage,
+)
+
+__all__ = ["Postroom", "Refused"]
+
+ATTEMPTS: Final = 4
+LONGEST_WAIT_SECONDS: Final = 30.0
+Shape = TypeVar("Shape")
+Asked = str | int | float | bool | UUID | datetime | None
+
+
+class Refused(Exception):
+    """The server said no. `kind` is for programs (`not-found`, `reset`, …), `detail` for people."""
+
+    def __init__(self, status: int, kind: str, detail: str) -> None:
+        super().__init__(f"{status} {kind}: {detail}")
+        self.status, self.kind, self.detail = status, kind, detail
+
+
+class _Problem(msgspec.Struct):
+    type: str = "urn:postroom:problem:unknown"
+    detail: str = ""
+
+
+class Postroom:
+    """One organization of one Postroom, as its key opens it."""
+
+    def __init__(self, url: str, key: str, *, timeout: float = 60) -> None:
+        self._url = url.rstrip("/") + "/api/v1"
+        self._key = key
+        self._timeout = timeout
+
+    # Mailboxes and mail.
+
+    def mailboxes(self) -> Iterator[Mailbox]:
+        return self._list("/mailboxes", Mailbox)
+
+    def mailbox(self, mailbox: UUID | str) -> Mailbox:
+        return self._get(f"/mailboxes/{mailbox}", Mailbox)
+
+    def pause(self, mailbox: UUID | str) -> Mailbox:
+        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": True}, Mailbox)
+
+    def resume(self, mailbox: UUID | str) -> Mailbox:
+        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": False}, Mailbox)
+
+    def set_policy(
+        self, mailbox: UUID | str, content_policy: Literal["metadata", "documents", "full"]
+    ) -> Mailbox:
+        return self._send("PATCH", f"/mailboxes/{mailbox}", {"content_policy": content_policy}, Mailbox)
+
+    def sync(self, mailbox: UUID | str) -> None:
+        """Look for changes at the provider now."""
+        self._send("POST", f"/mailboxes/{mailbox}/sync", None, Accepted)
+
+    def folders(self, mailbox: UUID | str) -> Iterator[Folder]:
+        return self._list(f"/mailboxes/{mailbox}/folders", Folder)
+
+    def threads(self, mailbox: UUID | str) -> Iterator[Thread]:
+        return self._list(f"/mailboxes/{mailbox}/threads", Thread)
+
+    def messages(self, mailbox: UUID | str, *, folder: int | None = None) -> Iterator[Message]:
+        return self._list(f"/mailboxes/{mailbox}/messages", Message, folder=folder)
+
+    def mail_events(self, mailbox: UUID | str) -> Iterator[MailEvent]:
+        return self._list(f"/mailboxes/{mailbox}/events", MailEvent)
+
+    def thread(self, thread: int) -> Thread:
+        return self._get(f"/threads/{thread}", Thread)
+
+    def messages_of_thread(self, thread: int) -> Iterator[Message]:
+        return self._list(f"/threads/{thread}/messages", Message)
+
+    def search(self, words: str) -> Iterator[Message]:
+        """Messages that hold all the words, in all mailboxes."""
+        return self._list("/messages", Message, q=words)
+
+    def message(self, message: int) -> WholeMessage:
+        return self._get(f"/messages/{message}", WholeMessage)
+
+    def raw_message(self, message: int) -> bytes:
+        """As it was sent (RFC 5322)."""
+        return self._fetch("GET", f"/messages/{message}/raw")
+
+    def attachments(self, message: int) -> Iterator[Attachment]:
+        return self._list(f"/messages/{message}/attachments", Attachment)
+
+    def attachment(self, message: int, part: str) -> bytes:
+        return self._fetch("GET", f"/messages/{message}/attachments/{urllib.parse.quote(part, safe='')}")
+
+    # Documents and records.
+
+    def documents(self, *, state: str | None = None, pipeline: str | None = None) -> Iterator[Document]:
+        return self._list("/documents", Document, state=state, pipeline=pipeline)
+
+    def document(self, document: UUID | str) -> WholeDocument:
+        return self._get(f"/documents/{document}", WholeDocument)
+
+    def document_content(self, document: UUID | str) -> bytes:
+        return self._fetch("GET", f"/documents/{document}/content")
+
+    def reviews(self, *, undecided: bool | None = None) -> Iterator[Review]:
+        return self._list("/reviews", Review, open=undecided)
+
+    def records(self, *, kind: str | None = None) -> Iterator[Record]:
+        return self._list("/records", Record, kind=kind)
+
+    def record(self, record: UUID | str) -> Record:
+        return self._get(f"/records/{record}", Record)
+
+    def orders(self, *, state: str | None = None) -> Iterator[Order]:
+        return self._list("/orders", Order, state=state)
+
+    # What happens.
+
+    def events(self, after: int | None = None, *, wait: float = 0, entity_type: str | None = None) -> Events:
+        """What happened after a position; with `wait` the answer comes when there is something."""
+        return self._get("/events", Events, after=after, wait=wait, entity_type=entity_type)
+
+    def follow(
+        self, after: int | None = None, *, wait: float = 25, entity_type: str | None = None
+    ) -> Iterator[FeedEvent]:
+        """Every event from a position on, for ever. A position that is too old raises Refused (`reset`)."""
+        while True:
+            found = self.events(after, wait=wait, entity_type=entity_type)
+            yield from found.data
+            after = found.next
+
+    def ledger(
+        self, *, entity_type: str | None = None, entity_id: str | None = None
+    ) -> Iterator[LedgerEntry]:
+        return self._list("/ledger", LedgerEntry, entity_type=entity_type, entity_id=entity_id)
+
+    def subscriptions(self, *, mailbox: UUID | str | None = None) -> Iterator[Subscription]:
+        return self._list("/subscriptions", Subscription, mailbox=mailbox)
+
+    def failures(self, *, unresolved: bool | None = None) -> Iterator[Failure]:
+        return self._list("/failures", Failure, open=unresolved)
+
+    def retry_failure(self, failure: int) -> Failure:
+        return self._send("POST", f"/failures/{failure}/retry", None, Failure)
+
+    # Outgoing webhooks.
+
+    def webhooks(self) -> Iterator[Webhook]:
+        return self._list("/webhooks", Webhook)
+
+    def add_webhook(self, url: str, kinds: list[str] | None = None) -> MadeWebhook:
+        return self._send("POST", "/webhooks", {"url": url, "kinds": kinds or []}, MadeWebhook)
+
+    def remove_webhook(self, webhook: UUID | str) -> None:
+        self._fetch("DELETE", f"/webhooks/{webhook}")
+
+    def replay_webhook(self, webhook: UUID | str, *, after: int) -> Webhook:
+        return self._send("POST", f"/webhooks/{webhook}/replay", {"after": after}, Webhook)
+
+    def try_webhook(self, webhook: UUID | str) -> Tried:
+        return self._send("POST", f"/webhooks/{webhook}/test", None, Tried)
+
+    # How it is asked.
+
+    def _list(self, path: str, kind: type[Shape], /, **asked: Asked) -> Iterator[Shape]:
+        cursor: str | None = None
+        while True:
+            given: dict[str, Asked] = asked if cursor is None else asked | {"cursor": cursor}
+            page = self._get(path, Page[kind], **given)
+            yield from page.data
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def _get(self, path: str, kind: type[Shape], /, **asked: Asked) -> Shape:
+        return msgspec.json.decode(self._fetch("GET", path, **asked), type=kind)
+
+    def _send(self, method: str, path: str, body: object, kind: type[Shape]) -> Shape:
+        content = msgspec.json.encode(body if body is not None else {})
+        return msgspec.json.decode(self._fetch(method, path, content), type=kind)
+
+    def _fetch(self, method: str, path: str, body: bytes | None = None, /, **asked: Asked) -> bytes:
+        given = {name: _plain(value) for name, value in asked.items() if value is not None}
+        url = self._url + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
+        headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json, */*"}
+        if method != "GET":
+            headers |= {"Idempotency-Key": str(uuid4()), "Content-Type": "application/json"}
+        for attempt in range(1, ATTEMPTS + 1):
+            request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  the caller's own
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
+                    return answer.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    problem = _problem(error.read())
+                again = error.code in {429, 503} or problem.type.endswith(":under-way")
+                if not again or attempt == ATTEMPTS:
+                    raise Refused(error.code, problem.type.rpartition(":")[2], problem.detail) from None
+                time.sleep(_wait(error.headers, attempt))
+        raise AssertionError("the last attempt ends it")
+
+
+def _problem(body: bytes) -> _Problem:
+    try:
+        return msgspec.json.decode(body, type=_Problem)
+    except msgspec.DecodeError:
+        return _Problem()
+
+
+def _wait(headers: Headers, attempt: int) -> float:
+    asked: Any = headers.get("retry-after", "")
+    return min(float(asked) if str(asked).isdigit() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
+
+
+def _plain(value: Asked) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,342 @@
+"""What the API shows and takes, as types: the same for the server, its description and the client. No I/O."""
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+from uuid import UUID
+
+import msgspec
+
+Item = TypeVar("Item")
+
+# PostgreSQL's bigint.
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# Of events: `document.changed`, or `document.*`.
+Kind = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
+Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    """`next` is the cursor of the page that follows; null on the last one."""
+
+    data: list[Item]
+    next: str | None
+
+
+class Mailbox(msgspec.Struct, frozen=True):
+    id: UUID
+    provider: str
+    address: str
+    folder: str | None
+    content_policy: str
+    health: str
+    health_since: datetime
+    last_error: str | None
+    last_synced_at: datetime | None
+    last_notified_at: datetime | None
+    connected_at: datetime
+    paused_at: datetime | None
+    disconnected_at: datetime | None
+
+
+class Folder(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    provider_folder_id: str
+    parent_provider_id: str | None
+    name: str
+    role: str | None
+
+
+class Thread(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    subject: str | None
+    snippet: str | None
+    participants: list[str]
+    message_count: int
+    has_attachments: bool
+    labels: list[str]
+    first_message_at: datetime | None
+    last_message_at: datetime | None
+
+
+class Message(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    thread_id: int
+    folder_id: int | None
+    provider_message_id: str
+    internet_message_id: str | None
+    from_name: str | None
+    from_address: str | None
+    to: list[dict[str, Any]]
+    cc: list[dict[str, Any]]
+    bcc: list[dict[str, Any]]
+    subject: str | None
+    snippet: str | None
+    sent_at: datetime | None
+    received_at: datetime | None
+    size: int | None
+    labels: list[str]
+    categories: list[str]
+    importance: str
+    is_read: bool
+    is_flagged: bool
+    is_draft: bool
+    is_newsletter: bool
+    is_automated: bool
+    has_attachments: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The text of a message, as far as the content policy of its mailbox keeps it."""
+
+    headers: list[list[str]] | None
+    body_plain: str | None
+    body_html: str | None
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    message_id: int
+    part: str
+    kind: str
+    file_name: str | None
+    media_type: str
+    size: int
+    is_inline: bool
+    content_id: str | None
+    sha256: str | None
+
+
+class WholeMessage(msgspec.Struct, frozen=True):
+    message: Message
+    content: Content | None
+    attachments: list[Attachment]
+
+
+class MailEvent(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    message_id: int
+    kind: str
+    from_folder_id: int | None
+    to_folder_id: int | None
+    labels_added: list[str]
+    labels_removed: list[str]
+    changed: dict[str, Any]
+    observed_at: datetime
+
+
+class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left out stays as it is."""
+
+    paused: bool | None = None
+    content_policy: Literal["metadata", "documents", "full"] | None = None
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    accepted: bool = True
+
+
+class Document(msgspec.Struct, frozen=True):
+    id: UUID
+    pipeline: str
+    kind: str | None
+    state: str
+    state_since: datetime
+    media_type: str
+    sha256: str
+    size: int
+    skip_reason: str | None
+    last_error: str | None
+    record_id: UUID | None
+    archive_path: str | None
+    archived_at: datetime | None
+    created_at: datetime
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    id: int
+    source: str
+    message_id: int | None
+    part: str | None
+    provider: str | None
+    provider_message_id: str | None
+    sender: str | None
+    subject: str | None
+    file_name: str | None
+    received_at: datetime | None
+    arrived_at: datetime
+
+
+class Extraction(msgspec.Struct, frozen=True):
+    id: int
+    kind: str
+    reader: str
+    fields: Any
+    checks: Any
+    created_at: datetime
+
+
+class WholeDocument(msgspec.Struct, frozen=True):
+    """`extraction` is the newest reading of its fields; `arrivals` are the times its content came."""
+
+    document: Document
+    arrivals: list[Arrival]
+    extraction: Extraction | None
+
+
+class Review(msgspec.Struct, frozen=True):
+    id: int
+    document_id: UUID
+    reason: str
+    decision: str | None
+    actor_id: str | None
+    created_at: datetime
+    decided_at: datetime | None
+
+
+class Record(msgspec.Struct, frozen=True):
+    id: UUID
+    kind: str
+    pipeline: str
+    key: str
+    fields: Any
+    order_id: UUID | None
+    confirmed_by: str
+    confirmed_at: datetime
+
+
+class Order(msgspec.Struct, frozen=True):
+    id: UUID
+    kind: str
+    reference: str
+    username: str | None
+    fields: Any
+    state: str
+    created_at: datetime
+
+
+class FeedEvent(msgspec.Struct, frozen=True):
+    """Something happened: `id` never changes and comes once, `position` is its place in the feed."""
+
+    id: int
+    position: int
+    kind: str
+    entity_type: str
+    entity_id: str
+    data: dict[str, Any]
+    created_at: datetime
+
+
+class Events(msgspec.Struct, frozen=True):
+    """`next` is the position to go on after, whether or not anything came."""
+
+    data: list[FeedEvent]
+    next: int
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """Position and seal come a moment after the entry; personal values are not shown here."""
+
+    id: int
+    position: int | None
+    event_type: str
+    entity_type: str
+    entity_id: str
+    actor_id: str | None
+    payload: dict[str, Any]
+    sha256: str
+    occurred_at: datetime
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    id: UUID
+    mailbox_id: UUID
+    status: str
+    resource: str
+    created_at: datetime
+    confirmed_at: datetime | None
+    expires_at: datetime | None
+    last_renewed_at: datetime | None
+    last_notified_at: datetime | None
+    replaced_at: datetime | None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    id: int
+    mailbox_id: UUID
+    kind: str
+    subject: str
+    attempts: int
+    last_error: str
+    first_failed_at: datetime
+    last_failed_at: datetime
+    due_at: datetime | None
+    resolved_at: datetime | None
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """`kinds` are those of events, such as `document.changed` or `document.*`; none means all."""
+
+    id: UUID
+    url: str
+    kinds: list[str]
+    position: int
+    waiting: int
+    given_up: int
+    failing_since: datetime | None
+    last_error: str | None
+    last_delivered_at: datetime | None
+    disabled_at: datetime | None
+    disabled_because: str | None
+    created_at: datetime
+
+
+class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    url: Url
+    kinds: list[Kind] = []
+
+
+class MadeWebhook(msgspec.Struct, frozen=True):
+    """The secret is shown this once."""
+
+    webhook: Webhook
+    secret: str
+
+
+class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left out stays as it is."""
+
+    url: Url | None = None
+    kinds: list[Kind] | None = None
+    enabled: bool | None = None
+
+
+class Replay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """After which position of the feed everything is told once more."""
+
+    after: Number
+
+
+class Tried(msgspec.Struct, frozen=True):
+    accepted: bool
+    error: str | None
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A delivery that was not accepted yet; without `due_at` it was given up."""
+
+    id: int
+    webhook_id: UUID
+    event_id: int
+    position: int
+    entity_type: str
+    entity_id: str
+    attempts: int
+    last_error: str | None
+    due_at: datetime | None
+    created_at: datetime

@@ -1,0 +1,110 @@
+"""W3: the typed client against a running API."""
+
+import asyncio
+from itertools import islice
+
+import pytest
+
+from postroom.client import Postroom, Refused
+from postroom.store import feed
+from postroom.store.database import open_database
+from postroom.store.feed import News
+from store.rows import Filling
+from web.calling import application, key_of
+from web.hooks import serving
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def filling(owner, organization):
+    made = Filling(owner, organization)
+    await made.fill()
+    return made
+
+
+@pytest.fixture
+async def postroom(database, organization, tmp_path):
+    key = (await key_of(database, organization))["authorization"].removeprefix("Bearer ")
+    async with application(database, organization, tmp_path) as (made, blobs), serving(made) as url:
+        client = Postroom(url, key)
+        client.blobs = blobs
+        yield client
+
+
+async def test_everything_is_read_as_its_type(postroom, filling):
+    def read():
+        [mailbox] = postroom.mailboxes()
+        assert postroom.mailbox(mailbox.id) == mailbox
+        [message] = postroom.messages(mailbox.id)
+        assert postroom.message(message.id).message == message
+        assert [each.id for each in postroom.messages_of_thread(message.thread_id)] == [message.id]
+        assert list(postroom.search("nothing has these words")) == []
+        [document] = postroom.documents()
+        assert postroom.document(document.id).document == document
+        lists = [
+            postroom.folders(mailbox.id),
+            postroom.threads(mailbox.id),
+            postroom.mail_events(mailbox.id),
+            postroom.attachments(message.id),
+            postroom.reviews(),
+            postroom.records(),
+            postroom.orders(),
+            postroom.ledger(),
+            postroom.subscriptions(mailbox=mailbox.id),
+            postroom.failures(unresolved=True),
+            postroom.webhooks(),
+        ]
+        assert all(len(list(each)) >= 1 for each in lists)
+
+    await asyncio.to_thread(read)
+
+
+async def test_writes_are_done_and_refusals_say_why(postroom, filling):
+    def write():
+        [mailbox] = postroom.mailboxes()
+        assert postroom.pause(mailbox.id).paused_at is not None
+        assert postroom.resume(mailbox.id).paused_at is None
+        postroom.sync(mailbox.id)
+        made = postroom.add_webhook("https://app.example.org/hook", ["document.*"])
+        assert made.secret.startswith("whsec_")
+        postroom.remove_webhook(made.webhook.id)
+        with pytest.raises(Refused, match="There is no such mailbox") as refused:
+            postroom.mailbox(made.webhook.id)
+        assert (refused.value.status, refused.value.kind) == (404, "not-found")
+        with pytest.raises(Refused, match="401"):
+            list(Postroom(postroom._url.removesuffix("/api/v1"), "pr_wrong").mailboxes())
+
+    await asyncio.to_thread(write)
+
+
+async def test_the_feed_is_followed_for_ever(postroom, database, organization):
+    following = asyncio.create_task(asyncio.to_thread(lambda: list(islice(postroom.follow(0, wait=20), 3))))
+    for name in "abc":
+        async with database.transaction(organization) as connection:
+            await feed.tell_all(connection, [News("document.changed", "document", name)])
+    assert [event.entity_id for event in await following] == ["a", "b", "c"]
+
+
+async def test_bytes_come_as_they_are(postroom, owner, organization, filling):
+    content = b"%PDF-1.7 example"
+    blob = await postroom.blobs.put(organization, content)
+    await owner.execute(
+        "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, %s)",
+        [organization, blob.sha256, blob.size],
+    )
+    await owner.execute("UPDATE documents SET sha256 = %s", [blob.sha256])
+    await owner.execute("UPDATE attachments SET sha256 = %s, part = '1/2 ü'", [blob.sha256])
+
+    def read():
+        [document] = postroom.documents()
+        assert postroom.document_content(document.id) == content
+        message = filling.whole["messages"]["id"]
+        with pytest.raises(Refused, match="404"):
+            postroom.attachment(message, "9")
+
+    await asyncio.to_thread(read)
