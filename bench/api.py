@@ -34,9 +34,12 @@ COLUMNS = """
 """
 LISTING = COLUMNS + " WHERE mailbox_id = %s ORDER BY received_at DESC, id DESC LIMIT 51"
 SINGLE = (
-    COLUMNS + " WHERE id = %s",
-    "SELECT headers, body_plain, body_html FROM postroom.message_contents WHERE message_id = %s",
-    "SELECT * FROM postroom.attachments WHERE message_id = %s ORDER BY part",
+    COLUMNS + " WHERE organization_id = %s AND id = %s",
+    """
+    SELECT headers, body_plain, body_html FROM postroom.message_contents
+    WHERE organization_id = %s AND message_id = %s
+    """,
+    "SELECT * FROM postroom.attachments WHERE organization_id = %s AND message_id = %s ORDER BY part",
 )
 
 
@@ -148,7 +151,7 @@ def bare(url: str, which: str, results: Connection) -> None:
 
             async def get_one(connection: psycopg.AsyncConnection) -> None:
                 for statement in SINGLE:
-                    await (await connection.execute(statement, [MESSAGES // 2])).fetchall()
+                    await (await connection.execute(statement, [ORGANIZATION, MESSAGES // 2])).fetchall()
 
             act = list_them if which == "list" else get_one
             await asyncio.gather(*(one(act) for _ in range(AT_A_TIME)))
