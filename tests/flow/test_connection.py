@@ -15,7 +15,7 @@ from postroom.errors import GrantLost, OperatorError, PermanentError
 from postroom.flow import connect, connection
 from postroom.flow.connect import Wish
 from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
-from postroom.store import ledger, mailboxes
+from postroom.store import feed, ledger, mailboxes
 from scenarios.workers import until
 
 
@@ -300,3 +300,19 @@ async def test_another_organizations_mailbox_is_out_of_reach(desk, provider, oth
     assert not await connection.pause(desk.desk, other_organization, mailbox.id)
     assert not await connection.disconnect(desk.desk, desk.tokens, other_organization, mailbox.id, purge=True)
     assert await state_of(desk, mailbox)
+
+
+async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(desk):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    await connection.pause(desk.desk, desk.organization, mailbox.id)
+    async with desk.database.transaction(desk.organization) as opened:
+        await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")
+        await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")
+    async with desk.database.transaction(desk.organization) as opened:
+        await feed.number(opened)
+        told = [(event.kind, event.data.get("health")) for event in await feed.after(opened, 0, 99)]
+    assert told == [
+        ("mailbox.connected", None),
+        ("mailbox.paused", None),
+        ("mailbox.health_changed", "provider_error"),
+    ]

@@ -35,7 +35,7 @@ from postroom.model import (
     Tokens,
 )
 from postroom.ports import Place, Provider, Vault
-from postroom.store import alarms, credentials, cursors, ledger, logins, mailboxes, organizations, work
+from postroom.store import alarms, credentials, cursors, feed, ledger, logins, mailboxes, organizations, work
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
@@ -448,6 +448,8 @@ async def _tell(
     )
     also = [replace(completed, payload={"mailbox": str(mailbox.id)})] if completed else []
     await ledger.append(connection, mailbox.organization, [connected, *also])
+    kind = "mailbox.connected" if made else "mailbox.reconnected"
+    await feed.tell(connection, kind, "mailbox", str(mailbox.id), {"provider": mailbox.provider})
     if await alarms.set_to(
         connection, mailbox.organization, application(mailbox.provider, opening.client_id), None
     ):

@@ -13,7 +13,7 @@ from postroom.flow.tokens import AccessTokens
 from postroom.logs import Log
 from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret
 from postroom.ports import Place, TokenSource
-from postroom.store import credentials, ledger, mailboxes, subscriptions, work
+from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Connection
 from postroom.store.ledger import Entry, Plain
@@ -217,3 +217,4 @@ async def _told(
 ) -> None:
     entry = Entry(event, "mailbox", str(mailbox), actor, payload)
     await ledger.append(connection, organization, [entry])
+    await feed.tell(connection, event.lower().replace("_", ".", 1), "mailbox", str(mailbox), payload)

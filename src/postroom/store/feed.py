@@ -20,6 +20,9 @@ from postroom.store.ledger import Plain, canonical
 class News:
     """Something to tell. `kind` is `entity.what`: message.created, document.changed, mailbox.health_changed.
 
+    Told are message.created, .changed, .deleted; document.*, review.*, record.*; mailbox.connected,
+    .reconnected, .paused, .resumed, .disconnected, .policy_changed, .health_changed; webhook.disabled.
+
     `data` holds ids, states and counts for whoever decides whether to look: nothing personal.
     """
 

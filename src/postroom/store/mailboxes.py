@@ -6,6 +6,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from postroom.model import Account, Channel, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
+from postroom.store import feed
 from postroom.store import purge as forgetting
 from postroom.store.database import Connection
 
@@ -186,7 +187,10 @@ async def set_health(
         """,
         {"health": health, "error": error, "mailbox": mailbox, "since": since},
     )
-    return cursor.rowcount == 1
+    if cursor.rowcount != 1:
+        return False
+    await feed.tell(connection, "mailbox.health_changed", "mailbox", str(mailbox), {"health": health.value})
+    return True
 
 
 @dataclass(frozen=True, slots=True)
