@@ -17,14 +17,16 @@ from typing import Final, Self
 import msgspec
 
 from postroom.documents.companion import Companion
-from postroom.documents.limits import Limits
+from postroom.documents.limits import STRIP_RATIO, Limits
 from postroom.documents.orders import OUT_OF_MEMORY, REFUSED, RESULT, Order, Report, content_of, write_all
 from postroom.documents.transcript import Draft, Page, Reading, Recognised, Transcript, Turn
 from postroom.errors import TransientError, Unreadable
 
 # 205 dots to the inch for A4. With fewer, recognition was worse; with more, only slower.
-_LOOKED_AT: Final = (2400, 2400)
-_ENGINE_SECONDS: Final = 120.0
+_SIDE: Final = 2400
+# The receipt of a supermarket is a strip; its width decides whether it can be read.
+_STRIP: Final = (1200, 12_000)
+_ENGINE_SECONDS: Final = 300.0
 _draft_of: Final = msgspec.msgpack.Decoder(Draft).decode
 _recognised_of: Final = msgspec.msgpack.Decoder(Recognised).decode
 
@@ -59,7 +61,8 @@ class Readers:
         """All that stands in a file; `Unreadable` says in words why not."""
         with _opened(content, self.limits) as source:
             draft = _draft_of(await self._perform(Order(0, "read"), source))
-            found = {page: await self._recognise(source, page) for page in draft.blind}
+            pages = draft.reading.transcript.pages
+            found = {page: await self._recognise(source, page, pages[page]) for page in draft.blind}
         return _with(draft.reading, found) if found else draft.reading
 
     async def page_image(self, content: bytes | Path, *, page: int, width: int, turned: Turn = 0) -> bytes:
@@ -101,10 +104,10 @@ class Readers:
         how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"
         return Unreadable(f"The file broke its reader, or needs more memory than is allowed ({how}).")
 
-    async def _recognise(self, source: int, page: int) -> Recognised:
+    async def _recognise(self, source: int, page: int, sheet: Page) -> Recognised:
         """Have a child draw the page and an engine look at it; one that dies over it gets one successor."""
         with _memory_file() as bitmap:
-            await self._run(Order(0, "bitmap", page=page, within=_LOOKED_AT), (source, bitmap))
+            await self._run(Order(0, "bitmap", page=page, within=_frame(sheet)), (source, bitmap))
             engine = await self.idle.get()
             try:
                 try:
@@ -144,6 +147,14 @@ def _with(reading: Reading, found: Mapping[int, Recognised]) -> Reading:
     words += [word for recognised in found.values() for word in recognised.words]
     words.sort(key=lambda word: (word.page, word.line))  # stable: from left to right within a line
     return replace(reading, transcript=Transcript("ocr", pages, tuple(words)))
+
+
+def _frame(sheet: Page) -> tuple[int, int]:
+    """How large to draw a page for recognition."""
+    short, long = sorted((sheet.width, sheet.height))
+    if long <= STRIP_RATIO * short:
+        return _SIDE, _SIDE
+    return _STRIP if sheet.height > sheet.width else (_STRIP[1], _STRIP[0])
 
 
 def _turned(page: Page, turned: Turn) -> Page:

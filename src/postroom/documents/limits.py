@@ -6,6 +6,8 @@ from typing import Final
 # What a page is drawn with for recognition; 50 MP are opened at most, and shrunk.
 PIXELS: Final = 25_000_000
 PICTURE_PIXELS: Final = 50_000_000
+# A page that is so much longer than wide is looked at part by part.
+STRIP_RATIO: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)

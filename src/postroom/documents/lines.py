@@ -82,7 +82,7 @@ def in_lines(
     for number, line in enumerate(_lines(pieces, level=0.0 if seen else _LEVEL)):
         words += [
             Word(piece.text, page, number, _box(piece, width, height), piece.certainty)
-            for piece in (line if seen else _joined(line))
+            for piece in _joined(line, touching=0.0 if seen else _TOUCHING)
         ]
     return words
 
@@ -110,14 +110,14 @@ def _lines(pieces: Iterable[Piece], *, level: float) -> list[list[Piece]]:
     return [line.pieces for line in lines]
 
 
-def _joined(line: Sequence[Piece]) -> list[Piece]:
-    """Pieces that touch become one word; a word drawn twice, which makes it bold, is there once."""
+def _joined(line: Sequence[Piece], *, touching: float) -> list[Piece]:
+    """Pieces that touch become one word; a word drawn or seen twice, as bold ones are, is there once."""
     words: list[Piece] = []
     for piece in line:
         last = words[-1] if words else None
         if last and _drawn_again(last, piece):
             continue
-        if last and abs(piece.left - last.right) < _TOUCHING * min(last.height, piece.height):
+        if last and abs(piece.left - last.right) < touching * min(last.height, piece.height):
             words[-1] = replace(
                 last,
                 text=last.text + piece.text,

@@ -8,10 +8,10 @@ import resource
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from postroom.documents.limits import PIXELS
+from postroom.documents.limits import PIXELS, STRIP_RATIO
 from postroom.documents.lines import Piece, in_lines
 from postroom.documents.orders import (
     BITMAP,
@@ -44,6 +44,10 @@ ENGINE: Final[Mapping[str, object]] = {
 }
 # Pages that stand upright come out with more than 0.9, upside down with 0.6 to 0.7.
 _SURE: Final = 0.8
+# How high a part of a strip is and how much of it the next one sees again, in widths; and rows of tolerance.
+_PART: Final = 1.6
+_SHARED: Final = 0.2
+_SLACK: Final = 4
 _MEMORY_BYTES: Final = 6_000_000_000
 
 
@@ -112,17 +116,45 @@ class Recogniser:
         return turn(-int(label))
 
     def _attempt(self, pixels: Any, turned: Turn) -> _Attempt:
-        turned_pixels = self.numpy.ascontiguousarray(self.numpy.rot90(pixels, -turned // 90))
-        height, width = turned_pixels.shape[:2]
-        found = self.engine(turned_pixels)
+        upright = self.numpy.rot90(pixels, -turned // 90)
+        height, width = upright.shape[:2]
         pieces: list[Piece] = []
-        tall = 0
-        boxes: Any = () if found.boxes is None else found.boxes
-        for index, box in enumerate(boxes):
-            left, top, right, bottom = _around(box)
-            tall += bottom - top > 1.5 * (right - left)
-            pieces += _words(found, index)
-        return _Attempt(turned, width, height, pieces, tall / (len(boxes) or 1))
+        lines = tall = 0
+        for part in _parts(width, height):
+            found = self.engine(self.numpy.ascontiguousarray(upright[part.begin : part.end]))
+            for index, box in enumerate(() if found.boxes is None else found.boxes):
+                left, top, right, bottom = _around(box)
+                if part.first <= part.begin + (top + bottom) / 2 < part.last:
+                    lines += 1
+                    tall += bottom - top > 1.5 * (right - left)
+                    pieces += [_moved(word, part.begin) for word in _words(found, index)]
+        return _Attempt(turned, width, height, pieces, tall / (lines or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of a page looked at together; lines whose middle lies from `first` to `last` are its own."""
+
+    begin: int
+    end: int
+    first: float
+    last: float
+
+
+def _parts(width: int, height: int) -> Iterator[_Part]:
+    """The whole page, or of a long strip parts that overlap, so that each line is whole in one of them."""
+    if height <= STRIP_RATIO * width:
+        yield _Part(0, height, 0, height)
+        return
+    tall, shared = round(_PART * width), round(_SHARED * width)
+    for begin in range(0, height - shared, tall - shared):
+        end = min(begin + tall, height)
+        first = begin + shared / 2 - _SLACK if begin else 0
+        yield _Part(begin, end, first, end - shared / 2 + _SLACK if end < height else height)
+
+
+def _moved(word: Piece, down: int) -> Piece:
+    return replace(word, top=word.top + down, bottom=word.bottom + down) if down else word
 
 
 def _words(found: Any, index: int) -> Iterator[Piece]:

@@ -71,6 +71,13 @@ async def test_pages_with_and_without_a_text_layer_mix(readers):
     ]
 
 
+async def test_a_receipt_as_long_as_a_strip_is_read_in_parts_and_no_line_twice(readers):
+    lines = [f"{number} Kaffee {number / 7:.2f}" for number in range(10, 54)]
+    strip = samples.pdf([(20, 1380 - 30 * n, text) for n, text in enumerate(lines)], size=(200, 1400))
+    transcript = (await readers.read(samples.encoded(samples.picture(strip, dots=144), "PNG"))).transcript
+    assert transcript.text.splitlines() == lines
+
+
 async def test_a_page_on_which_nothing_stands_has_no_words(readers):
     reading = await readers.read(samples.encoded(samples.blank(), "PNG"))
     assert reading.transcript.words == ()
