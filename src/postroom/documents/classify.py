@@ -25,7 +25,7 @@ MODEL: Final = "classifier.npz"
 _SIGNS: Final = 4000  # of a long document the beginning tells what it is
 # The papers that are neither come in more kinds than anybody can write down, so a text that the model hardly
 # knows would be called one of them. This much more must speak for it.
-_UNKNOWN: Final = 2.3
+_UNKNOWN: Final = 2.0
 _SURE: Final = 0.35  # below this a document is not what is wanted
 _NAMES: Final = {
     "invoice": "an invoice",
