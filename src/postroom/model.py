@@ -380,3 +380,12 @@ class Unfetched:
     gone: bool
     reason: str
     retry_after: float | None = None
+
+
+class DocumentState(StrEnum):
+    QUEUED = "queued"  # taken in, not begun
+    PROCESSING = "processing"  # a worker reads it
+    COMPLETED = "completed"  # its record is confirmed, or it is the same as one that was
+    SKIPPED = "skipped"  # not what the pipeline is for, or rejected by a person
+    NEEDS_REVIEW = "needs_review"  # a person must decide
+    FAILED = "failed"  # cannot be read; waits for a person

@@ -327,10 +327,10 @@ class BlobStore(Protocol):
 class Archive(Protocol):
     """Where documents are put for good, by path. Nothing there is ever written over."""
 
-    async def put_once(self, path: str, content: AsyncIterator[bytes], metadata: Mapping[str, str]) -> None:
-        """Where the path is taken already, what stands there stays as it is: read it to learn what it is."""
+    async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
+        """Where the path is taken already, what stands there stays as it is: fetch it to learn what it is."""
         ...
 
-    def read(self, path: str) -> AsyncIterator[bytes]:
-        """The bytes at a path, piece by piece. Raises Gone."""
+    async def fetch(self, path: str) -> bytes:
+        """Raises Gone where nothing stands there."""
         ...

@@ -1,5 +1,6 @@
 """One contract, three stores: a directory, a bucket of moto's S3, a bucket of an emulator of Google's."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from gcp_storage_emulator.server import create_server
 
 from postroom.blobs import DiskBlobs, gcs, s3
+from postroom.blobs.shelves import DiskArchive
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -83,3 +85,34 @@ def blobs(request, tmp_path):
     if request.param == "disk":
         return DiskBlobs(tmp_path / "blobs")
     return request.getfixturevalue(f"{request.param}_blobs")
+
+
+@pytest.fixture
+def disk_archive(tmp_path):
+    return DiskArchive(tmp_path / "kept")
+
+
+@pytest.fixture(params=["disk_archive", "s3_blobs", "gcs_blobs"])
+def archive(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def told_metadata(archive, request):
+    """What the store itself says of an object, asked past Postroom."""
+
+    def disk(path):
+        return json.loads((archive.root / f"{path}.metadata.json").read_text())
+
+    def s3_told(path):
+        import boto3
+
+        bucket, _, prefix = archive._place.removeprefix("s3://").partition("/")
+        client = boto3.client("s3", endpoint_url=request.getfixturevalue("moto"))
+        return client.head_object(Bucket=bucket, Key=f"{prefix}/{path}")["Metadata"]
+
+    def gcs_told(path):
+        blob = archive._bucket.get_blob(f"{archive._prefix}{path}")
+        return blob.metadata
+
+    return {"DiskArchive": disk, "S3Blobs": s3_told, "GcsBlobs": gcs_told}[type(archive).__name__]

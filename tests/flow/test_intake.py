@@ -7,6 +7,7 @@ import pytest
 
 from postroom.documents import pipelines
 from postroom.flow import intake
+from postroom.model import DocumentState
 from postroom.store import documents
 from postroom.store.database import open_database
 
@@ -67,7 +68,7 @@ async def store_message(owner, organization, make_mailbox):
 
 async def take_in(database, organization, *messages):
     async with database.transaction(organization) as connection:
-        await intake.take_in(connection, organization, PIPELINES, messages)
+        await intake.take_in(PIPELINES, connection, organization, messages)
 
 
 async def rows(owner, query):
@@ -150,14 +151,14 @@ async def test_documents_are_listed_newest_first_page_by_page(database, organiza
         assert (listed.file_name, listed.sender) == ("invoice.pdf", "billing@supplier.example")
         document = await documents.get(connection, listed.id)
         assert await documents.listed(connection, before=(document.created_at, document.id)) == []
-        assert await documents.listed(connection, state=documents.DocumentState.FAILED) == []
+        assert await documents.listed(connection, state=DocumentState.FAILED) == []
         [arrival] = await documents.arrivals(connection, listed.id)
     assert arrival.subject == "Invoice 7"
 
 
 async def test_a_state_is_changed_by_whoever_finds_it_as_expected(database, organization, store_message):
     await take_in(database, organization, await store_message("m1"))
-    state = documents.DocumentState
+    state = DocumentState
     async with database.transaction(organization) as connection:
         [listed] = await documents.listed(connection)
         begun = await documents.move(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING)

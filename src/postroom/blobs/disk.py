@@ -51,7 +51,7 @@ class DiskBlobs:
 
     async def check(self) -> str:
         """The directory's own mark: the same on every machine that shares the directory, and on no other."""
-        with _disk_errors(self.root):
+        with disk_errors(self.root):
             await asyncio.to_thread(self._tidy)
             return f"disk:{await asyncio.to_thread(self._mark)}"
 
@@ -67,7 +67,7 @@ class DiskBlobs:
     async def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
     ) -> AsyncGenerator[bytes]:
-        with _disk_errors(self.root):
+        with disk_errors(self.root):
             try:
                 file = await asyncio.to_thread(self._path(organization, sha256).open, "rb", buffering=0)
             except FileNotFoundError:
@@ -84,7 +84,7 @@ class DiskBlobs:
                     yield piece
 
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
-        with _disk_errors(self.root):
+        with disk_errors(self.root):
             try:
                 found = await asyncio.to_thread(self._path(organization, sha256).stat)
             except FileNotFoundError:
@@ -92,13 +92,13 @@ class DiskBlobs:
         return StoredBlob(sha256, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
     async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
-        with _disk_errors(self.root):
+        with disk_errors(self.root):
             await asyncio.to_thread(self._path(organization, sha256).unlink, missing_ok=True)
 
     async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         for number in range(256):
             shard = self.root / str(organization) / f"{number:02x}"
-            with _disk_errors(self.root):
+            with disk_errors(self.root):
                 found = await asyncio.to_thread(_listed, shard)
             for each in found:
                 yield each
@@ -113,27 +113,27 @@ class DiskBlobs:
         new = self._temporary()
         new.write_text(f"{uuid4()}\n", encoding="ascii")
         new.chmod(0o600)
-        _sync(new)
+        sync(new)
         with suppress(FileExistsError):  # another process was first: then its mark counts
             os.link(new, path)
         new.unlink()
-        _sync(self.root)
+        sync(self.root)
         return UUID(path.read_text(encoding="ascii").strip())
 
     def _temporary(self) -> Path:
         directory = self.root / "new"
         if not directory.is_dir():
-            with _disk_errors(self.root):
+            with disk_errors(self.root):
                 self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 directory.mkdir(mode=0o700, exist_ok=True)
-                _sync(self.root.parent)
+                sync(self.root.parent)
         return directory / secrets.token_hex(16)
 
     def _stage(self, organization: OrganizationId, pieces: Iterable[bytes]) -> _Staged:
         writing = _Writing(self._temporary())
         with writing:
             for piece in pieces:
-                with _disk_errors(self.root):  # errors of where the pieces come from are none of the disk's
+                with disk_errors(self.root):  # errors of where the pieces come from are none of the disk's
                     writing.add(piece)
         return writing.staged(organization)
 
@@ -141,7 +141,7 @@ class DiskBlobs:
         writing = _Writing(self._temporary())
         with writing:
             async for piece in pieces:
-                with _disk_errors(self.root):
+                with disk_errors(self.root):
                     await asyncio.to_thread(writing.add, piece)
         return writing.staged(organization)
 
@@ -157,7 +157,7 @@ class DiskBlobs:
         while self._waiting:
             group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
             try:
-                with _disk_errors(self.root):
+                with disk_errors(self.root):
                     done = await asyncio.to_thread(self._write, [each[:2] for each in group])
             except Exception as error:  # noqa: BLE001  # each of the group is told
                 for _, _, future in group:
@@ -174,12 +174,12 @@ class DiskBlobs:
             for organization, content in group:
                 given = self._stage_bytes(organization, content) if isinstance(content, bytes) else content
                 staged.append(given)
-            list(self._syncing.map(_sync, [each.temporary for each in staged if each.temporary]))
+            list(self._syncing.map(sync, [each.temporary for each in staged if each.temporary]))
             changed = {self._path(each.organization, each.sha256).parent for each in staged}
             for directory in changed.copy():
                 changed |= _made(directory)
             linked = [self._link(each) for each in staged]
-            list(self._syncing.map(_sync, changed))
+            list(self._syncing.map(sync, changed))
         finally:
             for each in staged:
                 if each.temporary is not None:
@@ -220,7 +220,7 @@ class _Writing:
         self.size = 0
         self.digest = sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with _disk_errors(path.parent.parent):
+        with disk_errors(path.parent.parent):
             self.file = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
 
     def __enter__(self) -> None:
@@ -242,7 +242,7 @@ class _Writing:
         return _Staged(organization, self.digest.digest(), self.size, self.path)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -274,7 +274,7 @@ def _listed(shard: Path) -> list[StoredBlob]:
 
 
 @contextmanager
-def _disk_errors(root: Path) -> Generator[None]:
+def disk_errors(root: Path) -> Generator[None]:
     """A disk that refuses is one clear line; what may pass by itself is tried again."""
     try:
         yield

@@ -4,7 +4,7 @@ The library's errors become ours here and nowhere else; their words stay out, si
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -147,6 +147,21 @@ class GcsBlobs:
                 digest = digest_of(blob.name)
                 if digest is not None:
                     yield StoredBlob(digest, blob.size, blob.updated)
+
+    async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
+        """As an archive: by path, with metadata. The bucket refuses a path that is taken."""
+        blob = self._bucket.blob(f"{self._prefix}{path}")
+        if await self._call(lambda: blob.exists(**self._limits)):
+            return
+        blob.metadata = dict(metadata)
+        try:
+            await self._call(lambda: self._upload(blob, BytesIO(content), len(content)))
+        except _Exists:
+            return
+
+    async def fetch(self, path: str) -> bytes:
+        blob = self._bucket.blob(f"{self._prefix}{path}")
+        return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
     def _blob(self, organization: OrganizationId, digest: bytes) -> Any:
         return self._bucket.blob(f"{self._prefix}{name_of(organization, digest)}")

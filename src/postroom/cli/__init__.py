@@ -15,12 +15,15 @@ from postroom.cli import (
     db,
     demo,
     doctor,
+    documents,
     exits,
     keys,
     ledger,
     mailboxes,
     members,
+    orders,
     parked,
+    pipelines,
     purge,
     search,
     serve,
@@ -55,6 +58,9 @@ app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(keys.group)
 app.add_typer(webhooks.group)
+app.add_typer(documents.group)
+app.add_typer(pipelines.group)
+app.add_typer(orders.group)
 app.add_typer(parked.group)
 app.add_typer(db.group)
 app.add_typer(config.group)

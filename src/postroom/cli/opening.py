@@ -13,7 +13,7 @@ from postroom.config import Settings
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
-    from postroom.store.database import Database
+    from postroom.store.database import Connection, Database
 
 Result = TypeVar("Result")
 
@@ -95,6 +95,20 @@ def in_organization(
 
     organization = OrganizationId(config.load().organization)
     return in_database(lambda database: act(database, organization))
+
+
+def in_transaction(
+    act: "Callable[[Connection, OrganizationId], Coroutine[Any, Any, Result]]",
+) -> Result:
+    """Do one thing in one transaction of the organization that commands act for."""
+    from postroom.store import organizations
+
+    async def within(database: "Database", organization: OrganizationId) -> Result:
+        async with database.transaction(organization) as connection:
+            await organizations.ensure(connection, organization, "Postroom")
+            return await act(connection, organization)
+
+    return in_organization(within)
 
 
 async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:

@@ -43,8 +43,10 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
+    from postroom.documents.isolation import Readers
     from postroom.flow import audit, collect, retention, seal, subscribe
     from postroom.store import database, health
+    from postroom.wiring import documents
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,9 +57,10 @@ async def _work(settings: "Settings", url: str) -> None:
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
         wiring.client(settings) as client,
+        Readers() as readers,
     ):
         await wiring.require_blobs_here(settings, opened)
-        kinds = wiring.kinds(settings, opened, client)
+        kinds = {**wiring.kinds(settings, opened, client), **documents.kinds(settings, opened, readers)}
         daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
         always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily

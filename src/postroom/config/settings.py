@@ -268,6 +268,19 @@ class Settings(BaseSettings):
     blobs_endpoint: Annotated[str, AfterValidator(_public_url)] | None = _setting(
         "where that bucket is served, if not by Amazon or Google", _ANOTHER, None
     )
+    pipelines: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+        "the file that declares the pipelines; unset, the two that ship: invoices and contract-notes",
+        "the absolute path of a TOML file",
+        None,
+    )
+    archive: Annotated[str, AfterValidator(values.archive)] = _setting(
+        "where completed documents are archived: on this machine's disk, in a bucket, or nowhere",
+        "disk, none, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
+        "disk",
+    )
+    archive_endpoint: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "where the archive's bucket is served, if not by Amazon or Google", _ANOTHER, None
+    )
     gcs_credentials_file: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
         "the key of the service account that reaches a gs:// bucket; unset, what this machine may do",
         "the absolute path of a JSON file",

@@ -48,6 +48,10 @@ def blobs(value: str) -> str:
     return value.rstrip("/")
 
 
+def archive(value: str) -> str:
+    return value if value == "none" else blobs(value)
+
+
 def networks(value: object) -> object:
     if not isinstance(value, str):
         return value

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
+
+from postroom.documents.transcript import Box, Transcript
+from postroom.documents.understand import Understanding
+
+HEAD_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,40 @@ class Understood:
     @property
     def values(self) -> dict[str, Any]:
         return {name: each.value for name, each in self.fields.items()}
+
+
+def kept(found: Understanding, kind: str, transcript: Transcript) -> Understood:
+    """A reader's answer as it is kept."""
+    values = found.values()
+    return Understood(
+        kind=kind,
+        reader=found.source,
+        skip_reason=found.skip_reason,
+        fields={
+            name: FieldRead(values[name], each.confidence, each.page, _edges(each.box), each.evidence)
+            for name, each in found.fields.items()
+        },
+        checks=tuple(Check(f"{each.name}: {each.words}", each.passed) for each in found.checks),
+        differences=tuple(str(each) for each in found.differences),
+        layout=layout(transcript),
+        input_tokens=sum(each.input_tokens for each in found.usage),
+        output_tokens=sum(each.output_tokens for each in found.usage),
+        cost=sum(each.cost_usd or 0 for each in found.usage),
+    )
+
+
+def _edges(box: Box | None) -> tuple[float, float, float, float] | None:
+    return (box.left, box.top, box.right, box.bottom) if box else None
+
+
+def layout(transcript: Transcript) -> str | None:
+    """The same for documents with the same head: its first words and roughly where they stand."""
+    head = [
+        f"{word.text.casefold()} {word.box.left:.1f} {word.box.top:.1f}"
+        for word in transcript.words
+        if word.page == 0 and len(word.text) > 2 and word.text.isalpha()
+    ][:HEAD_WORDS]
+    return sha256("\n".join(head).encode()).hexdigest()[:16] if len(head) == HEAD_WORDS else None
 
 
 def taught(understood: Understood, lessons: Mapping[str, Mapping[str, Any]]) -> Understood:

@@ -3,7 +3,6 @@
 Work of its own, so that a crash or an archive that is away costs nothing but time.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -12,6 +11,8 @@ from uuid import UUID
 from postroom.documents import shelf
 from postroom.documents.shelf import Parcel
 from postroom.errors import PermanentError
+from postroom.flow.process import content_of
+from postroom.flow.route import ARCHIVE
 from postroom.model import Done, OrganizationId
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
@@ -20,12 +21,14 @@ from postroom.store.documents import Document
 from postroom.store.ledger import Entry
 from postroom.store.work import Lease
 
-KIND: Final = "archive"
+KIND: Final = ARCHIVE
 MOST_OF_ONE_NAME: Final = 1000
 
 
 @dataclass(frozen=True)
 class Archiving:
+    """What the step needs."""
+
     database: Database
     blobs: BlobStore
     archive: Archive
@@ -43,7 +46,7 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
     first = arrivals[0]
     parcel = Parcel(
         sender=first.sender,
-        received_at=first.received_at,
+        received_at=first.received_at or document.created_at,
         file_name=first.file_name,
         media_type=document.media_type,
         source=first.source,
@@ -74,20 +77,12 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
 
 
 async def _put(archiving: Archiving, organization: OrganizationId, document: Document, parcel: Parcel) -> str:
-    """The first free name of its place, or the one under which these very bytes stand already."""
+    """The first free name of its place, or the one under which these very bytes stand already; read back."""
+    content = await content_of(archiving.blobs, organization, document.sha256)
     metadata = shelf.metadata(parcel, processed_at=document.state_since)
     for number in range(1, MOST_OF_ONE_NAME):
         path = shelf.path(parcel, number=number)
-        pieces = archiving.blobs.read(organization, document.sha256)
-        await archiving.archive.put_once(path, pieces, metadata)
-        found = await _digest(archiving.archive.read(path))
-        if found == document.sha256:
+        await archiving.archive.put_once(path, content, metadata)
+        if sha256(await archiving.archive.fetch(path)).digest() == document.sha256:
             return path
     raise PermanentError("the archive has a thousand other files of this name in this place")
-
-
-async def _digest(pieces: AsyncIterator[bytes]) -> bytes:
-    digest = sha256()
-    async for piece in pieces:
-        digest.update(piece)
-    return digest.digest()

@@ -41,7 +41,7 @@ def wanted(pipelines: Pipelines, file: File) -> bool:
 
 
 async def take_in(
-    connection: Connection, organization: OrganizationId, pipelines: Pipelines, messages: Sequence[int]
+    pipelines: Pipelines, connection: Connection, organization: OrganizationId, messages: Sequence[int]
 ) -> None:
     """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
     incoming = await documents.incoming(connection, messages)

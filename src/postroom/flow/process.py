@@ -20,11 +20,11 @@ from postroom.documents.understood import Understood
 from postroom.errors import LeaseLost, PermanentError, PostroomError
 from postroom.flow import intake, route
 from postroom.flow.route import Case, Routing
-from postroom.model import Done, OrganizationId
+from postroom.model import DocumentState, Done, OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
 from postroom.store.database import Connection, Database
-from postroom.store.documents import Document, DocumentState
+from postroom.store.documents import Document
 from postroom.store.records import Extraction
 from postroom.store.work import Lease
 

@@ -11,10 +11,10 @@ from postroom.documents.routing import Expected
 from postroom.errors import Gone, PermanentError
 from postroom.flow import intake, route
 from postroom.flow.route import Case, Routing
-from postroom.model import OrganizationId
+from postroom.model import DocumentState, OrganizationId
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
-from postroom.store.documents import Document, DocumentState
+from postroom.store.documents import Document
 from postroom.store.ledger import Entry
 from postroom.store.records import Extraction
 from postroom.store.reviews import Decision, Lesson

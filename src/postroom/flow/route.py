@@ -12,10 +12,10 @@ from postroom.documents import routing
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.routing import Expected, Match
 from postroom.documents.understood import Understood
-from postroom.model import OrganizationId
+from postroom.model import DocumentState, OrganizationId
 from postroom.store import documents, feed, ledger, records, reviews, work
 from postroom.store.database import Connection
-from postroom.store.documents import Document, DocumentState
+from postroom.store.documents import Document
 from postroom.store.ledger import Entry, Plain
 from postroom.store.records import Order
 from postroom.store.work import Wake

@@ -7,24 +7,15 @@ completed or skipped when a person decided; failed and skipped ones can be queue
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Literal
 from uuid import UUID
 
 from psycopg.rows import class_row
 
+from postroom.model import DocumentState
 from postroom.store.database import Connection
 
 Source = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
-
-
-class DocumentState(StrEnum):
-    QUEUED = "queued"  # taken in, not begun
-    PROCESSING = "processing"  # a worker reads it
-    COMPLETED = "completed"  # its record is confirmed, or it is the same as one that was
-    SKIPPED = "skipped"  # not what the pipeline is for, or rejected by a person
-    NEEDS_REVIEW = "needs_review"  # a person must decide
-    FAILED = "failed"  # cannot be read; waits for a person
 
 
 ENDED = frozenset(
@@ -42,7 +33,7 @@ class Arrival:
     source: Source
     file_name: str
     sender: str
-    received_at: datetime
+    received_at: datetime | None = None  # now, where nothing else is known
     subject: str | None = None
     message_id: int | None = None
     part: str | None = None
@@ -125,6 +116,10 @@ class Listed:
     sender: str | None
     received_at: datetime | None
     record_key: str | None
+    created_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", DocumentState(self.state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +209,12 @@ async def _note(connection: Connection, arrivals: Sequence[Arrival], documents: 
         """
         INSERT INTO arrivals (organization_id, document_id, source, message_id, part, provider,
             provider_message_id, bucket_generation, sender, subject, file_name, received_at)
-        SELECT current_organization(), * FROM unnest(%b::uuid[], %b::text[], %b::int8[], %b::text[],
-            %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+        SELECT current_organization(), document_id, source, message_id, part, provider, provider_message_id,
+            generation, sender, subject, file_name, coalesce(received_at, postroom_now())
+        FROM unnest(%b::uuid[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::text[], %b::text[],
+            %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+            AS given (document_id, source, message_id, part, provider, provider_message_id, generation,
+                sender, subject, file_name, received_at)
         ON CONFLICT (document_id, message_id, part) DO NOTHING
         """,
         [
@@ -280,6 +279,14 @@ async def get(connection: Connection, document: UUID) -> Document | None:
             [document],
         )
         return await cursor.fetchone()
+
+
+async def beginning_with(connection: Connection, name: str) -> list[UUID]:
+    """Documents whose id begins so: what a person types."""
+    cursor = await connection.execute(
+        "SELECT id FROM documents WHERE starts_with(id::text, lower(%s)) ORDER BY id LIMIT 2", [name]
+    )
+    return [row[0] for row in await cursor.fetchall()]
 
 
 async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
@@ -351,7 +358,8 @@ async def listed(
             """
             SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
                 coalesce(skip_reason, last_error, reviews.reason) AS reason,
-                newest.file_name, newest.sender, newest.received_at, records.key AS record_key
+                newest.file_name, newest.sender, newest.received_at, records.key AS record_key,
+                documents.created_at
             FROM documents
             LEFT JOIN records ON records.id = record_id
             LEFT JOIN reviews ON reviews.document_id = documents.id AND decision IS NULL
@@ -376,6 +384,22 @@ async def listed(
         return await cursor.fetchall()
 
 
+async def of_message(connection: Connection, message_id: int) -> list[Listed]:
+    """What was taken in from a message."""
+    async with connection.cursor(row_factory=class_row(Listed)) as cursor:
+        await cursor.execute(
+            """
+            SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
+                coalesce(skip_reason, last_error) AS reason, arrivals.file_name, arrivals.sender,
+                arrivals.received_at, NULL AS record_key, documents.created_at
+            FROM arrivals JOIN documents ON documents.id = document_id
+            WHERE message_id = %s ORDER BY arrivals.id
+            """,
+            [message_id],
+        )
+        return await cursor.fetchall()
+
+
 async def open_of_message(connection: Connection, message_id: int) -> int:
     """How many documents of a message have not ended yet: the message is done when there are none."""
     cursor = await connection.execute(
@@ -388,3 +412,22 @@ async def open_of_message(connection: Connection, message_id: int) -> int:
     row = await cursor.fetchone()
     assert row
     return row[0]
+
+
+async def counts(connection: Connection) -> dict[DocumentState, int]:
+    """How many documents are in each state."""
+    cursor = await connection.execute("SELECT state, count(*) FROM documents GROUP BY state")
+    return {DocumentState(state): count for state, count in await cursor.fetchall()}
+
+
+async def awaiting_review(connection: Connection, *, other_than: UUID | None) -> UUID | None:
+    """The document that has waited for a person the longest, if possible another than this one."""
+    cursor = await connection.execute(
+        """
+        SELECT id FROM documents WHERE state = 'needs_review'
+        ORDER BY id = %s, state_since, id LIMIT 1
+        """,
+        [other_than],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from postroom.store.database import Connection
@@ -66,6 +66,15 @@ async def keep_transcript(
         """,
         [document, method, pages, text, Jsonb(dict(words))],
     )
+
+
+async def pages_of(connection: Connection, document: UUID) -> list[Any]:
+    """Width, height and turn of each page that was read."""
+    cursor = await connection.execute(
+        "SELECT words->'pages' FROM transcripts WHERE document_id = %s", [document]
+    )
+    row = await cursor.fetchone()
+    return row[0] or [] if row else []
 
 
 async def keep_extraction(connection: Connection, document: UUID, extraction: Extraction) -> None:
@@ -219,3 +228,25 @@ async def orders(connection: Connection, kind: str | None = None) -> list[Order]
 
 async def match_order(connection: Connection, order: UUID) -> None:
     await connection.execute("UPDATE orders SET state = 'matched' WHERE id = %s AND state = 'open'", [order])
+
+
+async def exported(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
+    """Every record with the first document it came from, the oldest first."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(
+            """
+            SELECT records.id::text AS record, records.kind, records.pipeline, key, confirmed_by,
+                confirmed_at, reference AS order, source.*, records.fields
+            FROM records
+            LEFT JOIN orders ON orders.id = order_id
+            LEFT JOIN LATERAL (
+                SELECT documents.id::text AS document, file_name, sender, received_at, archive_path
+                FROM documents JOIN arrivals ON document_id = documents.id
+                WHERE record_id = records.id ORDER BY arrivals.id LIMIT 1
+            ) AS source ON true
+            WHERE %(kind)s::text IS NULL OR records.kind = %(kind)s
+            ORDER BY confirmed_at, records.id
+            """,
+            {"kind": kind},
+        )
+        return await cursor.fetchall()

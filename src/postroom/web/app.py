@@ -64,7 +64,7 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = [
     (b"content-security-policy", _POLICY.encode()),
@@ -176,7 +176,9 @@ class _Guarded:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+                given = {name for name, _ in message["headers"]}
+                safe = [each for each in _HEADERS if each[0] not in given]  # a stricter one of its own stays
+                message = {**message, "headers": [*message["headers"], *safe]}
             await send(message)
 
         try:

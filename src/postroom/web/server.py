@@ -13,14 +13,18 @@ from starlette.types import ASGIApp
 
 from postroom import wiring
 from postroom.config import Settings
+from postroom.documents.isolation import Readers
 from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store.database import Database
 from postroom.vault import Sealer
-from postroom.web import address, api, app, live, mailboxes, webhooks
+from postroom.web import address, api, app, documents, live, mail, mailboxes, webhooks
 from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
+from postroom.web.documents import Desk
+from postroom.web.mail import Shelf
 from postroom.web.sessions import Gate
+from postroom.wiring.documents import reviewing
 
 log = Log()
 
@@ -36,6 +40,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             database, wiring.providers(settings, client), OrganizationId(settings.organization)
         ) as routes,
         live.streaming(database) as streams,
+        Readers(parallel=1) as readers,
     ):
         url = settings.public_url or address.url(listening)
         gate = _gate(settings, database, client, url)
@@ -53,6 +58,8 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             routes=[
                 *live.routes(gate, streams),
                 *api.routes(gate, parts, per_minute=settings.api_per_minute),
+                *mail.routes(Shelf(gate, parts.blobs)),
+                *documents.routes(Desk(gate, parts.blobs, readers, reviewing(settings))),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
             ],
             performed=frozenset(wiring.kinds(settings, database, client)),

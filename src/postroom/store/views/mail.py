@@ -179,5 +179,42 @@ async def mail_events(
     )
 
 
+async def events_of_message(connection: Connection, message: int) -> list[MailEvent]:
+    return await many(
+        connection,
+        MailEvent,
+        """
+        SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
+            changed, observed_at
+        FROM mail_events WHERE message_id = %(message)s ORDER BY id DESC LIMIT 100
+        """,
+        {"message": message},
+    )
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """How much of a mailbox is kept."""
+
+    messages: int
+    threads: int
+    attachments: int
+
+
+async def stored(connection: Connection, mailbox: UUID) -> Stored:
+    found = await one(
+        connection,
+        Stored,
+        """
+        SELECT (SELECT count(*) FROM messages WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL),
+            (SELECT count(*) FROM threads WHERE mailbox_id = %(mailbox)s AND message_count > 0),
+            (SELECT count(*) FROM attachments JOIN messages ON messages.id = message_id
+             WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL)
+        """,
+        {"mailbox": mailbox},
+    )
+    assert found is not None, "counts have a row"
+    return found
+
+
 def _below(after: tuple[datetime | None, int] | None) -> dict[str, object]:
     return {"first": after is None, "at": after[0] if after else None, "id": after[1] if after else 0}

@@ -5,15 +5,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_urlsafe
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 from uuid import uuid4
 
 import aiohttp
 
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
+from postroom.documents import kind as papers
+from postroom.documents import pipelines
 from postroom.errors import OperatorError
-from postroom.flow import audit, collect, deliver, retention, sample, seal, subscribe, sync
+from postroom.flow import audit, collect, deliver, intake, retention, sample, seal, subscribe, sync
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
@@ -34,6 +36,10 @@ from postroom.store.ledger import Signer
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
+
+if TYPE_CHECKING:
+    from postroom.blobs.gcs import GcsBlobs
+    from postroom.blobs.s3 import S3Blobs
 
 ELSEWHERE: Final = "The blobs of this installation lie elsewhere"
 ELSEWHERE_REMEDY: Final = (
@@ -120,6 +126,7 @@ def syncing(settings: Settings, database: Database, remote: Callable[[Mailbox], 
         },
         backfill_days=settings.backfill_days,
         slice_seconds=SLICE_SECONDS,
+        take_in=partial(intake.take_in, pipelines.load(settings.pipelines, kinds=papers.installed())),
     )
 
 
@@ -230,19 +237,22 @@ def _outlook(settings: Settings, client: Client) -> Provider:
 
 def blobs(settings: Settings) -> BlobStore:
     """Where bytes are kept."""
-    kind, _, rest = settings.blobs.partition("://")
-    bucket, _, prefix = rest.partition("/")
-    match kind:
-        case "s3":
-            from postroom.blobs import s3
+    if settings.blobs == "disk":
+        return DiskBlobs((settings.home or default_home()) / "blobs")
+    return bucket(settings, settings.blobs, settings.blobs_endpoint)
 
-            return s3.connect(bucket, prefix, settings.blobs_endpoint)
-        case "gs":
-            from postroom.blobs import gcs
 
-            return gcs.connect(bucket, prefix, settings.blobs_endpoint, settings.gcs_credentials_file)
-        case _:
-            return DiskBlobs((settings.home or default_home()) / "blobs")
+def bucket(settings: Settings, place: str, endpoint: str | None) -> "S3Blobs | GcsBlobs":
+    """A bucket by its URL, for blobs or for the archive."""
+    kind, _, rest = place.partition("://")
+    name, _, prefix = rest.partition("/")
+    if kind == "s3":
+        from postroom.blobs import s3
+
+        return s3.connect(name, prefix, endpoint)
+    from postroom.blobs import gcs
+
+    return gcs.connect(name, prefix, endpoint, settings.gcs_credentials_file)
 
 
 async def require_blobs_here(settings: Settings, database: Database) -> None:

@@ -1,0 +1,56 @@
+"""An archive on the local disk: files by path, never written over, each with its metadata beside it."""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from postroom.blobs.disk import disk_errors, sync
+from postroom.errors import Gone
+
+
+class DiskArchive:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
+        """The metadata first, so that a file never stands without it."""
+        told = json.dumps(dict(metadata), indent=1).encode()
+        with disk_errors(self.root):
+            for name, data in ((f"{path}.metadata.json", told), (path, content)):
+                await asyncio.to_thread(self._create, self.root / name, data)
+
+    async def fetch(self, path: str) -> bytes:
+        with disk_errors(self.root):
+            try:
+                return await asyncio.to_thread((self.root / path).read_bytes)
+            except FileNotFoundError:
+                raise Gone("the archive has no such file") from None
+
+    def _create(self, path: Path, content: bytes) -> None:
+        """Whole under its name or not at all; a name that is taken stays with who has it."""
+        self._provide(path.parent)
+        temporary = path.parent / f".{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(path.parent)
+
+    def _provide(self, directory: Path) -> None:
+        if directory.is_dir():
+            return
+        if directory != self.root:
+            self._provide(directory.parent)
+        directory.mkdir(mode=0o700, parents=directory == self.root, exist_ok=True)
+        sync(directory.parent)

@@ -1,0 +1,303 @@
+"""`postroom documents`: take in files, see what became of them, decide, export."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from postroom.cli import export
+from postroom.cli.exits import Exit
+from postroom.errors import PermanentError
+from postroom.model import DocumentState
+
+if TYPE_CHECKING:
+    from postroom.flow.review import Reviewing
+    from postroom.model import OrganizationId
+    from postroom.store.database import Connection, Database
+    from postroom.store.documents import Listed
+
+group = typer.Typer(
+    name="documents",
+    help="Documents: add, list, show, confirm, reject, retry, reprocess, export.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom documents add invoice.pdf
+  postroom documents list --state needs_review""",
+)
+group.command(epilog=export.EXAMPLES)(export.export)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, or the beginning of its id.")]
+Actor = Annotated[str, typer.Option("--as", help="Who decides, as the ledger shall name them.")]
+OnlyState = Annotated[DocumentState | None, typer.Option("--state", help="Only those in this state.")]
+OnlyPipeline = Annotated[str | None, typer.Option("--pipeline", help="Only those of this pipeline.")]
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents add invoice.pdf
+  postroom documents add --pipeline contract-notes notes/*.pdf"""
+)
+def add(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="PDF, PNG, JPEG, TIFF, XML, zip.")],
+    pipeline: Annotated[str, typer.Option(help="The pipeline that takes them.")] = "invoices",
+    sender: Annotated[str, typer.Option(help="Whom the archive names as sender.")] = "upload@localhost",
+) -> Exit:
+    """Take in files by hand: they take the same way as mail."""
+    from postroom.cli import opening, output
+
+    outcome = opening.in_database(lambda database: _add(database, files, pipeline, sender))
+    output.table(["FILE", "DOCUMENT", ""], [(name, found, words) for name, found, words, _ in outcome])
+    return Exit.OK if all(fine for *_, fine in outcome) else Exit.FAILED
+
+
+@group.command(
+    name="list",
+    epilog="""\b
+Examples:
+  postroom documents list --state needs_review
+  postroom documents list --pipeline invoices --json""",
+)
+def list_documents(
+    state: OnlyState = None,
+    pipeline: OnlyPipeline = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    *,
+    json: Json = False,
+) -> None:
+    """List documents, the newest first."""
+    from postroom.cli import opening, output
+    from postroom.store import documents
+
+    async def listed(connection: "Connection", _: "OrganizationId") -> "list[Listed]":
+        return await documents.listed(connection, state=state, pipeline=pipeline, limit=limit)
+
+    found = opening.in_transaction(listed)
+    if json:
+        output.as_json([asdict(each) for each in found])
+    elif not found:
+        typer.echo("No documents. Connect a mailbox, or add a file: `postroom documents add FILE`.")
+    else:
+        headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
+        rows = [
+            [str(each.id)[:8], each.pipeline, each.state, each.file_name, each.record_key, each.reason]
+            for each in found
+        ]
+        output.table(headings, rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents show 6f1c2a4e
+  postroom documents show 6f1c2a4e --json | jq .fields"""
+)
+def show(document: Named, *, json: Json = False) -> None:
+    """Show one document: where it came from, what was read, the checks, the decision."""
+    from postroom.cli import opening, output
+
+    found = opening.in_transaction(lambda connection, _: _show(connection, document))
+    if json:
+        output.as_json(found)
+        return
+    for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
+        typer.echo(f"{name:<14}{found[name] if found[name] is not None else '-'}")
+    for each in found["arrivals"]:
+        typer.echo(f"{'arrived':<14}{each['file_name']} from {each['sender']} ({each['source']})")
+    if found["fields"]:
+        rows = [
+            [name, each["value"], f"{each['confidence']:.2f}", each["evidence"]]
+            for name, each in found["fields"].items()
+        ]
+        typer.echo()
+        output.table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+    for check in found["checks"]:
+        typer.echo(f"{'passed' if check['passed'] else 'FAILED':<8}{check['words']}")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents confirm 6f1c2a4e
+  postroom documents confirm 6f1c2a4e --set gross=119.00 --set currency=EUR"""
+)
+def confirm(
+    document: Named,
+    corrections: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Put a field right; repeatable.")
+    ] = None,
+    actor: Actor = "command line",
+) -> None:
+    """Vouch for what was read, with what you put right. The next document of that sender learns from it."""
+    from postroom.cli import opening
+    from postroom.flow import review
+
+    given = dict(_correction(each) for each in corrections or [])
+
+    async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
+        by, found = _reviewing(), await _named(connection, document)
+        return await review.confirm(connection, by, organization, found, actor=actor, corrections=given)
+
+    typer.echo(f"Confirmed as record {opening.in_transaction(decide)}.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents reject 6f1c2a4e --reason "an offer, not an invoice\""""
+)
+def reject(
+    document: Named,
+    reason: Annotated[str, typer.Option(help="Why, in words.")] = "not for this pipeline",
+    actor: Actor = "command line",
+) -> None:
+    """Say that a document is nothing for its pipeline."""
+    from postroom.cli import opening
+    from postroom.flow import review
+
+    async def decide(connection: "Connection", organization: "OrganizationId") -> None:
+        by, found = _reviewing(), await _named(connection, document)
+        await review.reject(connection, by, organization, found, actor=actor, reason=reason)
+
+    opening.in_transaction(decide)
+    typer.echo("Rejected.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents retry 6f1c2a4e
+  postroom documents retry --state failed"""
+)
+def retry(
+    document: Annotated[str | None, typer.Argument(metavar="[DOCUMENT]", help="Its id.")] = None,
+    state: OnlyState = None,
+    actor: Actor = "command line",
+) -> Exit:
+    """Read again what ended without a record: one document, or all in a state."""
+    return _again(document, state, None, actor)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom documents reprocess --pipeline invoices --state needs_review"""
+)
+def reprocess(
+    pipeline: Annotated[str, typer.Option(help="The pipeline whose documents are read again.")],
+    state: Annotated[DocumentState, typer.Option(help="Those in this state.")] = DocumentState.NEEDS_REVIEW,
+    actor: Actor = "command line",
+) -> Exit:
+    """Read all documents of a pipeline again that ended in a state: after a change of its settings."""
+    return _again(None, state, pipeline, actor)
+
+
+def _again(document: str | None, state: DocumentState | None, pipeline: str | None, actor: str) -> Exit:
+    from postroom.cli import opening
+    from postroom.flow import review
+    from postroom.store import documents
+
+    if document is None and state is None:
+        raise PermanentError("Name a document, or a state with --state.")
+
+    async def queue(connection: "Connection", organization: "OrganizationId") -> int:
+        if document is not None:
+            found = [await _named(connection, document)]
+        else:
+            listed = await documents.listed(connection, state=state, pipeline=pipeline, limit=100_000)
+            found = [each.id for each in listed]
+        for each in found:
+            await review.read_again(connection, organization, each, actor=actor)
+        return len(found)
+
+    count = opening.in_transaction(queue)
+    typer.echo(f"{count} queued." if count else "There is no such document.")
+    return Exit.OK if count else Exit.FAILED
+
+
+async def _add(
+    database: "Database", files: list[Path], pipeline: str, sender: str
+) -> list[tuple[str, str | None, str, bool]]:
+    from postroom import config
+    from postroom.flow import upload
+    from postroom.flow.upload import Upload
+    from postroom.model import OrganizationId
+    from postroom.store import organizations
+    from postroom.wiring import blobs as blobs_of
+    from postroom.wiring import documents as wired
+
+    settings = config.load()
+    organization = OrganizationId(settings.organization)
+    chosen = wired.declared(settings).get(pipeline)
+    if chosen is None:
+        raise PermanentError(f"There is no pipeline {pipeline}; see `postroom pipelines list`.")
+    async with database.transaction(organization) as connection:
+        await organizations.ensure(connection, organization, "Postroom")
+    blobs, outcome = blobs_of(settings), list[tuple[str, str | None, str, bool]]()
+    for file in files:
+        try:
+            given = Upload(file.name, file.read_bytes(), sender)
+            taken = await upload.add(database, blobs, organization, chosen, given)
+        except OSError as error:
+            outcome.append((file.name, None, f"cannot be read: {error.strerror}", False))
+        except PermanentError as error:
+            outcome.append((file.name, None, str(error), False))
+        else:
+            outcome += [
+                (file.name, str(each.document), "queued" if each.is_new else "known already", True)
+                for each in taken
+            ]
+    return outcome
+
+
+async def _named(connection: "Connection", name: str) -> UUID:
+    from postroom.store import documents
+
+    found = await documents.beginning_with(connection, name)
+    if len(found) != 1:
+        what = "There is no document" if not found else "There are several documents"
+        raise PermanentError(f"{what} whose id begins with {name}; see `postroom documents list`.")
+    return found[0]
+
+
+async def _show(connection: "Connection", name: str) -> dict[str, Any]:
+    from postroom.store import documents, records, reviews
+
+    id_ = await _named(connection, name)
+    document = await documents.get(connection, id_)
+    assert document is not None
+    extraction = await records.newest_extraction(connection, id_)
+    asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
+    record = await records.get(connection, document.record_id) if document.record_id else None
+    return {
+        "id": str(id_),
+        "pipeline": document.pipeline,
+        "kind": document.kind,
+        "state": document.state,
+        "reason": document.skip_reason or document.last_error or next(iter(asked), None),
+        "record": record.key if record else None,
+        "archive_path": document.archive_path,
+        "arrivals": [
+            {"file_name": each.file_name, "sender": each.sender, "source": each.source}
+            for each in await documents.arrivals(connection, id_)
+        ],
+        "fields": extraction.fields if extraction else {},
+        "checks": extraction.checks if extraction else [],
+    }
+
+
+def _correction(given: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not separator or not name:
+        raise PermanentError(f"--set {given} is not FIELD=VALUE.")
+    return name.strip(), value.strip()
+
+
+def _reviewing() -> "Reviewing":
+    from postroom import config
+    from postroom.wiring import documents as wired
+
+    return wired.reviewing(config.load())

@@ -1,0 +1,98 @@
+"""`postroom documents export`: confirmed records as a file for another program."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from postroom.errors import OperatorError, PermanentError
+
+if TYPE_CHECKING:
+    from postroom.model import OrganizationId
+    from postroom.store.database import Connection
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+EXAMPLES = """\b
+Examples:
+  postroom documents export --format csv --kind invoice > invoices.csv
+  postroom documents export --format parquet --output trades.parquet --kind contract-note"""
+
+
+def export(
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSONL,
+    kind: Annotated[str | None, typer.Option(help="Only records of this kind.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write [default: standard output]")] = None,
+) -> None:
+    """Write confirmed records, the oldest first, each with the document it came from."""
+    from postroom.cli import opening
+    from postroom.store import records
+
+    async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
+        return await records.exported(connection, kind)
+
+    rows = opening.in_transaction(read)
+    match form:
+        case Format.JSONL:
+            _write("".join(json.dumps(row, default=str) + "\n" for row in rows), output)
+        case Format.CSV:
+            _csv(rows, output)
+        case Format.PARQUET:
+            _parquet(rows, output)
+    opening.say(f"{len(rows)} records.")
+
+
+def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Columns for every field that any record has; lists and tables as JSON."""
+    flat = [{**{k: v for k, v in row.items() if k != "fields"}, **row["fields"]} for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row))
+    return columns, [
+        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+        for row in flat
+    ]
+
+
+def _csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
+    columns, flat = _flat(rows)
+    with output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
+    if output is None:
+        raise PermanentError("Parquet is not text: name a file with --output.")
+    try:
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise OperatorError(
+            "Parquet needs the library pyarrow. Run `pip install postroom[parquet]`."
+        ) from None
+    columns, flat = _flat(rows)
+    table = arrow.table({name: [_text(row.get(name)) for row in flat] for name in columns})
+    parquet.write_table(table, output)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")

@@ -1,0 +1,115 @@
+"""`postroom orders`: what is expected, so that documents can be matched with it."""
+
+import csv
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postroom.errors import PermanentError
+
+if TYPE_CHECKING:
+    from postroom.model import OrganizationId
+    from postroom.store.database import Connection
+    from postroom.store.records import Order
+
+group = typer.Typer(
+    name="orders",
+    help="Open orders that documents are matched with: import, list.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom orders import orders.csv --kind contract-note
+  postroom orders list""",
+)
+
+
+@group.command(
+    name="import",
+    epilog="""\b
+Examples:
+  postroom orders import orders.csv --kind contract-note
+The first line names the columns: reference, username (if any), and fields of the kind:
+  reference,username,isin,direction,quantity,trade_date
+  O-4711,ldeburna,US0378331005,buy,100,2026-02-04""",
+)
+def import_orders(
+    file: Annotated[Path, typer.Argument(help="A CSV file with a line of column names.")],
+    kind: Annotated[str, typer.Option(help="The kind of document that fulfils them.")],
+) -> None:
+    """Import orders; an open one that is known already takes the newer values."""
+    from postroom.cli import opening
+    from postroom.store import records
+
+    orders = _read(file, kind)
+
+    async def write(connection: "Connection", _: "OrganizationId") -> tuple[int, int]:
+        return await records.import_orders(connection, kind, orders)
+
+    new, changed = opening.in_transaction(write)
+    typer.echo(f"{new} new, {changed} changed, {len(orders) - new - changed} as they were.")
+
+
+@group.command(name="list", epilog="\b\nExamples:\n  postroom orders list --json")
+def list_orders(
+    kind: Annotated[str | None, typer.Option(help="Only those of this kind.")] = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List orders, the newest first."""
+    from postroom.cli import opening, output
+    from postroom.store import records
+
+    async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
+        return await records.orders(connection, kind)
+
+    found = opening.in_transaction(read)
+    if json:
+        output.as_json([asdict(each) for each in found])
+    elif not found:
+        typer.echo("No orders. Import some: `postroom orders import FILE --kind KIND`.")
+    else:
+        rows = [
+            [each.reference, each.kind, each.state, each.username, _fields(each.fields)] for each in found
+        ]
+        output.table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
+
+
+def _fields(fields: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in fields.items())
+
+
+def _read(file: Path, kind: str) -> list[tuple[str, str | None, dict[str, str]]]:
+    """Every line, or one error that says which is wrong."""
+    from postroom.documents import kind as kinds
+
+    known = kinds.installed().get(kind)
+    if known is None:
+        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(kinds.installed()))}.")
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            rows = list(csv.DictReader(opened))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PermanentError(f"{file} cannot be read as CSV ({type(error).__name__}).") from error
+    columns = set(rows[0]) if rows else set[str]()
+    strange = columns - set(known.fields) - {"reference", "username"}
+    if "reference" not in columns or strange:
+        problem = (
+            "has no column `reference`"
+            if not strange
+            else f"has columns of no field: {', '.join(sorted(map(str, strange)))}"
+        )
+        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.fields)}.")
+    return [_order(file, number, row) for number, row in enumerate(rows, start=2)]
+
+
+def _order(file: Path, number: int, row: dict[str, str]) -> tuple[str, str | None, dict[str, str]]:
+    if not (row.get("reference") or "").strip():
+        raise PermanentError(f"{file}, line {number}: the reference is missing.")
+    fields = {
+        name: value.strip()
+        for name, value in row.items()
+        if name not in {"reference", "username"} and (value or "").strip()
+    }
+    return row["reference"].strip(), (row.get("username") or "").strip() or None, fields

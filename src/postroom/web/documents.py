@@ -1,0 +1,291 @@
+"""The pages of documents: the list, live, and one document beside its fields, where a person decides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, Literal
+from urllib.parse import quote
+from uuid import UUID
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.documents.isolation import Readers
+from postroom.errors import Gone, PermanentError, Unreadable
+from postroom.flow import review
+from postroom.flow.process import content_of
+from postroom.flow.review import Reviewing
+from postroom.model import DocumentState, Role
+from postroom.ports import BlobStore
+from postroom.store import documents, records, reviews
+from postroom.store.database import Connection
+from postroom.store.documents import Document
+from postroom.web import forms, pages
+from postroom.web.sessions import Gate, guarded, visitor_of
+
+WIDTH: Final = 1100
+PAGE: Final = 50
+WORDS: Final[Mapping[DocumentState, str]] = {
+    DocumentState.NEEDS_REVIEW: "Needs review",
+    DocumentState.QUEUED: "Queued",
+    DocumentState.PROCESSING: "Being read",
+    DocumentState.COMPLETED: "Completed",
+    DocumentState.SKIPPED: "Skipped",
+    DocumentState.FAILED: "Failed",
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the pages need."""
+
+    gate: Gate
+    blobs: BlobStore
+    readers: Readers
+    reviewing: Reviewing
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as the page shows it. `place` is its box in thousandths of its page."""
+
+    name: str
+    value: Any
+    confidence: float
+    evidence: str
+    page: int | None
+    place: tuple[int, int, int, int] | None
+
+    @property
+    def words(self) -> str:
+        return self.name.replace("_", " ")
+
+    @property
+    def sure(self) -> str:
+        return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
+
+    @property
+    def is_table(self) -> bool:
+        return isinstance(self.value, list | dict)
+
+
+def routes(desk: Desk) -> list[Route]:
+    gate = desk.gate
+    return [
+        guarded(gate, "/documents", partial(listing, desk)),
+        guarded(gate, "/documents/next", partial(next_one, desk)),
+        guarded(gate, "/documents/{document:uuid}", partial(one, desk)),
+        guarded(gate, "/documents/{document:uuid}/pages/{page:int}", partial(image, desk)),
+        guarded(gate, "/documents/{document:uuid}/file", partial(file, desk)),
+        guarded(
+            gate,
+            "/documents/{document:uuid}/{action}",
+            partial(decide, desk),
+            Role.REVIEWER,
+            methods=["POST"],
+        ),
+    ]
+
+
+async def listing(desk: Desk, request: Request) -> Response:
+    """All documents, or those in one state; the script asks for it again when something changed."""
+    asked = request.query_params
+    state = DocumentState(asked["state"]) if asked.get("state") in set(DocumentState) else None
+    async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await documents.listed(
+            connection, state=state, before=_before(asked.get("before")), limit=PAGE + 1
+        )
+        counts = await documents.counts(connection)
+    return pages.page(
+        "documents.html",
+        documents=found[:PAGE],
+        older=_older(found) if len(found) > PAGE else None,
+        state=state,
+        states=[(each, words, counts.get(each, 0)) for each, words in WORDS.items()],
+        words=WORDS,
+        total=sum(counts.values()),
+        now=datetime.now(UTC),
+    )
+
+
+def _older(found: list[documents.Listed]) -> str:
+    last = found[PAGE - 1]
+    return quote(f"{last.created_at.isoformat()}/{last.id}", safe="")
+
+
+def _before(given: str | None) -> tuple[datetime, UUID] | None:
+    moment, _, document = (given or "").partition("/")
+    try:
+        return datetime.fromisoformat(moment), UUID(document)
+    except ValueError:
+        return None
+
+
+async def next_one(desk: Desk, request: Request) -> Response:
+    """The document that has waited for a person the longest, after the one given."""
+    async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await documents.awaiting_review(
+            connection, other_than=_uuid(request.query_params.get("after"))
+        )
+    return RedirectResponse(f"/documents/{found}" if found else "/documents?state=needs_review", 303)
+
+
+def _uuid(given: str | None) -> UUID | None:
+    try:
+        return UUID(given or "")
+    except ValueError:
+        return None
+
+
+async def one(desk: Desk, request: Request, problem: str | None = None) -> Response:
+    document_id: UUID = request.path_params["document"]
+    async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
+        document = await _found(connection, document_id)
+        extraction = await records.newest_extraction(connection, document_id)
+        history = await reviews.of_document(connection, document_id)
+        arrivals = await documents.arrivals(connection, document_id)
+        record = await records.get(connection, document.record_id) if document.record_id else None
+        shown = await records.pages_of(connection, document_id)
+        waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
+    fields = _fields(extraction.fields if extraction else {})
+    return pages.page(
+        "document.html",
+        409 if problem else 200,
+        document=document,
+        state=WORDS[document.state],
+        arrivals=arrivals,
+        fields=fields,
+        checks=extraction.checks if extraction else [],
+        reader=extraction.reader if extraction else None,
+        record=record,
+        reviews=history,
+        asked=next((each for each in history if each.decision is None), None),
+        shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
+        waiting=waiting,
+        problem=problem,
+        now=datetime.now(UTC),
+    )
+
+
+async def _found(connection: Connection, document: UUID) -> Document:
+    found = await documents.get(connection, document)
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+def _fields(given: Mapping[str, Any]) -> list[Field]:
+    return [
+        Field(
+            name,
+            each.get("value"),
+            each.get("confidence", 0.0),
+            each.get("evidence", ""),
+            each.get("page"),
+            _place(each.get("box")),
+        )
+        for name, each in given.items()
+    ]
+
+
+def _place(box: Any) -> tuple[int, int, int, int] | None:
+    """Left, top, width and height, with a little room around the words."""
+    if not box:
+        return None
+    left, top, right, bottom = (round(1000 * edge) for edge in box)
+    return left - 4, top - 3, right - left + 8, bottom - top + 6
+
+
+async def image(desk: Desk, request: Request) -> Response:
+    """A page of the document as a picture, rendered in a child with limits."""
+    organization = visitor_of(request).organization
+    async with desk.gate.database.transaction(organization) as connection:
+        document = await _found(connection, request.path_params["document"])
+        shown = await records.pages_of(connection, document.id)
+    number: int = request.path_params["page"]
+    if number >= len(shown):
+        raise HTTPException(404)
+    turned: Literal[0, 90, 180, 270] = shown[number][2]
+    content = await content_of(desk.blobs, organization, document.sha256)
+    try:
+        picture = await desk.readers.page_image(content, page=number, width=WIDTH, turned=turned)
+    except Unreadable:
+        raise HTTPException(404) from None
+    # The bytes of a document never change; a reading may turn its pages otherwise.
+    return Response(picture, media_type="image/webp", headers={"cache-control": "private, max-age=300"})
+
+
+async def file(desk: Desk, request: Request) -> Response:
+    """The bytes as they came: saved by the browser, never shown by it."""
+    organization = visitor_of(request).organization
+    async with desk.gate.database.transaction(organization) as connection:
+        document = await _found(connection, request.path_params["document"])
+        arrivals = await documents.arrivals(connection, document.id)
+    content = await content_of(desk.blobs, organization, document.sha256)
+    name = quote(arrivals[0].file_name or "document", safe="")
+    return Response(
+        content,
+        media_type="application/octet-stream",
+        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
+    )
+
+
+async def decide(desk: Desk, request: Request) -> Response:
+    """Confirm, reject or read again; then on to the next that waits."""
+    visitor = visitor_of(request)
+    document: UUID = request.path_params["document"]
+    action: str = request.path_params["action"]
+    given = await forms.read(request)
+    try:
+        async with desk.gate.database.transaction(visitor.organization) as connection:
+            match action:
+                case "confirm":
+                    await review.confirm(
+                        connection,
+                        desk.reviewing,
+                        visitor.organization,
+                        document,
+                        actor=visitor.address,
+                        corrections=await _corrections(connection, document, given),
+                    )
+                case "reject":
+                    reason = given.get("reason", "").strip() or "not for this pipeline"
+                    await review.reject(
+                        connection,
+                        desk.reviewing,
+                        visitor.organization,
+                        document,
+                        actor=visitor.address,
+                        reason=reason,
+                    )
+                case "again":
+                    await review.read_again(connection, visitor.organization, document, actor=visitor.address)
+                case _:
+                    raise HTTPException(404)
+    except Gone:
+        raise HTTPException(404) from None
+    except PermanentError as error:
+        return await one(desk, request, problem=str(error))
+    after = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
+    return RedirectResponse(after, 303)
+
+
+async def _corrections(
+    connection: Connection, document: UUID, given: Mapping[str, str]
+) -> dict[str, str | None]:
+    """What of the form differs from what was read; an emptied field is a correction too."""
+    extraction = await records.newest_extraction(connection, document)
+    fields: Mapping[str, Any] = extraction.fields if extraction else {}
+    read: dict[str, Any] = {name: each.get("value") for name, each in fields.items()}
+    found: dict[str, str | None] = {}
+    for name, value in given.items():
+        field = name.removeprefix("field-")
+        if field == name or isinstance(read.get(field), list | dict):
+            continue
+        before = "" if read.get(field) is None else str(read[field])
+        if value.strip() != before:
+            found[field] = value.strip() or None
+    return found

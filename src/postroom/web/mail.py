@@ -1,0 +1,201 @@
+"""The pages of mail: one mailbox with its messages, one message with what became of it, search."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.errors import Gone
+from postroom.flow.process import content_of
+from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role
+from postroom.ports import BlobStore
+from postroom.store import cursors, documents, search, work
+from postroom.store.database import Connection
+from postroom.store.views import mail as views
+from postroom.store.work import Wake
+from postroom.web import letters, pages
+from postroom.web.mailboxes import KEPT, NAMES
+from postroom.web.sessions import Gate, guarded, visitor_of
+
+PAGE: Final = 50
+EVENTS: Final = 15
+_KINDS: Final = {
+    "created": "Arrived",
+    "updated": "Changed",
+    "moved": "Moved",
+    "deleted": "Deleted",
+    "labels_changed": "Labels changed",
+}
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What the pages need."""
+
+    gate: Gate
+    blobs: BlobStore
+
+
+def routes(shelf: Shelf) -> list[Route]:
+    gate = shelf.gate
+    return [
+        guarded(gate, "/mailboxes/{mailbox:uuid}", partial(mailbox_page, shelf)),
+        guarded(
+            gate, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, shelf), Role.REVIEWER, methods=["POST"]
+        ),
+        guarded(gate, "/messages/{message:int}", partial(message_page, shelf)),
+        guarded(gate, "/messages/{message:int}/body", partial(body, shelf)),
+        guarded(gate, "/messages/{message:int}/attachments/{part:path}", partial(attachment, shelf)),
+        guarded(gate, "/search", partial(search_page, shelf)),
+    ]
+
+
+async def mailbox_page(shelf: Shelf, request: Request) -> Response:
+    id_ = MailboxId(request.path_params["mailbox"])
+    asked = request.query_params
+    folder = int(asked["folder"]) if asked.get("folder", "").isdigit() else None
+    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await views.mailbox(connection, id_)
+        if found is None:
+            raise HTTPException(404)
+        folders = await views.folders(connection, id_, after=0, limit=500)
+        messages = await views.messages(
+            connection, id_, folder=folder, after=_after(asked.get("before")), limit=PAGE + 1
+        )
+        events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
+        progress = await cursors.progress(connection, id_)
+        stored = await views.stored(connection, id_)
+    names = {each.id: each.name for each in folders}
+    return pages.page(
+        "mailbox.html",
+        mailbox=found,
+        provider=NAMES[ProviderName(found.provider)],
+        kept=KEPT[ContentPolicy(found.content_policy)],
+        folders=folders,
+        folder=folder,
+        names=names,
+        messages=messages[:PAGE],
+        older=_older(messages[PAGE - 1]) if len(messages) > PAGE else None,
+        events=[(_KINDS[each.kind], each) for each in events],
+        progress=progress,
+        stored=stored,
+        now=datetime.now(UTC),
+    )
+
+
+def _older(message: views.Message) -> str:
+    moment = message.received_at.isoformat() if message.received_at else ""
+    return quote(f"{moment}/{message.id}", safe="")
+
+
+def _after(given: str | None) -> tuple[datetime | None, int] | None:
+    moment, separator, id_ = (given or "").partition("/")
+    try:
+        return (datetime.fromisoformat(moment) if moment else None, int(id_)) if separator else None
+    except ValueError:
+        return None
+
+
+async def sync_now(shelf: Shelf, request: Request) -> Response:
+    id_ = MailboxId(request.path_params["mailbox"])
+    organization = visitor_of(request).organization
+    async with shelf.gate.database.transaction(organization) as connection:
+        if await views.mailbox(connection, id_) is None:
+            raise HTTPException(404)
+        await work.wake(connection, [Wake(organization, "sync", str(id_))])
+    return RedirectResponse(f"/mailboxes/{id_}", 303)
+
+
+async def _message(connection: Connection, id_: int) -> views.Message:
+    found = await views.message(connection, id_)
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+async def message_page(shelf: Shelf, request: Request) -> Response:
+    id_: int = request.path_params["message"]
+    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+        message = await _message(connection, id_)
+        content = await views.content(connection, id_)
+        attachments = await views.attachments(connection, id_)
+        verdicts = await documents.verdicts(connection, id_)
+        taken = await documents.of_message(connection, id_)
+        events = await views.events_of_message(connection, id_)
+        thread = await views.messages_of_thread(connection, message.thread_id, after=0, limit=100)
+        mailbox = await views.mailbox(connection, message.mailbox_id)
+        folders = await views.folders(connection, message.mailbox_id, after=0, limit=500)
+    return pages.page(
+        "message.html",
+        message=message,
+        mailbox=mailbox,
+        has_body=content is not None and bool(content.body_html or content.body_plain),
+        attachments=attachments,
+        verdicts=verdicts,
+        documents=taken,
+        events=[(_KINDS[each.kind], each) for each in events],
+        thread=thread,
+        names={each.id: each.name for each in folders}
+        | {each.provider_folder_id: each.name for each in folders},
+        now=datetime.now(UTC),
+    )
+
+
+async def body(shelf: Shelf, request: Request) -> Response:
+    """A message's body for the sandboxed frame, under a policy of its own."""
+    id_: int = request.path_params["message"]
+    organization = visitor_of(request).organization
+    async with shelf.gate.database.transaction(organization) as connection:
+        await _message(connection, id_)
+        content = await views.content(connection, id_)
+        attachments = await views.attachments(connection, id_)
+    pictures = await _pictures(shelf, organization, attachments)
+    shown = letters.frame(
+        content.body_html if content else None, content.body_plain if content else None, pictures
+    )
+    return HTMLResponse(shown, headers={"content-security-policy": letters.POLICY})
+
+
+async def _pictures(
+    shelf: Shelf, organization: OrganizationId, attachments: list[views.Attachment]
+) -> dict[str, tuple[str, bytes]]:
+    found: dict[str, tuple[str, bytes]] = {}
+    for each in attachments:
+        if each.content_id and each.sha256 and each.size <= letters.LARGEST_PICTURE:
+            try:
+                data = await content_of(shelf.blobs, organization, bytes.fromhex(each.sha256))
+            except Gone:
+                continue
+            found[each.content_id] = (each.media_type, data)
+    return found
+
+
+async def attachment(shelf: Shelf, request: Request) -> Response:
+    """An attachment's bytes: saved by the browser, never shown by it."""
+    id_: int = request.path_params["message"]
+    organization = visitor_of(request).organization
+    async with shelf.gate.database.transaction(organization) as connection:
+        found = await views.attachment(connection, id_, request.path_params["part"])
+    if found is None or found.sha256 is None:
+        raise HTTPException(404)
+    data = await content_of(shelf.blobs, organization, bytes.fromhex(found.sha256))
+    name = quote(found.file_name or "attachment", safe="")
+    return Response(
+        data,
+        media_type="application/octet-stream",
+        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
+    )
+
+
+async def search_page(shelf: Shelf, request: Request) -> Response:
+    words = request.query_params.get("q", "").strip()[:500]
+    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+        messages = await search.messages(connection, words) if words else []
+        papers = await search.documents(connection, words) if words else []
+    return pages.page("search.html", words=words, messages=messages, documents=papers, now=datetime.now(UTC))

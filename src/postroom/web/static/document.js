@@ -1,0 +1,28 @@
+// A field shows where it stands on the page, a place on the page leads to its field; one key goes to the next.
+const fields = document.querySelectorAll(".field");
+const boxes = document.querySelectorAll("rect[data-field]");
+
+function show(name, scroll) {
+  for (const box of boxes) box.classList.toggle("shown", box.dataset.field === name);
+  for (const field of fields) field.classList.toggle("shown", field.dataset.field === name);
+  const box = [...boxes].find((each) => each.dataset.field === name);
+  if (scroll && box) box.scrollIntoView({ block: "center", behavior: "smooth" });
+}
+
+for (const field of fields) {
+  field.addEventListener("focusin", () => show(field.dataset.field, true));
+  field.addEventListener("click", () => show(field.dataset.field, true));
+}
+for (const box of boxes) {
+  box.addEventListener("click", () => {
+    show(box.dataset.field, false);
+    document.getElementById(`field-${box.dataset.field}`)?.focus({ preventScroll: false });
+  });
+}
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, textarea, select");
+  if (event.key === "n" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    document.getElementById("next")?.click();
+  }
+  if (event.key === "Enter" && event.ctrlKey) document.getElementById("confirm")?.click();
+});

@@ -1,0 +1,80 @@
+"""From settings to the parts that read, route and archive documents."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from postroom.config import Settings
+from postroom.documents import kind, pipelines, understood
+from postroom.documents.isolation import Readers
+from postroom.documents.kind import Kind as DocumentKind
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.documents.transcript import Reading
+from postroom.documents.understand import understand
+from postroom.documents.understood import Understood
+from postroom.flow import archive, process, unpack
+from postroom.flow.archive import Archiving
+from postroom.flow.process import Processing
+from postroom.flow.review import Reviewing
+from postroom.flow.route import Identity, Routing
+from postroom.flow.unpack import Unpacking
+from postroom.ports import Archive
+from postroom.store.database import Database
+from postroom.store.embedded import default_home
+from postroom.wiring import Kind, blobs, bucket
+
+
+def declared(settings: Settings) -> Pipelines:
+    """The pipelines of this Postroom."""
+    return pipelines.load(settings.pipelines, kinds=kind.installed())
+
+
+def reviewing(settings: Settings) -> Reviewing:
+    return Reviewing(routing(settings), declared(settings))
+
+
+def routing(settings: Settings) -> Routing:
+    identities = {
+        name: Identity(each.needed, each.identity, each.key) for name, each in kind.installed().items()
+    }
+    return Routing(identities, archives=settings.archive != "none")
+
+
+def archive_of(settings: Settings) -> Archive | None:
+    """Where documents are put for good: on this machine's disk, in a bucket, or nowhere."""
+    if settings.archive == "none":
+        return None
+    if settings.archive == "disk":
+        from postroom.blobs.shelves import DiskArchive
+
+        return DiskArchive(settings.home or default_home())
+    return bucket(settings, settings.archive, settings.archive_endpoint)
+
+
+def kinds(settings: Settings, database: Database, readers: Readers) -> Mapping[str, Kind]:
+    """The work that documents are."""
+    declared_, kept = declared(settings), blobs(settings)
+    processing = Processing(
+        database=database,
+        blobs=kept,
+        pipelines=declared_,
+        read=readers.read,
+        understand=partial(_understand, kind.installed()),
+        routing=routing(settings),
+        max_attempts=settings.max_attempts,
+    )
+    found = {
+        # The step itself counts the attempts: a document that ends its worker must be told as failed.
+        process.KIND: Kind(partial(process.run, processing), None),
+        unpack.KIND: Kind(partial(unpack.run, Unpacking(database, kept, declared_)), settings.max_attempts),
+    }
+    if (archived := archive_of(settings)) is not None:
+        found[archive.KIND] = Kind(partial(archive.run, Archiving(database, kept, archived)), None)
+    return found
+
+
+async def _understand(kinds: Mapping[str, DocumentKind], reading: Reading, pipeline: Pipeline) -> Understood:
+    """Milliseconds of CPU, beside the event loop."""
+    wanted = kinds[pipeline.kind]
+    found = await asyncio.to_thread(understand, reading, [wanted])
+    return understood.kept(found, pipeline.kind, reading.transcript)

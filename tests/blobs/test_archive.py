@@ -1,0 +1,37 @@
+"""D9: what every archive promises: nothing there is written over, and everything has its metadata."""
+
+import json
+
+import pytest
+
+from postroom.errors import Gone
+
+PATH = "archive/sender_email=a%40example%2Eorg/received_date=2026-02-04/k-1/note.pdf"
+METADATA = {"sender-email": "a@example.org", "source": "graph_webhook"}
+
+
+async def test_bytes_are_fetched_by_their_path(archive):
+    await archive.put_once(PATH, b"%PDF-1.7", METADATA)
+    assert await archive.fetch(PATH) == b"%PDF-1.7"
+
+
+async def test_a_path_that_is_taken_stays_as_it_is(archive):
+    await archive.put_once(PATH, b"first", METADATA)
+    await archive.put_once(PATH, b"second", METADATA)
+    assert await archive.fetch(PATH) == b"first"
+
+
+async def test_what_is_not_there_is_gone(archive):
+    with pytest.raises(Gone):
+        await archive.fetch(PATH)
+
+
+async def test_metadata_stands_with_the_object(archive, told_metadata):
+    await archive.put_once(PATH, b"%PDF-1.7", METADATA)
+    assert told_metadata(PATH) == METADATA
+
+
+async def test_a_file_on_disk_is_its_owners_alone(disk_archive):
+    await disk_archive.put_once(PATH, b"%PDF-1.7", METADATA)
+    assert (disk_archive.root / PATH).stat().st_mode & 0o777 == 0o600
+    assert json.loads((disk_archive.root / f"{PATH}.metadata.json").read_text()) == METADATA
