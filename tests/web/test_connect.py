@@ -2,6 +2,7 @@
 
 import re
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flow.connecting import URL, settings_given, world
+from postroom.flow import invite
+from postroom.flow.connect import Wish
+from postroom.flow.invite import Invitation
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes
@@ -67,6 +71,20 @@ async def test_the_way_there_and_back(desk, browser):
     assert f"{address} is connected" in page.text
     assert "nothing has been fetched yet" in page.text
     assert page.headers["cache-control"] == "no-store"
+
+
+async def test_who_was_invited_is_led_to_no_page_of_members(desk):
+    """Whatever came of it: they could not open one, and their link is good for one login."""
+    for untick, status, words in [
+        (("gmail.readonly",), 400, "can give you another one"),
+        ((), 200, "You can close this window"),
+    ]:
+        invitation = Invitation(desk.organization, ProviderName.GMAIL, Wish(), uuid4())
+        asked = {"invitation": parse_qs(urlsplit(invite.url(desk.desk, invitation)).query)["invitation"][0]}
+        async with visitor(desk) as guest:
+            done = await connect(desk, guest, asked=asked, untick=untick)
+        assert (done.status_code, words in done.text) == (status, True)
+        assert not re.search(r'href="/(mailboxes|oauth)', done.text)
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(browser):

@@ -78,6 +78,7 @@ class Wish:
 class Connected:
     mailbox: Mailbox
     made: bool
+    invited: bool = False  # by a link, without being a member
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Refused:
     reason: Reason
     words: str
     wish: Wish | None = None
+    invited: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ async def complete(
     if pending.provider is not provider:
         return await _refused(desk, organization, state, pending.actor_id, unknown())
     done = await _completed(desk, organization, pending, state, code, error)
+    done = replace(done, invited=pending.actor_id is None)
     if isinstance(done, Refused):
         await _refused(desk, organization, state, pending.actor_id, done)
     return done

@@ -94,6 +94,8 @@ async def callback(counter: Counter, request: Request) -> Response:
         error=request.query_params.get("error"),
     )
     match done:
+        case Connected(invited=True):
+            return pages.page("connected.html")
         case Connected(mailbox=mailbox):
             return RedirectResponse(f"/mailboxes?connected={mailbox.id}", 303, {"cache-control": "no-store"})
         case Refused():
@@ -148,11 +150,14 @@ def _secret(request: Request, name: str) -> Secret | None:
 def _page(provider: ProviderName, refused: Refused) -> Response:
     wish = refused.wish
     # An address that was asked for stays out of the page; whoever gave it begins where they did before.
-    again = authorize_path(provider, wish) if wish is not None and wish.address is None else None
+    # So does who was invited: a link is good for one login.
+    by_member = wish is not None and wish.address is None and not refused.invited
+    again = authorize_path(provider, wish) if wish is not None and by_member else None
     return pages.page(
         "refused.html",
         503 if refused.reason in _THEIR_FAULT else 400,
         title=_TITLES[refused.reason],
         words=refused.words,
         again=again,
+        invited=refused.invited,
     )
