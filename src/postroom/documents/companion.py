@@ -16,6 +16,8 @@ from postroom.documents.orders import LONGEST_MESSAGE, Order, Report, encode, re
 from postroom.errors import TransientError
 
 _STOP_SECONDS = 5.0
+ENDED = "A process that reads documents ended; it is started again."
+NOT_STARTED = "A process that reads documents does not start; what it wrote to the standard error says why."
 
 
 class Companion:
@@ -24,6 +26,7 @@ class Companion:
         self.arguments = arguments
         self.process: asyncio.subprocess.Process | None = None
         self.control: socket.socket | None = None
+        self.is_ready = False
         self.waiting: dict[int, asyncio.Future[Report]] = {}
         self.numbers = itertools.count(1)
         self.starting = asyncio.Lock()
@@ -79,7 +82,7 @@ class Companion:
                 except BaseException:
                     ours.close()  # a process that did start hears that, and ends
                     raise
-                self.control = ours
+                self.control, self.is_ready = ours, False
                 asyncio.get_running_loop().add_reader(ours, self._hear, ours)
             return self.control
 
@@ -116,6 +119,7 @@ class Companion:
             self._forget()
             return
         report = report_of(message)
+        self.is_ready = True
         waiting = self.waiting.get(report.number)
         if waiting and not waiting.done():
             waiting.set_result(report)
@@ -128,6 +132,4 @@ class Companion:
             self.control = None
         for waiting in self.waiting.values():
             if not waiting.done():
-                waiting.set_exception(
-                    TransientError("A process that reads documents ended; it is started again.")
-                )
+                waiting.set_exception(TransientError(ENDED if self.is_ready else NOT_STARTED))

@@ -115,6 +115,8 @@ class Readers:
                 except TransientError:
                     return await self._look(engine, bitmap, page)
             except TransientError:
+                if not engine.is_ready:
+                    raise  # not the page's fault
                 raise Unreadable(f"Recognition broke down twice over page {page + 1}.") from None
             finally:
                 self.idle.put_nowait(engine)

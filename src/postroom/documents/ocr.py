@@ -185,6 +185,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     recogniser = Recogniser()
+    control.send(encode(Report(0, RESULT)))
     while True:
         message, files, _, _ = socket.recv_fds(control, LONGEST_MESSAGE, 2)
         if not message:

@@ -39,7 +39,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An order has ended: the exit status of its child, or the signal that ended it, negative."""
+    """An order has ended: the exit status of its child, or the signal that ended it, negative.
+
+    Number 0 is no order: the process has loaded what it needs and begins to work.
+    """
 
     number: int
     status: int

@@ -50,6 +50,7 @@ def main() -> None:
     tasks.warm_up(limits)
     gc.freeze()  # so that children do not copy pages only to count references
     gc.disable()
+    control.send(encode(Report(0, RESULT)))
     _Zygote(control, limits).serve()
 
 

@@ -12,7 +12,7 @@ from postroom.documents import pdf
 from postroom.documents.isolation import Readers
 from postroom.documents.limits import Limits
 from postroom.documents.ocr import _words
-from postroom.errors import Unreadable
+from postroom.errors import TransientError, Unreadable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LETTER = samples.letter()
@@ -100,12 +100,20 @@ async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers
     killed = set()
     while not reading.done():
         process = readers.engines[0].process
-        if readers.engines[0].waiting and process.pid not in killed:
+        if readers.engines[0].waiting and readers.engines[0].is_ready and process.pid not in killed:
             killed.add(process.pid)
             os.kill(process.pid, signal.SIGKILL)
         await asyncio.sleep(0.005)
     with pytest.raises(Unreadable, match="broke down twice over page 1"):
         await reading
+
+
+async def test_an_engine_that_does_not_start_is_not_the_fault_of_the_page(capfd):
+    async with Readers(engines=1) as readers:
+        readers.engines[0].module = "postroom.documents.nothing"
+        with pytest.raises(TransientError, match="does not start"):
+            await readers.read(samples.encoded(samples.blank(), "PNG"))
+    assert "No module named" in capfd.readouterr().err
 
 
 class Lines:
