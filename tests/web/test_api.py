@@ -262,7 +262,7 @@ async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
     assert (answer.status_code, len(answer.content)) == (200, 10240)
 
 
-async def test_a_write_with_a_key_is_done_once(api, mailbox, database, organization):
+async def test_a_write_with_a_key_is_done_once(api, mailbox, owner):
     headers = {"idempotency-key": "k1"}
     first = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers=headers)
     await api.patch(f"/mailboxes/{mailbox}", json={"paused": False})
@@ -270,6 +270,15 @@ async def test_a_write_with_a_key_is_done_once(api, mailbox, database, organizat
     assert again.json() == first.json()
     assert again.headers["idempotent-replay"] == "true"
     assert (await api.get(f"/mailboxes/{mailbox}")).json()["paused_at"] is None, "not done again"
+    made = [
+        (
+            await api.post("/webhooks", json={"url": "https://x.example/"}, headers={"idempotency-key": "k3"})
+        ).json()
+        for _ in range(2)
+    ]
+    assert made[0] == made[1]
+    cursor = await owner.execute("SELECT body FROM idempotency_keys WHERE key = 'k3'")
+    assert made[0]["secret"].encode() not in (await cursor.fetchone())[0], "kept sealed"
     other = await api.patch(f"/mailboxes/{mailbox}", json={"paused": False}, headers=headers)
     assert (other.status_code, other.json()["type"]) == (422, "urn:postroom:problem:key-reused")
     refused = {"idempotency-key": "k2"}

@@ -19,6 +19,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.store import idempotency
+from postroom.vault import Sealer, tickets
 from postroom.web.api import contents
 from postroom.web.api.callers import Callers
 from postroom.web.api.operations import Call, Caller, Operation, Parts, Problem
@@ -56,32 +57,34 @@ class Api:
         digest = sha256(f"{call.request.method} {call.request.url.path}\n".encode() + body).digest()
         async with call.transaction() as connection:
             known = await idempotency.begin(connection, actor, key, digest)
+        sealer, purpose = call.parts.desk.sealer, f"idempotency/{call.caller.organization}/{actor}/{key}"
         if known is not None:
-            return _again(known, digest)
+            return _again(known, digest, sealer, purpose)
         try:
             response = await _answer(operation, call)
         except BaseException:
             async with call.transaction() as connection:
                 await idempotency.forget(connection, actor, key)
             raise
+        # Sealed: an answer may hold a secret that is shown this once.
+        kept = tickets.write(sealer, purpose, bytes(response.body), idempotency.KEPT_HOURS * 3600)
         async with call.transaction() as connection:
-            await idempotency.end(connection, actor, key, response.status_code, bytes(response.body))
+            await idempotency.end(connection, actor, key, response.status_code, kept.encode())
         return response
 
 
-def _again(known: idempotency.Known, digest: bytes) -> Response:
+def _again(known: idempotency.Known, digest: bytes, sealer: Sealer, purpose: str) -> Response:
     if known.request_sha256 != digest:
         raise Problem(422, "key-reused", "This idempotency key came with another request before.")
     if known.status is None:
         raise Problem(
             409, "under-way", "The first request with this idempotency key is under way.", retry_after="1"
         )
-    return Response(
-        known.body or b"",
-        known.status,
-        {"idempotent-replay": "true"},
-        media_type="application/json" if known.body else None,
-    )
+    body = tickets.read(sealer, purpose, (known.body or b"").decode())
+    if body is None:
+        raise Problem(409, "done", "This was done before; its answer is no longer kept.")
+    headers = {"idempotent-replay": "true"}
+    return Response(body, known.status, headers, media_type="application/json" if body else None)
 
 
 async def _answer(operation: Operation, call: Call[Any, Any, Any]) -> Response:
