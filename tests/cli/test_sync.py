@@ -7,6 +7,7 @@ import pytest
 
 from flow.connecting import TOPIC, settings_given
 from postroom.model import OrganizationId, ProviderName
+from scenarios.mirrored import NO_QUOTA
 from scenarios.mirrored import postroom as room_of
 from scenarios.truth import assert_mirrors
 from simulator.driver import running
@@ -32,6 +33,7 @@ def run(postroom, sim, database_url, organization: OrganizationId, tmp_path):
         "POSTROOM_DATABASE_URL": database_url,
         "POSTROOM_ORGANIZATION": str(organization),
         "POSTROOM_HOME": str(tmp_path),
+        "POSTROOM_GMAIL_QUOTA": NO_QUOTA,
     }
 
     async def run(*arguments):

@@ -37,17 +37,17 @@ def provider(request):
 
 
 async def test_a_first_sync_mirrors_the_whole_mailbox(room, provider):
-    box = await room.mailbox(provider, messages=150, days=20)
+    box = await room.mailbox(provider, messages=100, days=20)
     await box.sync()
-    assert await box.check() == 150
+    assert await box.check() == 100
 
 
 async def test_whatever_its_owner_does_is_mirrored(room, provider):
     box = await room.mailbox(provider, messages=60, days=20)
     await box.sync()
     person = Person(room.world.sim, box.address, seed=7)
-    for _ in range(6):
-        person.act(12)
+    for _ in range(4):
+        person.act(15)
         await box.sync()
         await box.check()
 
@@ -83,7 +83,7 @@ async def test_an_expired_cursor_loses_and_doubles_nothing(room, provider):
 
 
 async def test_a_cursor_that_expires_during_the_first_listing_loses_and_doubles_nothing(room, provider):
-    box = await room.mailbox(provider, messages=260, days=20)
+    box = await room.mailbox(provider, messages=220, days=20)
     box.parts = replace(box.parts, slice_seconds=0)
     await box.sync_once()
     box.parts = replace(box.parts, slice_seconds=0.05)
@@ -106,10 +106,10 @@ async def test_an_emptied_mailbox_is_empty(room, provider):
 
 
 async def test_only_the_window_is_mirrored(room, provider):
-    box = await room.mailbox(provider, messages=90, days=60)
+    box = await room.mailbox(provider, messages=60, days=60)
     await box.sync()
     since = await box.one("SELECT min(since) FROM cursors")
-    assert 20 < await box.check(since=since) < 80
+    assert 15 < await box.check(since=since) < 55
 
 
 async def test_one_account_of_two_organizations_is_mirrored_by_each(
@@ -157,7 +157,7 @@ async def test_a_withdrawn_consent_stops_the_sync_and_a_reconnect_goes_on(room, 
 
 @pytest.mark.parametrize("fault", [{"kind": "error", "status": 503}, {"kind": "cut"}, {"kind": "truncated"}])
 async def test_answers_that_fail_now_and_then_lose_nothing(room, provider, fault):
-    box = await room.mailbox(provider, messages=80, days=20)
+    box = await room.mailbox(provider, messages=50, days=20)
     box.sim.fault(mailbox=box.address, probability=0.1, **fault)
     await box.sync(patiently=True)
     Person(room.world.sim, box.address, seed=14).act(10)

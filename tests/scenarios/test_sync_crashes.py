@@ -9,7 +9,7 @@ import pytest
 
 from flow.connecting import TOPIC, settings_given
 from postroom.model import ProviderName
-from scenarios.mirrored import postroom
+from scenarios.mirrored import NO_QUOTA, postroom
 from scenarios.owner_of_mail import Person
 from scenarios.programs import Program
 from scenarios.workers import until
@@ -45,6 +45,7 @@ def worker(sim, database_url, tmp_path):
         "POSTROOM_LEASE_SECONDS": "2",
         "POSTROOM_POLL_SECONDS": "0.2",
         "POSTROOM_BACKOFF_FIRST_SECONDS": "0.1",
+        "POSTROOM_GMAIL_QUOTA": NO_QUOTA,
         "POSTROOM_PUBLIC_URL": "http://127.0.0.1:9",
     }
     return lambda: Program(tmp_path, "work", **given)
@@ -53,8 +54,8 @@ def worker(sim, database_url, tmp_path):
 @pytest.mark.parametrize("provider", list(ProviderName))
 async def test_a_first_sync_that_is_killed_again_and_again_ends_complete(room, owner, worker, provider):
     dice = random.Random(provider)
-    box = await room.mailbox(provider, messages=900, days=20)
-    for goal in sorted(dice.sample(range(1, 800), 4)):
+    box = await room.mailbox(provider, messages=400, days=20)
+    for goal in sorted(dice.sample(range(1, 350), 3)):
         with worker() as program:
             await until(owner, "SELECT count(*) >= %s FROM messages", goal)
             await asyncio.sleep(dice.random() / 20)
@@ -62,14 +63,14 @@ async def test_a_first_sync_that_is_killed_again_and_again_ends_complete(room, o
     with worker() as program:
         await until(owner, CURRENT)
         program.end()
-    assert await box.check() == 900
+    assert await box.check() == 400
     # A page is repeated after a crash, and never a page that was committed.
-    assert await box.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'") == 900
+    assert await box.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'") == 400
 
 
 async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker):
     boxes = [
-        await room.mailbox(provider, messages=120, days=20) for provider in ProviderName for _ in range(2)
+        await room.mailbox(provider, messages=60, days=20) for provider in ProviderName for _ in range(2)
     ]
     people = [Person(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
     with ExitStack() as stack:

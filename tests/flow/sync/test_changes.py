@@ -58,6 +58,15 @@ async def test_a_message_that_comes_back_is_stored_again_as_the_same(mirror):
     assert [event[0] for event in await mirror.events(key)] == ["created", "deleted", "created"]
 
 
+async def test_new_mail_that_moved_at_once_is_stored_where_it_is(folders):
+    await folders.settle()
+    keys = [folders.remote.deliver("trash"), folders.remote.deliver("archive")]
+    folders.remote.move(keys[0], "archive")
+    folders.remote.move(keys[1], "trash")
+    await folders.sync()
+    await folders.assert_mirrors()
+
+
 async def test_labels_are_added_and_removed(labels):
     key = labels.remote.deliver()
     await labels.settle()

@@ -124,8 +124,9 @@ def _sort(reading: Reading, told: Sequence[Told], known: dict[str, Stored], mann
 
 def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
     """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
-    if change.presence is not Presence.HERE:
+    if change.presence is Presence.DELETED:
         found.fetch.pop(change.key, None)
+    if change.presence is not Presence.HERE:  # who left one folder may have been told of by another
         return
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
