@@ -203,7 +203,7 @@ class _Keeping:
         try:
             if live is not None and await self._stands(live):
                 return
-            if not rows or not await self._found_again(rows):
+            if not await self._found_again(rows):
                 await self._make(again=any(row.confirmed_at for row in rows))
         except TransientError as error:
             await self._note_trouble(str(error))

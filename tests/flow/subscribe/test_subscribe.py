@@ -161,10 +161,8 @@ async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker
     assert [each["id"] for each in kept.standing()] == [row["provider_subscription_id"]]
 
 
-@only_graph
-async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone(kept):
-    await kept.run()
-    await kept.move(HOUR)
+async def made_by_others(kept) -> dict[str, str]:
+    """An orphan of ours, and a channel of another system."""
     token = await kept.tokens[kept.mailbox].current()
     made = {}
     for folder, url in (
@@ -187,6 +185,22 @@ async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone
             trust_env=False,
         )
         made[folder] = answer.json()["id"]
+    return made
+
+
+@only_graph
+async def test_a_mailbox_that_is_new_here_leaves_no_orphan_of_a_former_database(kept):
+    made = await made_by_others(kept)
+    await kept.run()
+    row = await kept.live()
+    assert {each["id"] for each in kept.standing()} == {row["provider_subscription_id"], made["archive"]}
+
+
+@only_graph
+async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone(kept):
+    await kept.run()
+    await kept.move(HOUR)
+    made = await made_by_others(kept)
     kept.sim.post(
         f"mailboxes/{kept.contract.address}/lifecycle",
         event="subscriptionRemoved",
