@@ -11,7 +11,7 @@ from documents.reading import samples
 from postroom.documents import pdf
 from postroom.documents.isolation import Readers
 from postroom.documents.limits import Limits
-from postroom.documents.ocr import _words
+from postroom.documents.ocr import _parts, _words
 from postroom.errors import TransientError, Unreadable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -130,3 +130,14 @@ async def test_a_line_without_places_is_divided_by_its_characters():
     assert (first.text, second.text) == ("IBAN", "DE89")
     assert first.right < second.left
     assert second.right == pytest.approx(100)
+
+
+@pytest.mark.parametrize("height", [900, 2499, 2501, 3000, 4700, 4800, 4801, 12_000])
+async def test_the_parts_of_a_strip_leave_nothing_out(height):
+    parts = list(_parts(1000, height))
+    assert parts[0].begin == 0
+    assert parts[-1].end == height
+    for row in range(height):
+        owners = [part for part in parts if part.first <= row < part.last]
+        assert 1 <= len(owners) <= 2
+        assert all(part.begin <= row < part.end for part in owners)

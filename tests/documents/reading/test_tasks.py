@@ -1,0 +1,63 @@
+"""What a child does with its file, seen without a child: results and refusals as they are written."""
+
+import os
+
+import msgspec
+import pytest
+
+from documents.reading import hostile, samples
+from postroom.documents import zygote
+from postroom.documents.limits import Limits
+from postroom.documents.orders import BITMAP, REFUSED, RESULT, Order, content_of, write_all
+from postroom.documents.transcript import Draft
+
+PDF = samples.pdf([(50, 700, "Rechnung 4711")])
+
+
+@pytest.fixture
+def perform():
+    """The status and what was written."""
+    source, target = (os.memfd_create("test") for _ in range(2))
+
+    def run(content, task="read", **options):
+        write_all(source, content)
+        status = zygote.perform(Order(1, task, **options), source, target, Limits())
+        return status, content_of(target)
+
+    yield run
+    os.close(source)
+    os.close(target)
+
+
+def test_a_draft_comes_back_as_it_was(perform):
+    status, written = perform(samples.with_files(PDF, a_xml=b"<a/>"))
+    draft = msgspec.msgpack.decode(written, type=Draft)
+    assert status == RESULT
+    assert draft.reading.transcript.text == "Rechnung 4711"
+    assert draft.reading.transcript.words[0].box.left > 0
+    assert draft.reading.embedded[0].content == b"<a/>"
+
+
+@pytest.mark.parametrize("content", [PDF, samples.encoded(samples.blank((300, 200)), "PNG")])
+def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
+    status, written = perform(content, "bitmap", within=(120, 120))
+    width, height = BITMAP.unpack_from(written)
+    assert status == RESULT
+    assert max(width, height) == 120
+    assert len(written) == BITMAP.size + 3 * width * height
+
+
+def test_pictures_of_pages_are_drawn_where_there_are_pages(perform):
+    status, written = perform(b"only text", "image", within=(120, 120))
+    assert (status, written) == (REFUSED, b"The file has no pages to look at.")
+
+
+def test_a_refusal_is_written_in_words(perform):
+    status, written = perform(hostile.polyglots()["PDF and ZIP"])
+    assert status == REFUSED
+    assert b"at once" in written
+
+
+def test_a_text_of_too_many_words_is_refused(perform):
+    status, written = perform(b"word " * 100_001)
+    assert (status, written) == (REFUSED, b"The text has more than 100000 words.")
