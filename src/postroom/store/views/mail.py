@@ -3,6 +3,8 @@
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
+
 from postroom.shapes import Attachment, Content, Folder, Mailbox, MailEvent, Message, Thread
 from postroom.store.database import Connection
 from postroom.store.views import many, one
