@@ -156,7 +156,7 @@ def _told(
         confidences=found.confidences,
         confirm_above=pipeline.confirm_above,
         failed_checks=found.failed_checks,
-        differences=[str(each) for each in found.differences],
+        differences=[each.words for each in found.differences],
         match=Match(None, ""),
     )
     return told | {

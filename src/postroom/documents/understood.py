@@ -58,7 +58,7 @@ def kept(found: Understanding, kind: str, transcript: Transcript) -> Understood:
             for name, each in found.fields.items()
         },
         checks=tuple(Check(f"{each.name}: {each.words}", each.passed) for each in found.checks),
-        differences=tuple(str(each) for each in found.differences),
+        differences=tuple(each.words for each in found.differences),
         layout=layout(transcript),
         input_tokens=sum(each.input_tokens for each in found.usage),
         output_tokens=sum(each.output_tokens for each in found.usage),
