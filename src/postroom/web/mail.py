@@ -15,7 +15,7 @@ from postroom.errors import Gone
 from postroom.flow.process import content_of
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role
 from postroom.ports import BlobStore
-from postroom.store import cursors, documents, search, work
+from postroom.store import audits, cursors, documents, failures, search, work
 from postroom.store.database import Connection
 from postroom.store.views import mail as views
 from postroom.store.work import Wake
@@ -71,6 +71,8 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
         progress = await cursors.progress(connection, id_)
         stored = await views.stored(connection, id_)
+        audit = await audits.latest(connection, id_)
+        failing = await failures.open_count(connection, id_)
     names = {each.id: each.name for each in folders}
     return pages.page(
         "mailbox.html",
@@ -85,6 +87,8 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         events=[(_KINDS[each.kind], each) for each in events],
         progress=progress,
         stored=stored,
+        audit=audit,
+        failing=failing,
         now=datetime.now(UTC),
     )
 
