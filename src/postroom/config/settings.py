@@ -432,6 +432,33 @@ class Settings(BaseSettings):
         le=604800,
     )
 
+    llm: str = _setting(
+        "the language model that reads documents; nothing leaves the machine with none",
+        "none, or a vendor and its model such as anthropic:claude-haiku-5-5 or openai:gpt-5",
+        "none",
+        pattern=r"^(none|(anthropic|openai):\S+)$",
+    )
+    llm_base_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "where the language model is, instead of at its vendor", _ANOTHER, None
+    )
+    llm_key: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
+        "the key of the language model's vendor", "the key that the vendor showed", None
+    )
+    llm_usd_per_day: float = _setting(
+        "what one process may spend on the language model in a day; then documents are read offline",
+        "a number from 0 to 100000",
+        5,
+        ge=0,
+        le=100_000,
+    )
+    llm_timeout_seconds: float = _setting(
+        "how long an answer of the language model is waited for",
+        "a number above 0, at most 600",
+        60,
+        gt=0,
+        le=600,
+    )
+
     @field_validator("pubsub_service_account")
     @classmethod
     def _audience_and_sender_go_together(cls, value: str | None, info: ValidationInfo) -> str | None:

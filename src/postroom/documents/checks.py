@@ -67,7 +67,7 @@ def _numbers(kind: Kind, values: Mapping[str, Any]) -> Iterator[Check]:
         if field.shape in _DIGITS:
             yield Check(f"check digits of {name}", _DIGITS[field.shape](str(value)), str(value))
         elif field.shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
-            yield Check(f"check digits of {name}", right, str(value))
+            yield Check(f"check digits of {name}", right, str(value), is_severe=False)
 
 
 def _dates(values: Mapping[str, Any]) -> Iterator[Check]:

@@ -48,8 +48,8 @@ _RECIPIENT: Final = (
 )
 _NOT_A_NAME: Final = (
     "*rechnung, invoice, facture, fattura, factura, factuur, rechnung*, datum, date, seite, page, nummer, "
-    "number, credit note, gutschrift, logo, beispiel*, stylesheet*, "
-    "visualisierung*, tel, telefon, fax, kopie, copy, duplicata, original, receipt, quittung, "
+    "number, credit note, gutschrift, logo, "
+    "tel, telefon, fax, kopie, copy, duplicata, original, receipt, quittung, "
     "steuernummer, name, anschrift, contact, ansprechpartner, gln, adresse, address, your, our, unser, "
     "bestellung, betreff, iban, kontoauszug, depot, portfolio, kontakt, kunde, wertpapier*, abrechnung*, "
     "contract note, trade, exchange, account*, amount, customer, order, herr, herrn, frau, customer care, "

@@ -38,6 +38,7 @@ class Check:
     name: str
     passed: bool
     words: str
+    is_severe: bool = True  # where it fails, a person must look
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from postroom.documents import classify, exact, reader
 from postroom.documents.checks import check
@@ -18,6 +18,8 @@ from postroom.documents.kind import Kind
 from postroom.documents.result import Check, Extraction, FieldValue, Usage
 from postroom.documents.sheet import Sheet, lay_out
 from postroom.documents.transcript import Reading
+
+_KNOWN: Final = 0.5  # a document that may as well be something else is for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class Understanding:
 
     @property
     def failed_checks(self) -> tuple[str, ...]:
-        return tuple(f"{each.name}: {each.words}" for each in self.checks if not each.passed)
+        return tuple(
+            f"{each.name}: {each.words}" for each in self.checks if each.is_severe and not each.passed
+        )
 
     @property
     def confidences(self) -> dict[str, float]:
@@ -123,7 +127,8 @@ def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
 
 def _read(verdict: Verdict, extraction: Extraction) -> Understanding:
     assert verdict.kind
-    checks = check(verdict.kind, extraction.fields)
+    known = Check("kind", verdict.certainty >= _KNOWN, f"certain to {verdict.certainty:.2f}")
+    checks = (known, *check(verdict.kind, extraction.fields))
     return Understanding(
         verdict.kind,
         verdict.certainty,

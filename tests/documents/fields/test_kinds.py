@@ -1,0 +1,106 @@
+"""A kind of one's own, added as the how-to says: its text is the package that is installed here."""
+
+import re
+import subprocess
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from postroom.documents import kind, plain
+from postroom.documents.transcript import Reading
+from postroom.documents.understand import understand
+from postroom.errors import SettingsError
+
+ROOT = Path(__file__).parents[3]
+HOW_TO = (ROOT / "docs/how-to/add-a-kind.md").read_text()
+ORDER = """Beispiel & Partner GmbH · Lindenallee 50 · 50667 Köln
+Bestellung
+Bestell-Nr. B-4711
+Bestelldatum 14.10.2024
+20 Broschüren 52,00 1.040,00
+Netto 1.040,00 EUR
+MwSt 19 % 197,60 EUR
+Gesamtbetrag 1.237,60 EUR
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The how-to's package as an installer lays it out: the module, and its metadata with the entry point."""
+    toml, code = re.findall(r"```(?:toml|python)\n(.*?)```", HOW_TO, re.DOTALL)
+    (tmp_path / "orders.py").write_text(code)
+    info = tmp_path / "orders-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: orders\nVersion: 1\n")
+    named = re.search(r'^(purchase-order) = "(.+)"$', toml, re.MULTILINE)
+    (info / "entry_points.txt").write_text(f"[postroom.kinds]\n{named[1]} = {named[2]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("orders", None)
+
+
+def test_the_purchase_order_of_the_how_to_is_found_and_read(installed):
+    kinds = kind.installed()
+    assert set(kinds) == {"invoice", "contract-note", "purchase-order"}
+    found = understand(Reading(plain.transcribe(ORDER)), [kinds["purchase-order"]])
+    assert {name: field.value for name, field in found.fields.items()} == {
+        "buyer": "Beispiel & Partner GmbH",
+        "number": "B-4711",
+        "ordered_on": date(2024, 10, 14),
+        "net": Decimal("1040.00"),
+        "vat": Decimal("197.60"),
+        "total": Decimal("1237.60"),
+        "currency": "EUR",
+    }
+    assert [(check.name, check.passed) for check in found.checks] == [
+        ("kind", True),
+        ("net + vat = total", True),
+    ]
+    assert min(found.confidences.values()) > 0.5
+
+
+def test_another_paper_is_skipped(installed):
+    found = understand(
+        Reading(plain.transcribe("Lieferschein\nWir liefern: 20 Broschüren")),
+        [kind.installed()["purchase-order"]],
+    )
+    assert found.skip_reason
+
+
+def test_the_kind_is_found_by_a_process_that_was_started_later(installed):
+    program = "from postroom.documents import kind; print(sorted(kind.installed()))"
+    path = f"{installed}:{ROOT / 'src'}"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "['contract-note', 'invoice', 'purchase-order']"
+
+
+def test_the_how_to_takes_thirty_lines_of_python():
+    (code,) = re.findall(r"```python\n(.*?)```", HOW_TO, re.DOTALL)
+    assert (
+        len([line for line in code.splitlines() if line.strip() and not line.startswith(("from", "import"))])
+        <= 31
+    )
+
+
+def test_a_package_that_cannot_be_imported_and_one_that_is_no_kind_are_told(installed):
+    (installed / "orders.py").write_text("import nothing_of_that_name")
+    with pytest.raises(SettingsError, match=r"purchase-order .* cannot be imported \(ModuleNotFoundError\)"):
+        kind.installed()
+    (installed / "orders.py").write_text("PURCHASE_ORDER = 7")
+    sys.modules.pop("orders", None)
+    with pytest.raises(SettingsError, match="is no Kind"):
+        kind.installed()
+
+
+def test_a_field_that_says_nothing_about_itself_is_told(installed):
+    code = (installed / "orders.py").read_text()
+    (installed / "orders.py").write_text(
+        code.replace("    net: Annotated", "    odd: str | None = None\n    net: Annotated")
+    )
+    with pytest.raises(SettingsError, match="odd"):
+        kind.installed()

@@ -1,0 +1,210 @@
+"""A language model reads fields: the vendors' own SDKs against a server on loopback that answers as they."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from aiohttp import web
+
+from documents.fields.test_reading import NOTE
+from postroom.documents import plain
+from postroom.documents.kinds.contract_note import CONTRACT_NOTE
+from postroom.documents.llm import LanguageModel, OfflineReader, Spending, field_reader
+from postroom.documents.transcript import Reading
+from postroom.documents.understand import File, understand_with
+from postroom.errors import SettingsError
+from postroom.model import Secret
+
+READING = Reading(plain.transcribe(NOTE))
+RIGHT = {
+    "isin": "US0378331005",
+    "direction": "sell",
+    "trade_date": "2024-03-22",
+    "quantity": "475",
+    "price": "35.356",
+    "gross": "16794.10",
+    "net": "15574.10",
+    "currency": "EUR",
+    "ticker": "ZZZZ",
+}
+
+
+class Vendor:
+    """Answers one request after the other; the last answer stays."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def answer(self, request):
+        self.asked.append((request.path, request.headers, await request.json()))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer == "hang":
+            await asyncio.sleep(30)
+        if isinstance(answer, int):
+            return web.json_response(
+                {"type": "error", "error": {"type": "x", "message": "no"}}, status=answer
+            )
+        make = self.anthropic if request.path.endswith("/messages") else self.openai
+        return web.json_response(make(answer))
+
+    @staticmethod
+    def anthropic(answer):
+        blocks, stop = [{"type": "tool_use", "id": "t1", "name": "final_result", "input": answer}], "tool_use"
+        if isinstance(answer, str):
+            blocks, stop = [{"type": "text", "text": answer}], "end_turn"
+        if answer == "refused":
+            blocks, stop = [], "refusal"
+        head = {"id": "m1", "type": "message", "role": "assistant", "model": MODELS["anthropic"]}
+        usage = {"input_tokens": 1000, "output_tokens": 100}
+        return {**head, "content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage}
+
+    @staticmethod
+    def openai(answer):
+        told = {"name": "final_result", "arguments": json.dumps(answer)}
+        message = {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": told}]}
+        reason = "tool_calls"
+        if isinstance(answer, str):
+            message, reason = {"content": answer}, "stop"
+        if answer == "refused":
+            message, reason = {"content": None}, "content_filter"
+        usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+        choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", **message}}
+        head = {"id": "x", "object": "chat.completion", "created": 1, "model": MODELS["openai"]}
+        return {**head, "choices": [choice], "usage": usage}
+
+
+@asynccontextmanager
+async def served(vendor):
+    app = web.Application()
+    app.router.add_post("/{path:.*}", vendor.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-4o"}
+
+
+def model(name, url, *, usd_per_day=5.0, timeout_seconds=20.0):
+    base = f"{url}/v1" if name == "openai" else url
+    spending = Spending(usd_per_day)
+    return LanguageModel(
+        name, MODELS[name], Secret("sk-test"), spending, base_url=base, timeout_seconds=timeout_seconds
+    )
+
+
+@pytest.fixture(params=sorted(MODELS))
+def name(request):
+    return request.param
+
+
+async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
+    vendor = Vendor(RIGHT)
+    async with served(vendor) as url:
+        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+    assert found.source == f"{name}:{MODELS[name]}"
+    assert found.fallback_reason is None
+    assert found.fields["net"].value == Decimal("15574.10")
+    assert found.fields["trade_date"].value == date(2024, 3, 22)
+    assert found.fields["net"].confidence >= 0.98
+    assert found.fields["net"].box is not None
+    assert found.failed_checks == ()
+    (usage,) = found.usage
+    assert (usage.input_tokens, usage.output_tokens) == (1000, 100)
+    assert usage.cost_usd is not None
+    assert usage.cost_usd > 0
+    _, headers, body = vendor.asked[0]
+    assert "sk-test" in (headers.get("x-api-key", "") + headers.get("authorization", ""))
+    assert "Ausmachender Betrag" in json.dumps(body, ensure_ascii=False)
+
+
+async def test_what_stands_nowhere_in_the_text_is_not_believed(name):
+    async with served(Vendor({**RIGHT, "net": "99999.99"})) as url:
+        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+    assert found.fields["ticker"].confidence < 0.5
+    assert "nowhere in the text" in found.fields["net"].evidence
+    assert found.fields["net"].confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    "answer, reason",
+    [
+        (429, "rate limited"),
+        (401, "key was refused"),
+        (500, "answered 500"),
+        ("I cannot do that", "of no use"),
+        ("refused", "refused"),
+        ({"quantity": "many", "trade_date": "yesterday"}, "of no use"),
+    ],
+)
+async def test_an_answer_of_no_use_leaves_the_reading_to_the_offline_reader(name, answer, reason):
+    async with served(Vendor(answer)) as url:
+        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+    assert reason in found.fallback_reason
+    assert found.source == "offline"
+    assert found.fields["net"].value == Decimal("15574.10")
+
+
+async def test_an_answer_that_does_not_come_is_not_waited_for(name):
+    async with served(Vendor("hang")) as url:
+        found = await understand_with(model(name, url, timeout_seconds=0.5), READING, [CONTRACT_NOTE])
+    assert "did not answer within 0.5 s" in found.fallback_reason
+    assert found.fields["isin"].value == "US0378331005"
+
+
+async def test_a_server_that_is_not_there_is_a_reason_too(name):
+    found = await understand_with(model(name, "http://127.0.0.1:9"), READING, [CONTRACT_NOTE])
+    assert "of no use" in found.fallback_reason
+
+
+async def test_a_malformed_answer_is_asked_for_again_once(name):
+    vendor = Vendor({"quantity": "many"}, RIGHT)
+    async with served(vendor) as url:
+        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+    assert len(vendor.asked) == 2
+    assert found.fallback_reason is None
+    assert found.usage[0].input_tokens == 2000
+
+
+async def test_a_used_up_budget_asks_nobody(name):
+    vendor = Vendor(RIGHT)
+    async with served(vendor) as url:
+        asked = model(name, url, usd_per_day=0.0001)
+        first = await understand_with(asked, READING, [CONTRACT_NOTE])
+        second = await understand_with(asked, READING, [CONTRACT_NOTE])
+    assert first.fallback_reason is None
+    assert "budget" in second.fallback_reason
+    assert len(vendor.asked) == 1
+
+
+async def test_pages_are_shown_to_models_that_look_at_them(name):
+    vendor = Vendor(RIGHT)
+    file = File("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
+    async with served(vendor) as url:
+        await understand_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+    assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
+
+
+async def test_nothing_is_asked_unless_a_model_is_set():
+    reader = field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    assert isinstance(reader, OfflineReader)
+    assert (await understand_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
+
+
+def test_a_model_without_a_key_is_refused_and_a_named_one_is_made():
+    with pytest.raises(SettingsError, match="POSTROOM_LLM_KEY"):
+        field_reader("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    made = field_reader(
+        "anthropic:claude-haiku-5-5", key=Secret("k"), base_url=None, usd_per_day=5, timeout_seconds=60
+    )
+    assert isinstance(made, LanguageModel)
+    assert (made.vendor, made.model) == ("anthropic", "claude-haiku-5-5")
