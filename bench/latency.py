@@ -125,6 +125,7 @@ async def with_pushes(mailboxes: int, seconds: float, per_second: float) -> bool
             web(there.settings(**secret)) as address,
             worker(there.settings(**secret, public_url=address)),
         ):
+            there.sim.post("google/topics", name=TOPIC)
             there.sim.post(
                 "google/subscriptions",
                 name="projects/mailsim/subscriptions/bench",
