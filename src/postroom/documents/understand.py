@@ -4,10 +4,12 @@
 another reader for the fields and does everything else in the same way.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from postroom.documents import classify, exact, reader
@@ -83,8 +85,9 @@ async def understand_with(
     file: File | None = None,
     use_exact: bool = True,
 ) -> Understanding:
-    """The same with another reader for what no XML says."""
-    sheet, verdict, found = _looked_at(reading, kinds, use_exact=use_exact)
+    """The same with another reader for what no XML says; what takes CPU is done beside the event loop."""
+    looked_at = partial(_looked_at, reading, kinds, use_exact=use_exact)
+    sheet, verdict, found = await asyncio.to_thread(looked_at)
     if verdict.kind is None:
         return _skipped(verdict)
     if found:

@@ -57,13 +57,24 @@ def kept(found: Understanding, kind: str, transcript: Transcript) -> Understood:
             name: FieldRead(values[name], each.confidence, each.page, _edges(each.box), each.evidence)
             for name, each in found.fields.items()
         },
-        checks=tuple(Check(f"{each.name}: {each.words}", each.passed) for each in found.checks),
+        checks=_checks(found),
         differences=tuple(each.words for each in found.differences),
         layout=layout(transcript),
         input_tokens=sum(each.input_tokens for each in found.usage),
         output_tokens=sum(each.output_tokens for each in found.usage),
         cost=sum(each.cost_usd or 0 for each in found.usage),
     )
+
+
+def _checks(found: Understanding) -> tuple[Check, ...]:
+    """Those that passed, the failed ones for which a person must look, and why no language model read."""
+    checks = [
+        Check(f"{each.name}: {each.words}", each.passed)
+        for each in found.checks
+        if each.passed or each.is_severe
+    ]
+    told = [Check(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
+    return (*checks, *told)
 
 
 def _edges(box: Box | None) -> tuple[float, float, float, float] | None:

@@ -1,16 +1,15 @@
 """From settings to the parts that read, route and archive documents."""
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 
 from postroom.config import Settings
-from postroom.documents import kind, pipelines, understood
+from postroom.documents import kind, llm, pipelines, understood
 from postroom.documents.isolation import Readers
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
-from postroom.documents.understand import understand
+from postroom.documents.understand import FieldReader, understand_with
 from postroom.documents.understood import Understood
 from postroom.flow import archive, process, unpack
 from postroom.flow.archive import Archiving
@@ -59,7 +58,7 @@ def kinds(settings: Settings, database: Database, readers: Readers) -> Mapping[s
         blobs=kept,
         pipelines=declared_,
         read=readers.read,
-        understand=partial(_understand, kind.installed()),
+        understand=partial(_understand, kind.installed(), _field_reader(settings)),
         routing=routing(settings),
         max_attempts=settings.max_attempts,
     )
@@ -73,8 +72,18 @@ def kinds(settings: Settings, database: Database, readers: Readers) -> Mapping[s
     return found
 
 
-async def _understand(kinds: Mapping[str, DocumentKind], reading: Reading, pipeline: Pipeline) -> Understood:
-    """Milliseconds of CPU, beside the event loop."""
-    wanted = kinds[pipeline.kind]
-    found = await asyncio.to_thread(understand, reading, [wanted])
+def _field_reader(settings: Settings) -> FieldReader:
+    return llm.field_reader(
+        settings.llm,
+        key=settings.llm_key,
+        base_url=settings.llm_base_url,
+        usd_per_day=settings.llm_usd_per_day,
+        timeout_seconds=settings.llm_timeout_seconds,
+    )
+
+
+async def _understand(
+    kinds: Mapping[str, DocumentKind], field_reader: FieldReader, reading: Reading, pipeline: Pipeline
+) -> Understood:
+    found = await understand_with(field_reader, reading, [kinds[pipeline.kind]])
     return understood.kept(found, pipeline.kind, reading.transcript)

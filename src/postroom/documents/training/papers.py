@@ -266,7 +266,7 @@ def _note_facts(pen: _Pen, traded: date, quantity: Decimal) -> tuple[str, list[s
         pen.row(pen.say("venue"), venue),
     ]
     # Some notes name no day of trade; then it is the day of the letter.
-    named = dice.random() > 0.06
+    named = dice.random() > 0.04
     facts += [pen.row(pen.say("traded"), pen.day(traded) + time)] if named else []
     dated = traded + timedelta(days=dice.choice([0, 0, 0, 1, 3]) if named else 0)
     town = f"{dice.choice(w.TOWNS.split('|'))}, {pen.day(dated)}"
