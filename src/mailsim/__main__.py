@@ -3,7 +3,9 @@
 import argparse
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -36,6 +38,7 @@ class Command:
     options: Options
     manual: bool
     start: datetime | None
+    supervised: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         help="manual: time moves on order (%(default)s)",
     )
     add("--start", metavar="TIME", help="what the clock shows first, ISO 8601 with zone (now)")
+    add("--supervised", action="store_true", help="end when the standard input ends, as with a dead parent")
     return parser
 
 
@@ -99,6 +103,7 @@ def _command(arguments: Sequence[str] | None) -> Command:
         options=Options(seed=seed, latency_ms=latency, quota=given.quota),
         manual=given.clock == "manual",
         start=_moment(given.start) if given.start else None,
+        supervised=given.supervised,
     )
 
 
@@ -118,6 +123,17 @@ def _moment(text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
+def _end_with_input() -> None:
+    """A parent that dies in any way closes our standard input: nothing of its is left behind."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="end-with-input", daemon=True).start()
+
+
 async def _run(command: Command) -> None:
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
@@ -129,8 +145,14 @@ async def _run(command: Command) -> None:
         gc.freeze()  # what stands now stays, and need not be looked at again and again
         gc.set_threshold(10_000, 20, 20)
         async with serving(app, plain, secure, made.server):
-            await until_signalled(lambda: _say_ready(sim, made))
+            await until_signalled(lambda: _start(command, sim, made))
         await close_simulator(sim)
+
+
+def _start(command: Command, sim: Simulator, made: Certificates) -> None:
+    if command.supervised:
+        _end_with_input()
+    _say_ready(sim, made)
 
 
 def _say_ready(sim: Simulator, made: Certificates) -> None:

@@ -46,7 +46,7 @@ def test_the_demo_says_its_address_works_and_ends_cleanly_on_ctrl_c(tmp_path):
     with Program(tmp_path, "demo") as demo:
         with visitor(demo) as (client, is_well):
             wait_until(is_well)
-            assert "sample" in client.get("/").text
+            wait_until(lambda: "ada@example.com" in client.get("/mailboxes").text)
         assert {name: len(pids) for name, pids in children(demo.process.pid).items()} == {
             "serve": 1,
             "work": 2,

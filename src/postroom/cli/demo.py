@@ -1,26 +1,189 @@
-"""`postroom demo`: everything in a home of its own, with sample work, so that there is something to see."""
+"""`postroom demo`: database, simulator, web and workers, two mailboxes connected, mail arriving."""
 
+import asyncio
+import fcntl
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from itertools import cycle
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from postroom.cli.serve import Port
-from postroom.errors import SchemaError
+from postroom.errors import OperatorError, TransientError
+from postroom.model import OrganizationId, ProviderName, Secret
+
+if TYPE_CHECKING:
+    from postroom.cli.children import Child
+    from postroom.cli.simulation import Simulation
+    from postroom.config import Settings
+    from postroom.flow.connect import Desk
+    from postroom.wiring import Client, Simulator
 
 EXAMPLES = """\b
 Examples:
   postroom demo
   postroom demo --port 8025"""
 
+# Nothing of yours is used: neither a database nor a bucket, vault, organization or pipeline.
+_NOT_YOURS: Final = (
+    "database_url", "host", "organization", "blobs", "archive", "vault", "vault_keys", "ledger_key",
+    "pipelines", "ca_file", "oidc_issuer", "oidc_client_id", "oidc_client_secret", "pubsub_audience",
+    "pubsub_service_account", "trusted_proxies", "microsoft_tenant", "backfill_days",
+)  # fmt: skip
+_MAILBOXES: Final = {
+    ProviderName.GMAIL: ("ada@example.com", "Ada Green"),
+    ProviderName.OUTLOOK: ("ben@example.org", "Ben Brown"),
+}
+_MESSAGES: Final = 200
+_DAYS: Final = 28
+# What arrives, in turn; every one of it at either mailbox.
+_ARRIVING: Final = (
+    "invoice", "plain", "newsletter", "contract-note", "html", "junk", "invoice-scan", "reply", "invoice",
+    "newsletter", "invoice-facturx", "plain", "paper", "contract-note", "invoice-zip",
+)  # fmt: skip
+_EVERY_SECONDS: Final = 4.0
+
 
 def demo(port: Port = 0) -> None:
-    """Run everything on sample work, in the directory .demo here, and print the address when it is ready."""
+    """Run everything against simulated providers, in the directory .demo here, and print the address."""
     from postroom import config
-    from postroom.cli import opening, up
+    from postroom.cli import opening, simulation, up
+    from postroom.web import address
 
-    # A demonstration never touches a database of yours.
     home = Path.cwd() / ".demo"
-    settings = opening.settings_for("demo", ignoring=["database_url", "host"], home=home, port=port)
-    environment = config.environment_with(home=home, database_url=None, host=None)
-    try:
-        up.run(settings, environment, workers=2, sample=True)
-    except SchemaError as error:
-        raise SchemaError(f"{error} Or remove {home}, and the demonstration begins anew.") from error
+    with (
+        _alone_in(home),
+        # A predecessor that was killed may need a moment to let go of the port.
+        address.listen("127.0.0.1", port or 0, patience_seconds=3) as listening,
+        simulation.running(config.environment_with()) as sim,
+    ):
+        url = address.url(listening)
+        # Lost pushes are made good by the next sweep: here within a minute, for those who watch.
+        given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
+        given |= {"stop_seconds": 3}
+        settings = opening.settings_for("demo", ignoring=_NOT_YOURS, home=home, **given)
+        environment = config.environment_with(**dict.fromkeys(_NOT_YOURS), home=home, **given)
+        with opening.database_url(settings) as database_url:
+            kept = up.children_of(listening, 2, environment)
+            asyncio.run(_run(settings, database_url, listening, sim, kept))
+
+
+@contextmanager
+def _alone_in(home: Path) -> Generator[None]:
+    """One demonstration at a time in a directory: the next one begins anew, and removes what it finds."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    with (home / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperatorError(
+                f"A demonstration runs in {home} already. End it, or start this one in another directory."
+            ) from None
+        yield
+
+
+async def _run(
+    settings: "Settings", url: str, listening: socket.socket, sim: "Simulation", kept: "list[Child]"
+) -> None:
+    from postroom import wiring
+    from postroom.cli import children, opening, up
+    from postroom.store import migrate
+
+    stop = up.stop_on_signals()
+    await migrate.start_over(url)
+    await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
+    async with wiring.client(settings) as client:
+        control = wiring.simulator(client, sim.control)
+        await _provide_mail(control, settings.public_url or "", sim)
+        link = await _provide(settings, url, client, control)
+        beside = [
+            asyncio.create_task(each)
+            for each in (up.announce(listening, link), _let_mail_arrive(control), _watch(sim, stop))
+        ]
+        try:
+            await children.keep(kept, stop, stop_seconds=settings.stop_seconds + 2)
+        finally:
+            for task in beside:
+                task.cancel()
+
+
+async def _provide_mail(control: "Simulator", url: str, sim: "Simulation") -> None:
+    """The accounts at the simulator, with the mail of the last weeks, and Google's way to push."""
+    from postroom.cli import opening
+
+    opening.say(f"writing {2 * _MESSAGES} messages for two simulated mailboxes")
+    given = sim.settings
+    push = f"{url}/webhooks/gmail?token={given['pubsub_token']}"
+    await control.push_to(given["pubsub_topic"], given["pubsub_subscription"], push)
+    for provider, (address, name) in _MAILBOXES.items():
+        await control.create(provider, address, name, messages=_MESSAGES, days=_DAYS)
+
+
+async def _provide(settings: "Settings", url: str, client: "Client", control: "Simulator") -> str:
+    """An admin, both mailboxes connected as a person would, and the link that signs the admin in."""
+    from postroom import wiring
+    from postroom.cli import opening
+    from postroom.flow import members, signin
+    from postroom.store import database, health
+
+    organization, public = OrganizationId(settings.organization), settings.public_url or ""
+    async with database.open_database(url, pool_size=3, name=health.process_name("demo")) as opened:
+        admin, _ = await members.provide_admin(opened, organization)
+        desk = wiring.desk(settings, opened, client, public)
+        for provider, (address, _) in _MAILBOXES.items():
+            opening.say(f"connecting {address}")
+            await _connect(desk, organization, provider, address, control)
+        return signin.link_url(public, await signin.new_link(opened, admin))
+
+
+async def _connect(
+    desk: "Desk", organization: OrganizationId, provider: ProviderName, address: str, control: "Simulator"
+) -> None:
+    """The sign-in at the provider, from the first redirect to the grant that is kept."""
+    from postroom.flow import connect
+
+    browser = Secret(uuid4().hex)
+    asked = await connect.begin(
+        desk, organization, provider, connect.Wish(), browser=browser, login_id=uuid4()
+    )
+    told = await control.consent(asked, address)
+    done = await connect.complete(
+        desk,
+        provider,
+        state=Secret(told.get("state", "")),
+        browser=browser,
+        code=Secret(told["code"]) if "code" in told else None,
+        error=told.get("error"),
+    )
+    if isinstance(done, connect.Refused):
+        raise OperatorError(f"The simulated mailbox could not be connected: {done.words}")
+
+
+async def _let_mail_arrive(control: "Simulator") -> None:
+    """A message every few seconds, at either mailbox, and now and then one that somebody has read."""
+    dice, addresses = Random(7), [address for address, _ in _MAILBOXES.values()]
+    for number, kind in enumerate(cycle(_ARRIVING)):
+        await asyncio.sleep(_EVERY_SECONDS)
+        address = addresses[number % len(addresses)]
+        order = {"kind": "newsletter", "folder": _junk(address)} if kind == "junk" else {"kind": kind}
+        with suppress(TransientError):  # a fault that somebody ordered; the next one comes
+            message = await control.deliver(address, **order)
+            if dice.random() < 0.3:
+                await control.mark_read(address, message)
+
+
+def _junk(address: str) -> str:
+    return "SPAM" if address == _MAILBOXES[ProviderName.GMAIL][0] else "junkemail"
+
+
+async def _watch(sim: "Simulation", stop: asyncio.Event) -> None:
+    """Its world is gone when it ends; there is nothing left to show."""
+    from postroom.cli import opening
+
+    while sim.process.poll() is None:  # noqa: ASYNC110  another process ends, no event of ours
+        await asyncio.sleep(0.5)
+    opening.say("The simulator has ended, and the demonstration with it.")
+    stop.set()

@@ -34,58 +34,53 @@ def up(
     from postroom.cli import opening
 
     settings = opening.settings_for("up", host=host, port=port)
-    run(settings, config.environment_with(), workers=workers, sample=False)
+    run(settings, config.environment_with(), workers=workers)
 
 
-def run(settings: "Settings", environment: Mapping[str, str], *, workers: int, sample: bool) -> None:
+def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -> None:
     from postroom.cli import opening
     from postroom.web import address
 
     # A predecessor that was killed may need a moment to let go of the port.
     listening = address.listen(settings.host, settings.port, patience_seconds=3)
     with opening.database_url(settings) as url, listening:
-        kept = _children(listening, workers, environment)
-        asyncio.run(_run(settings, url, listening, kept, sample=sample))
+        kept = children_of(listening, workers, environment)
+        asyncio.run(_run(settings, url, listening, kept))
 
 
-async def _run(
-    settings: "Settings", url: str, listening: socket.socket, kept: "list[Child]", *, sample: bool
-) -> None:
+async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "list[Child]") -> None:
     from postroom.cli import children, opening
     from postroom.store import migrate
     from postroom.web import address
 
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
     await opening.require_ready(url)
     public = settings.public_url or address.url(listening)
-    link = await _provide(url, OrganizationId(settings.organization), public, sample=sample)
-    announcing = asyncio.create_task(_announce(listening, link))
+    link = await _provide(url, OrganizationId(settings.organization), public)
+    announcing = asyncio.create_task(announce(listening, link))
     try:
         await children.keep(kept, stop, stop_seconds=settings.stop_seconds + 2)
     finally:
         announcing.cancel()
 
 
-async def _provide(url: str, organization: OrganizationId, public: str, *, sample: bool) -> str | None:
-    """What a first start needs: sample work where asked for, and an admin. A link that signs the admin in.
+async def _provide(url: str, organization: OrganizationId, public: str) -> str | None:
+    """What a first start needs: an admin. A link that signs the admin in.
 
     A later start prints a link for a person at a terminal; into a log goes none that is not needed.
     """
     from postroom.flow import members, signin
-    from postroom.flow import sample as samples
     from postroom.store import database, health
 
     async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
-        if sample:
-            await samples.provide(opened)
         admin, made = await members.provide_admin(opened, organization)
-        if not (made or sample or sys.stdout.isatty()):
+        if not (made or sys.stdout.isatty()):
             return None
         return signin.link_url(public, await signin.new_link(opened, admin))
 
 
-def _children(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":
+def children_of(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":
     from postroom.cli.children import Child
 
     file = listening.fileno()
@@ -93,7 +88,7 @@ def _children(listening: socket.socket, workers: int, environment: Mapping[str, 
     return [web, *(Child("worker", ["work", "--supervised"], environment) for _ in range(workers))]
 
 
-def _stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
 
     def asked() -> None:
@@ -106,7 +101,7 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def _announce(listening: socket.socket, link: str | None) -> None:
+async def announce(listening: socket.socket, link: str | None) -> None:
     """Print the address once the web process answers that it is ready, and the way in."""
     from postroom.web import address
 

@@ -375,6 +375,11 @@ class Settings(BaseSettings):
             None,
         )
     )
+    simulator_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+        "where the simulator of a demonstration is controlled; `postroom demo` sets it, and nobody else",
+        "an http address on a loopback host",
+        None,
+    )
     log_level: LogLevel = _setting(
         "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO
     )

@@ -83,6 +83,19 @@ async def migrate(url: str, on_progress: Callable[[Migration], None] | None = No
             return [await _apply(connection, each, on_progress) for each in status.pending]
 
 
+async def start_over(url: str) -> None:
+    """Remove everything, whoever still uses it: for a demonstration, which begins anew each time."""
+    async with await connect(url) as connection:
+        with translated():
+            await connection.execute(
+                """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+                """
+            )
+            await connection.execute("DROP SCHEMA IF EXISTS postroom CASCADE")
+
+
 async def status(url: str) -> Status:
     """Read only: what is applied, what is pending, and what is wrong."""
     async with await connect(url) as connection:

@@ -15,7 +15,7 @@ from postroom.config import Settings, VaultKind
 from postroom.documents import kind as papers
 from postroom.documents import pipelines
 from postroom.errors import OperatorError
-from postroom.flow import audit, collect, deliver, intake, retention, sample, seal, subscribe, sync
+from postroom.flow import audit, collect, deliver, intake, retention, seal, subscribe, sync
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
@@ -28,6 +28,7 @@ from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox,
 from postroom.providers import catalogue
 from postroom.providers.graph import handshake
 from postroom.providers.posting import Poster
+from postroom.providers.simulator import Simulator
 from postroom.providers.transport import open_client
 from postroom.store import blobs as stored_blobs
 from postroom.store.database import Database
@@ -76,7 +77,6 @@ def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str
         subscribe.KIND: Kind(partial(subscribe.run, reached), None),
         sync.KIND: Kind(partial(sync.run, mirroring), None),
         audit.KIND: Kind(partial(audit.run, mirroring, settings.audit_days * 86400), None),
-        sample.KIND: Kind(partial(sample.run, database), settings.max_attempts),
         collect.KIND: Kind(_collecting(settings, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
         deliver.KIND: Kind(partial(deliver.run, delivering(settings, database)), None),
@@ -155,6 +155,11 @@ def _sealing(database: Database, keys: LedgerKeys) -> Step:
 def client(settings: Settings) -> AbstractAsyncContextManager[Client]:
     """The HTTP client of this process, for every provider."""
     return open_client(certificate_authorities=str(settings.ca_file) if settings.ca_file else None)
+
+
+def simulator(client: Client, url: str) -> Simulator:
+    """The control of the simulator that stands for the providers in a demonstration."""
+    return Simulator(client, url)
 
 
 def providers(settings: Settings, client: Client) -> Mapping[ProviderName, Provider]:

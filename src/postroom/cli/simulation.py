@@ -1,0 +1,78 @@
+"""The simulator as a child process of the demonstration: started, asked for its addresses, ended with it."""
+
+import selectors
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import IO, Any, Final
+
+import msgspec
+
+from postroom.errors import OperatorError
+
+START_SECONDS: Final = 60
+END_SECONDS: Final = 5
+_PLACES: Final = ("google_accounts", "google_token", "google_certs", "gmail", "microsoft_login", "graph")
+
+
+@dataclass(frozen=True)
+class Simulation:
+    process: subprocess.Popen[bytes]
+    control: str
+    settings: Mapping[str, str]  # those that make the simulator both providers
+
+
+@contextmanager
+def running(environment: Mapping[str, str]) -> Generator[Simulation]:
+    """Start it. Its standard input is ours: however we end, it ends too."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mailsim", "--http", "127.0.0.1:0", "--supervised"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(environment),
+        start_new_session=True,  # Ctrl-C reaches us alone, and we end it last
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        try:
+            yield _simulation(process, _ready(process.stdout))
+        finally:
+            _end(process)
+
+
+def _ready(output: IO[bytes]) -> dict[str, Any]:
+    """The one line that it prints when it answers."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        line = output.readline() if selector.select(START_SECONDS) else b""
+    if not line:
+        raise OperatorError("The simulator did not start. Run `mailsim` by itself to see why.")
+    return msgspec.json.decode(line)
+
+
+def _simulation(process: "subprocess.Popen[bytes]", ready: dict[str, Any]) -> Simulation:
+    google, microsoft = ready["clients"]["gmail"], ready["clients"]["outlook"]
+    settings = {
+        "google_client_id": google["client_id"],
+        "google_client_secret": google["client_secret"],
+        "pubsub_topic": f"projects/{google['project']}/topics/gmail",
+        "pubsub_subscription": f"projects/{google['project']}/subscriptions/postroom",
+        "pubsub_token": token_urlsafe(16),
+        "microsoft_client_id": microsoft["client_id"],
+        "microsoft_client_secret": microsoft["client_secret"],
+        "simulator_url": ready["control"],
+    } | {f"{place}_url": ready["http"] for place in _PLACES}
+    return Simulation(process, ready["control"], settings)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
