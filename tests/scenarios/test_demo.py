@@ -35,7 +35,8 @@ def visitor(running):
 
         def is_well():
             try:
-                return "All is well" in client.get("/").text
+                text = client.get("/health").text
+                return "Work by kind" in text and "cannot be reached" not in text and "No worker" not in text
             except httpx2.TransportError:
                 return False
 

@@ -60,7 +60,7 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
         await work.wake(connection, [Wake(organization, "read", "p")])
         [lease] = (await work.claim(connection, ["read"], batch=1, lease_seconds=60)).leases
         await work.park(connection, lease, error="it is broken")
-    page = Page((await browser.get("/")).text)
+    page = Page((await browser.get("/health")).text)
     # kind, due, running, waiting, failing, parked, oldest due
     assert page.cells[:7] == ["read", "0", "0", "0", "0", "1", "-"]
     assert page.cells[7:14] == ["renew", "0", "1", "0", "0", "0", "-"]
@@ -72,7 +72,7 @@ async def test_work_that_fails_is_a_problem_in_words(browser, database, organiza
         await work.wake(connection, [Wake(organization, "subscribe", "x")])
         [lease] = (await work.claim(connection, ["subscribe"], batch=1, lease_seconds=60)).leases
         await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
-    text = (await browser.get("/")).text
+    text = (await browser.get("/health")).text
     assert "1 of the kind subscribe failed and are tried again: the secret has expired" in text
     assert "All is well" not in text
 
@@ -85,9 +85,9 @@ async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organizat
         await owner.execute("UPDATE mailboxes SET health = %s WHERE id = %s", [health, mailbox])
 
     await ill(other_organization, "provider_error")
-    assert "refused by the provider" not in (await browser.get("/")).text
+    assert "refused by the provider" not in (await browser.get("/health")).text
     await ill(organization, "token_refresh_failed")
-    text = (await browser.get("/")).text
+    text = (await browser.get("/health")).text
     assert "One mailbox: the connection is lost" in text
     assert "refused by the provider" not in text
     await ill(organization, "token_refresh_failed")
@@ -122,17 +122,17 @@ async def test_probes_may_come_under_any_name(browser):
 async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(
     browser, database_url, organization
 ):
-    assert "No worker is connected" in (await browser.get("/")).text
+    assert "No worker is connected" in (await browser.get("/health")).text
     async with open_database(database_url, pool_size=3, name=process_name("worker")) as other:
         transport = httpx2.ASGITransport(app.create(gate_of(other, organization)))
         async with httpx2.AsyncClient(
             transport=transport, base_url="http://post.example", cookies=browser.cookies
         ) as client:
-            assert "All is well" in (await client.get("/")).text
+            assert "All is well" in (await client.get("/health")).text
 
 
 async def test_the_parts_that_change_are_the_same_in_page_and_refresh(browser):
-    whole, parts = (await browser.get("/")).text, (await browser.get("/health/parts")).text
+    whole, parts = (await browser.get("/health")).text, (await browser.get("/health/parts")).text
     assert Page(whole).parts == Page(parts).parts == ["verdict", "tiles", "work"]
     assert "<html" not in parts
 
@@ -140,7 +140,7 @@ async def test_the_parts_that_change_are_the_same_in_page_and_refresh(browser):
 async def test_what_comes_from_the_database_is_escaped(browser, database, organization):
     async with database.engine() as connection:
         await work.wake(connection, [Wake(organization, "<script>alert(1)</script>", "x")])
-    assert "<script>alert" not in (await browser.get("/")).text
+    assert "<script>alert" not in (await browser.get("/health")).text
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/static/style.css", "/nope", "/static/nope"])
@@ -176,11 +176,11 @@ async def test_without_its_database_the_process_is_alive_but_not_ready(browser, 
     assert (await browser.get("/healthz")).status_code == 200
     ready = await browser.get("/readyz")
     assert ready.status_code == 503
-    page = await browser.get("/")
+    page = await browser.get("/health")
     assert page.status_code == 200
     assert "Not working" in page.text, "who was in a moment ago still sees what is wrong"
     browser.cookies.clear()
-    assert (await browser.get("/")).status_code == 401
+    assert (await browser.get("/health")).status_code == 401
 
 
 async def test_a_known_error_is_answered_by_its_status_and_without_its_words(browser, owner, log):
@@ -202,7 +202,7 @@ async def test_a_mistake_of_ours_is_answered_without_its_words_and_logged_by_cla
         """
     )
     await owner.execute("GRANT SELECT ON work TO postroom_engine")
-    answer = await browser.get("/")
+    answer = await browser.get("/health")
     assert answer.status_code == 500
     assert "content-security-policy" in answer.headers
     assert '"error": "InvalidTextRepresentation"' in log.getvalue()

@@ -32,7 +32,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.model import Secret
-from postroom.web import metrics, pages, signin
+from postroom.web import metrics, overview, pages, signin
 from postroom.web.health import Watch
 from postroom.web.hosts import KnownHosts
 from postroom.web.live import Live
@@ -110,7 +110,8 @@ def create(
             *routes,
             metrics.route(gate.database, watch, requests, streams, metrics_token),
             *signin.routes(gate),
-            guarded(gate, "/", pages.health_page),
+            *overview.routes(gate),
+            guarded(gate, "/health", pages.health_page),
             guarded(gate, "/health/parts", pages.health_parts),
             Route("/healthz", _alive),
             Route("/readyz", _ready),

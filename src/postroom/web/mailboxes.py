@@ -85,15 +85,21 @@ async def page(counter: Counter, request: Request) -> Response:
     )
 
 
-def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
+def state_of(mailbox: Mailbox) -> tuple[str, str, bool]:
+    """How it is, in words, what that means, and whether that is well."""
     state, meaning = _HEALTH[mailbox.health]
     well = mailbox.health is Health.ACTIVE
     if mailbox.disconnected_at is not None:
-        state, meaning, well = "Disconnected", "Nothing is fetched. What was kept is still here.", False
-    elif well and mailbox.paused_at is None and mailbox.last_synced_at is None:
+        return "Disconnected", "Nothing is fetched. What was kept is still here.", False
+    if well and mailbox.paused_at is None and mailbox.last_synced_at is None:
         meaning = "It is connected; nothing has been fetched yet."
     elif mailbox.paused_at is not None and well:
-        state, meaning, well = "Paused", "Nothing is fetched until it is resumed.", False
+        return "Paused", "Nothing is fetched until it is resumed.", False
+    return state, meaning, well
+
+
+def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
+    state, meaning, well = state_of(mailbox)
     by_login = mailbox.provider in counter.desk.sign_ins and not app_only
     link = authorize_path(mailbox.provider, Wish(mailbox.policy, mailbox=mailbox.id)) if by_login else None
     return Shown(mailbox, NAMES[mailbox.provider], KEPT[mailbox.policy], state, meaning, well, link)

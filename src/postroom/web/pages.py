@@ -19,6 +19,23 @@ from postroom.web.health import Watch
 
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
+PAGES: Final = [
+    ("/", "Overview"),
+    ("/mailboxes", "Mailboxes"),
+    ("/documents", "Documents"),
+    ("/search", "Search"),
+]
+GUIDED: Final = [("/demo", "Demo")]
+MORE: Final = [
+    ("/health", "Health"),
+    ("/failures", "Failures"),
+    ("/subscriptions", "Subscriptions"),
+    ("/ledger", "Ledger"),
+    ("/api", "API"),
+]
+ADMIN: Final = [("/keys", "API keys"), ("/members", "Members"), ("/settings", "Settings")]
+# Whether a demonstration runs: its page stands among the others then.
+guided = False
 # Who looks, while a guarded route answers: the frame of every page shows it.
 visiting: ContextVar[Visitor | None] = ContextVar("visiting", default=None)
 _PROBLEMS: Final = {
@@ -82,7 +99,16 @@ def page(template: str, status: int = 200, /, **values: object) -> Response:
 
 
 def _rendered(template: str, **values: object) -> str:
-    return _templates.get_template(template).render(version=__version__, visitor=visiting.get(), **values)
+    return _templates.get_template(template).render(
+        version=__version__, visitor=visiting.get(), navigation=_navigation(), **values
+    )
+
+
+def _navigation() -> dict[str, list[tuple[str, str]]]:
+    """The pages that stand in the head of every page for who looks, and those behind "More"."""
+    visitor = visiting.get()
+    more = MORE + (ADMIN if visitor is not None and visitor.role.may(Role.ADMIN) else [])
+    return {"first": PAGES + (GUIDED if guided else []), "more": more}
 
 
 def not_allowed(needed: Role) -> Response:

@@ -9,21 +9,37 @@ from collections.abc import Callable
 from functools import partial
 
 import uvicorn
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from postroom import wiring
+from postroom import config, wiring
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store.database import Database
 from postroom.vault import Sealer
-from postroom.web import address, api, app, documents, live, mail, mailboxes, webhooks
+from postroom.web import (
+    access,
+    address,
+    api,
+    app,
+    demo,
+    documents,
+    live,
+    mail,
+    mailboxes,
+    pages,
+    upkeep,
+    webhooks,
+)
 from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
+from postroom.web.demo import Stage
 from postroom.web.documents import Desk
 from postroom.web.mail import Shelf
 from postroom.web.sessions import Gate
+from postroom.web.upkeep import Upkeep
 from postroom.wiring.documents import reviewing
 
 log = Log()
@@ -61,6 +77,9 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
                 *mail.routes(Shelf(gate, parts.blobs)),
                 *documents.routes(Desk(gate, parts.blobs, readers, reviewing(settings))),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
+                *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
+                *access.routes(gate),
+                *_demo(settings, client, gate),
             ],
             performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
@@ -70,6 +89,14 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         log.info("web.started", port=listening.getsockname()[1])
         await answer(application, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
     log.info("web.stopped")
+
+
+def _demo(settings: Settings, client: wiring.Client, gate: Gate) -> list[Route]:
+    """The guided page, while a demonstration runs."""
+    if settings.simulator_url is None or settings.home is None:
+        return []
+    pages.guided = True
+    return demo.routes(Stage(gate, wiring.simulator(client, settings.simulator_url), settings.home))
 
 
 def _gate(settings: Settings, database: Database, client: wiring.Client, url: str) -> Gate:

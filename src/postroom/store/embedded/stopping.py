@@ -1,0 +1,18 @@
+"""Ending the server of a home as if its power had failed: to show that everything comes back."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from postroom.store.embedded import home as homes
+from postroom.store.embedded.leftovers import processes_of
+
+
+def pull_the_plug(home: Path) -> bool:
+    """Kill the server and all that it started; its supervisor starts it again. Whether there was one."""
+    found = processes_of(homes.Home(home / "postgres").data)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(found)

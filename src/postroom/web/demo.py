@@ -1,0 +1,217 @@
+"""The guided page of a demonstration: what one sees, buttons that break it, and what is lost by that.
+
+Only there while `postroom demo` runs: it orders trouble from the simulator and ends processes of ours.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.model import Role
+from postroom.store import health, mailboxes
+from postroom.store.embedded.stopping import pull_the_plug
+from postroom.store.mailboxes import Mailbox
+from postroom.store.views import overview
+from postroom.web import pages
+from postroom.web.mailboxes import NAMES, state_of
+from postroom.web.sessions import Gate, guarded, visitor_of
+from postroom.wiring import Simulator
+
+# New mail is here within seconds; what no push told of, within the minute of a sweep.
+PATIENCE_SECONDS: Final = 150
+_LOST, _THROTTLED, _RETRY_AFTER = 20, 30, 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the page needs. `absent` remembers since when a message was seen to be there and not here."""
+
+    gate: Gate
+    simulator: Simulator
+    home: Path
+    absent: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One mailbox: what the provider has beside what is kept."""
+
+    mailbox: Mailbox
+    provider: str
+    state: str
+    well: bool
+    there: int
+    here: int
+    coming: int
+    missing: int
+    duplicate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    name: str
+    button: str
+    does: str
+    watch: str
+
+
+TROUBLES: Final = (
+    Trouble(
+        "pushes",
+        "Lose pushes",
+        f"The next {_LOST} notifications of both providers get lost.",
+        "New mail stops coming at once, and comes all the same: a sweep looks by itself, here every minute.",
+    ),
+    Trouble(
+        "throttle",
+        "Throttle",
+        f"The next {_THROTTLED} calls are refused with 429, come back in {_RETRY_AFTER} seconds.",
+        "Postroom waits as long as it is told, and goes on where it was.",
+    ),
+    Trouble(
+        "cursors",
+        "Expire cursors",
+        "Both providers forget how far Postroom had read.",
+        "The mailboxes are listed anew and compared; nothing is stored twice.",
+    ),
+    Trouble(
+        "consent",
+        "Revoke consent",
+        "The owner of the Gmail mailbox withdraws the permission.",
+        "The mailbox says so. Reconnect it under Mailboxes: all that came in between is fetched.",
+    ),
+    Trouble(
+        "worker",
+        "Kill a worker",
+        "One of the two worker processes gets kill -9.",
+        "It is started again; what it had begun is done by whoever is free.",
+    ),
+    Trouble(
+        "database",
+        "Kill the database",
+        "PostgreSQL gets kill -9 in the middle of everything.",
+        "It recovers and everything goes on from the last commit. This page waits for it.",
+    ),
+)
+
+
+def routes(stage: Stage) -> list[Route]:
+    gate = stage.gate
+    return [
+        guarded(gate, "/demo", partial(page, stage, "demo.html")),
+        guarded(gate, "/demo/parts", partial(page, stage, "demo_parts.html")),
+        guarded(gate, "/demo/break/{trouble}", partial(break_it, stage), Role.ADMIN, methods=["POST"]),
+    ]
+
+
+async def page(stage: Stage, template: str, request: Request) -> Response:
+    try:
+        async with asyncio.timeout(4):
+            compared = await compare(stage, request)
+    except (DatabaseUnavailable, TransientError, TimeoutError):
+        compared = None
+    ordered = request.query_params.get("ordered")
+    return pages.page(
+        template,
+        compared=compared,
+        troubles=TROUBLES,
+        ordered=next((each for each in TROUBLES if each.name == ordered), None),
+        now=datetime.now(UTC),
+    )
+
+
+async def compare(stage: Stage, request: Request) -> list[Compared]:
+    """Every mailbox, message by message. The store is read first: what comes in between is coming."""
+    async with stage.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await mailboxes.every(connection)
+        kept = {each.id: Counter(await overview.provider_ids(connection, each.id)) for each in found}
+    known = set(await stage.simulator.mailboxes())
+    return [await _compared(stage, each, kept[each.id]) for each in found if each.address in known]
+
+
+async def _compared(stage: Stage, mailbox: Mailbox, kept: Counter[str]) -> Compared:
+    truth, now = set(await stage.simulator.truth(mailbox.address)), time.monotonic()
+    state, _, well = state_of(mailbox)
+    absent = truth - kept.keys()
+    for each in list(stage.absent):
+        if each in truth and each not in absent:
+            del stage.absent[each]
+    since = [stage.absent.setdefault(each, now) for each in absent]
+    # While a person must act first, mail waits at the provider.
+    missing = sum(now - each > PATIENCE_SECONDS for each in since) if well else 0
+    return Compared(
+        mailbox=mailbox,
+        provider=NAMES[mailbox.provider],
+        state=state,
+        well=well,
+        there=len(truth),
+        here=kept.total(),
+        coming=len(absent) - missing,
+        missing=missing,
+        duplicate=sum(count - 1 for count in kept.values()),
+    )
+
+
+async def break_it(stage: Stage, request: Request) -> Response:
+    """One button."""
+    orders: Mapping[str, Callable[[Stage], Awaitable[None]]] = {
+        "pushes": _lose_pushes,
+        "throttle": _throttle,
+        "cursors": _expire_cursors,
+        "consent": _revoke,
+        "worker": _kill_worker,
+        "database": _kill_database,
+    }
+    name = request.path_params["trouble"]
+    if name not in orders:
+        raise HTTPException(404)
+    await orders[name](stage)
+    return RedirectResponse(f"/demo?ordered={name}#break", 303)
+
+
+async def _lose_pushes(stage: Stage) -> None:
+    await stage.simulator.fault("push_lost", times=_LOST)
+
+
+async def _throttle(stage: Stage) -> None:
+    await stage.simulator.fault("throttle", mailbox="*@*", times=_THROTTLED, retry_after=_RETRY_AFTER)
+
+
+async def _expire_cursors(stage: Stage) -> None:
+    for address in await stage.simulator.mailboxes():
+        await stage.simulator.expire_cursors(address)
+
+
+async def _revoke(stage: Stage) -> None:
+    await stage.simulator.revoke((await stage.simulator.mailboxes())[0])
+
+
+async def _kill_worker(stage: Stage) -> None:
+    """Who is connected as a worker from this machine is one of ours: the database is the demonstration's."""
+    here = socket.gethostname()[:30]
+    workers = [
+        each for each in (await health.read(stage.gate.database)).of_role("worker") if each.host == here
+    ]
+    for each in workers[:1]:
+        with suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
+
+
+async def _kill_database(stage: Stage) -> None:
+    await asyncio.to_thread(pull_the_plug, stage.home)
