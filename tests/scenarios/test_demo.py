@@ -12,6 +12,9 @@ from postroom.store.embedded.leftovers import processes_of
 from scenarios.programs import Program, children, running_in, wait_until
 from web.signing import signed_in
 
+# Documents may be late on a busy machine; everything that must run, runs.
+TROUBLES = ("Not working", "No worker is connected", "read-only")
+
 
 @pytest.fixture
 def port():
@@ -29,16 +32,15 @@ def demo(tmp_path, port):
 
 @contextmanager
 def visitor(running):
-    """Signs in with the link that was printed; tells whether the page says that all is well."""
+    """Signs in with the link that was printed; tells whether everything runs."""
     url = running.line("Postroom: ")
     with signed_in(url, running.line("Sign in once, within the hour: ")) as client:
 
         def is_well():
-            try:
-                text = client.get("/health").text
-                return "Work by kind" in text and "cannot be reached" not in text and "No worker" not in text
-            except httpx2.TransportError:
-                return False
+            with suppress(httpx2.TransportError):
+                page = client.get("/health").text
+                return "work-title" in page and not any(words in page for words in TROUBLES)
+            return False
 
         yield client, is_well
 
