@@ -130,6 +130,14 @@ def _plain(value: Any) -> str:
     return re.sub(r"[\W_]+", "", str(value).casefold())
 
 
+def is_number(value: Any) -> bool:
+    return _number(value) is not None
+
+
+def is_day(value: Any) -> bool:
+    return _day(value) is not None
+
+
 def _number(value: Any) -> Decimal | None:
     """Decimals are kept with a dot; a number of a document with zeros in front is words, not a number."""
     text = str(value).strip()

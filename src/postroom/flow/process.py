@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from postroom.documents import understood as lessons
+from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading, Transcript
 from postroom.documents.understood import Understood
@@ -30,6 +31,8 @@ from postroom.store.work import Lease
 
 KIND: Final = intake.PROCESS
 BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
+# What stays the same from one document of a sender to the next; amounts, dates and numbers do not.
+LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban", "currency", "name", "symbol"})
 
 Read = Callable[[bytes], Awaitable[Reading]]
 Understand = Callable[[Reading, Pipeline], Awaitable[Understood]]
@@ -68,7 +71,7 @@ async def run(processing: Processing, lease: Lease) -> Done:
         await _fail(processing, lease, document, words)
         return Done()
     async with work.fenced(processing.database, lease) as connection:
-        understood = await _taught(connection, document, understood)
+        understood = await _taught(connection, processing.routing, document, understood)
         await _keep(connection, document, reading.transcript, understood)
         case = Case(lease.organization, document)
         await route.settle(connection, processing.routing, pipeline, case, understood)
@@ -104,12 +107,15 @@ async def _fail(processing: Processing, lease: Lease, document: Document, words:
         await route.fail(connection, Case(lease.organization, document), words)
 
 
-async def _taught(connection: Connection, document: Document, understood: Understood) -> Understood:
+async def _taught(
+    connection: Connection, by: Routing, document: Document, understood: Understood
+) -> Understood:
     arrivals = await documents.arrivals(connection, document.id)
     learned = await reviews.lessons(connection, sender=arrivals[0].sender, layout=understood.layout)
     corrected = {
         name: {str(each.read_value or ""): each.right_value for each in reversed(found)}
         for name, found in learned.items()
+        if by.identities[understood.kind].shapes.get(name) in LASTING
     }
     return lessons.taught(understood, corrected)
 

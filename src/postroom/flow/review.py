@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from postroom.documents import routing
+from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
 from postroom.errors import Gone, PermanentError
@@ -20,6 +21,7 @@ from postroom.store.records import Extraction
 from postroom.store.reviews import Decision, Lesson
 from postroom.store.work import Wake
 
+NUMBERS = frozenset[Shape]({"amount", "quantity", "price"})
 AGAIN = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
 
 
@@ -43,7 +45,8 @@ async def confirm(
     """The record that a person vouches for, with what they put right; the next document learns from it."""
     case, pipeline, extraction = await _case(connection, by, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
-    right = {name: value for name, value in (corrections or {}).items() if value != read.get(name)}
+    given = _checked(corrections or {}, by.routing.identities[extraction.kind].shapes)
+    right = {name: value for name, value in given.items() if value != read.get(name)}
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
@@ -55,6 +58,20 @@ async def confirm(
     orders = await records.open_orders(connection, extraction.kind)
     match = routing.match(values, [Expected(each.reference, each.fields) for each in orders])
     return await route.confirm(connection, by.routing, pipeline, case, extraction.kind, values, orders, match)
+
+
+def _checked(corrections: Mapping[str, Any], shapes: Mapping[str, Shape]) -> dict[str, Any]:
+    """Corrections as values are kept; an empty one says that the document does not tell."""
+    for name, value in corrections.items():
+        if name not in shapes:
+            raise PermanentError(f"{name} is no field; there are {', '.join(shapes)}.")
+        if value in (None, ""):
+            continue
+        if shapes[name] in NUMBERS and not routing.is_number(value):
+            raise PermanentError(f"{name} is a number such as 1234.50, not {value}.")
+        if shapes[name] == "date" and not routing.is_day(value):
+            raise PermanentError(f"{name} is a date such as 2026-02-04, not {value}.")
+    return {name: None if value == "" else value for name, value in corrections.items()}
 
 
 async def reject(

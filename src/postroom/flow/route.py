@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from postroom.documents import routing
+from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.routing import Expected, Match
 from postroom.documents.understood import Understood
@@ -26,11 +27,12 @@ MACHINE: Final = "postroom"  # who confirmed, where no person did
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a record of a kind needs, what tells it from another, and what names it."""
+    """What a record of a kind needs, what tells it from another, what names it, and how its fields look."""
 
     needed: tuple[str, ...]
     fingerprint: tuple[str, ...]
     key: tuple[str, ...]
+    shapes: Mapping[str, Shape]
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,17 @@ async def learn(
 async def lessons(
     connection: Connection, *, sender: str | None, layout: str | None
 ) -> Mapping[str, Sequence[Lesson]]:
-    """What people corrected in documents of this sender or layout, by field, the newest first."""
+    """What people corrected in documents of this sender or layout, by field, the newest first.
+
+    What was missing is only known for the same layout: one sender may forward the papers of many.
+    """
     async with connection.cursor(row_factory=class_row(Lesson)) as cursor:
         await cursor.execute(
             """
             SELECT field, read_value, right_value FROM corrections
-            WHERE sender = %s OR layout = %s ORDER BY id DESC LIMIT 200
+            WHERE layout = %s OR (sender = %s AND read_value <> 'null') ORDER BY id DESC LIMIT 200
             """,
-            [sender, layout],
+            [layout, sender],
         )
         found: dict[str, list[Lesson]] = {}
         for lesson in await cursor.fetchall():

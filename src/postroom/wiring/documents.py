@@ -34,7 +34,13 @@ def reviewing(settings: Settings) -> Reviewing:
 
 def routing(settings: Settings) -> Routing:
     identities = {
-        name: Identity(each.needed, each.identity, each.key) for name, each in kind.installed().items()
+        name: Identity(
+            each.needed,
+            each.identity,
+            each.key,
+            {field: declared_.shape for field, declared_ in each.fields.items()},
+        )
+        for name, each in kind.installed().items()
     }
     return Routing(identities, archives=settings.archive != "none")
 

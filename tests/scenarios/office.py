@@ -1,0 +1,111 @@
+"""A Postroom that reads documents in this process: letters come at the simulator, what is due is done."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from email import message_from_bytes, policy
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from flow.connecting import settings
+from mailsim import letters
+from postroom.config import Settings
+from postroom.documents.isolation import Readers
+from postroom.errors import TransientError
+from postroom.flow.review import Reviewing
+from postroom.store import documents, records, work
+from postroom.store.documents import Document
+from postroom.store.records import Record
+from postroom.store.work import Finish
+from postroom.wiring import documents as wired
+from scenarios.mirrored import Mirrored, Postroom
+
+
+@dataclass
+class Office:
+    room: Postroom
+    settings: Settings
+    readers: Readers
+
+    @property
+    def reviewing(self) -> Reviewing:
+        return wired.reviewing(self.settings)
+
+    def order(self, kind: str, variant: str, *, seed: int = 1, **given: Any) -> letters.Order:
+        now = datetime.fromisoformat(self.room.world.sim.get("clock")["now"])
+        return letters.Order(
+            seed=seed, kind=kind, variant=variant, language="en", date=now.replace(microsecond=0), **given
+        )
+
+    async def deliver(self, box: Mirrored, *mail: letters.Order | bytes) -> None:
+        """Letters come, are mirrored, and everything that follows from them is done."""
+        for each in mail:
+            box.sim.deliver(box.address, each if isinstance(each, bytes) else letters.write(each))
+        await box.wake()
+        await box.sync()
+        await self.work()
+
+    async def work(self) -> None:
+        database = self.room.world.database
+        kinds = wired.kinds(self.settings, database, self.readers)
+        while True:
+            async with database.engine() as connection:
+                claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=300)
+            if not claim.leases:
+                return
+            [lease] = claim.leases
+            try:
+                await kinds[lease.kind].step(lease)
+            except TransientError as error:
+                async with database.engine() as connection:
+                    await work.retry(connection, lease, delay=0, error=str(error))
+                continue
+            async with work.fenced(database, lease) as connection:
+                await work.finish(connection, [Finish(lease)])
+
+    def transaction(self):
+        return self.room.world.database.transaction(self.room.world.organization)
+
+    async def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return await (await self.room.owner.execute(query.encode(), parameters)).fetchall()
+
+    async def document(self, pipeline: str, order: letters.Order) -> Document:
+        """What the pipeline made of the file that a letter brought."""
+        digest = sha256(attached(order)[1]).digest()
+        query = "SELECT id FROM documents WHERE pipeline = %s AND sha256 = %s"
+        [(found,)] = await self.rows(query, pipeline, digest)
+        return await self.by_id(found)
+
+    async def by_id(self, document: UUID) -> Document:
+        async with self.transaction() as connection:
+            found = await documents.get(connection, document)
+        assert found is not None
+        return found
+
+    async def record(self, document: Document) -> Record:
+        assert document.record_id is not None, document
+        async with self.transaction() as connection:
+            found = await records.get(connection, document.record_id)
+        assert found is not None
+        return found
+
+    async def told(self, document: Document) -> list[str]:
+        """What the ledger says of a document, in order."""
+        query = "SELECT event_type FROM ledger WHERE entity_id = %s ORDER BY id"
+        return [event for (event,) in await self.rows(query, str(document.id))]
+
+
+@asynccontextmanager
+async def office(room: Postroom, home: Path, **changed: Any) -> AsyncGenerator[Office]:
+    async with Readers(parallel=2, engines=1) as readers:
+        yield Office(room, settings(room.world.sim, home, **changed), readers)
+
+
+def attached(order: letters.Order) -> tuple[str, bytes]:
+    """Name and bytes of the first file that a letter brings."""
+    message = message_from_bytes(letters.write(order), policy=policy.default)
+    part = next(part for part in message.walk() if part.get_filename())
+    return part.get_filename() or "", part.get_payload(decode=True)

@@ -1,0 +1,329 @@
+"""D1 to D11: mail of both simulated providers becomes documents, records, questions and an archive."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import pytest
+
+from flow.connecting import TOPIC
+from mailsim import letters
+from postroom import wiring
+from postroom.errors import PermanentError
+from postroom.flow import review, upload
+from postroom.flow.upload import Upload
+from postroom.model import DocumentState, ProviderName
+from postroom.store import documents, records, reviews
+from scenarios.mirrored import postroom
+from scenarios.office import attached, office
+from simulator.driver import running
+
+SOURCES = {ProviderName.GMAIL: "gmail_push", ProviderName.OUTLOOK: "graph_webhook"}
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running("--clock", "manual", "--quota", "off") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+async def room(sim, database_url, owner, organization, tmp_path):
+    async with postroom(sim, database_url, owner, organization, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def desk(room, tmp_path):
+    async with office(room, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def box(room):
+    return await room.mailbox(ProviderName.GMAIL)
+
+
+def today(desk):
+    return datetime.fromisoformat(desk.room.world.sim.get("clock")["now"]).astimezone(UTC).date().isoformat()
+
+
+def encoded(text):
+    return quote(text, safe="-_~").replace(".", "%2E")
+
+
+async def archived(desk, document):
+    """The bytes and metadata that stand in the archive for a document."""
+    place = desk.room.home / document.archive_path
+    return place.read_bytes(), json.loads(place.with_name(place.name + ".metadata.json").read_text())
+
+
+@pytest.mark.parametrize("provider", list(ProviderName))
+async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_archive(room, desk, provider):
+    box = await room.mailbox(provider)
+    bill = desk.order("invoice", "letterhead")
+    exact = desk.order("invoice-facturx", "en16931", seed=2)
+    note = desk.order("contract-note", "statement")
+    await desk.deliver(box, bill, exact, note)
+    for order, pipeline in ((bill, "invoices"), (exact, "invoices"), (note, "contract-notes")):
+        await _assert_archived(desk, provider, pipeline, order)
+    # The other pipeline has looked at each, too, and says why it is nothing for it.
+    others = await desk.rows("SELECT state, skip_reason <> '' FROM documents WHERE state <> 'completed'")
+    assert others == [("skipped", True)] * 3
+    assert (await desk.document("invoices", bill)).archive_path == (
+        f"archive/sender_email=billing%40ballyfern%2Eexample/received_date={today(desk)}"
+        "/Ballyfern_Software_Ltd-RE003693/Invoice_RE003693.pdf"
+    )
+
+
+async def _assert_archived(desk, provider, pipeline, order):
+    name, content = attached(order)
+    facts = letters.facts(order)
+    document = await desk.document(pipeline, order)
+    assert document.state is DocumentState.COMPLETED, document
+    record = await desk.record(document)
+    if pipeline == "invoices":
+        wanted = {
+            "number": facts["number"],
+            "issued_on": facts["date"],
+            "gross": facts["gross"],
+            "currency": facts["currency"],
+            "supplier": facts["supplier"],
+        }
+        key = f"{facts['supplier'].replace(' ', '_')}-{facts['number'].replace('-', '_')}"
+    else:
+        names = ("trade_date", "isin", "ticker", "direction", "quantity", "net")
+        wanted = {name: facts[name] for name in names}
+        user, day = order.sender[1].partition("@")[0], facts["trade_date"].replace("-", "")
+        key = "-".join((user, day, facts["ticker"], facts["direction"], facts["quantity"]))
+    assert {name: record.fields.get(name) for name in wanted} == wanted
+    assert record.key == key
+    stem = encoded(name.removesuffix(".pdf"))
+    assert document.archive_path == (
+        f"archive/sender_email={encoded(order.sender[1])}/received_date={today(desk)}/{encoded(key)}/{stem}.pdf"
+    )
+    data, told = await archived(desk, document)
+    assert data == content
+    processed = document.state_since.astimezone(UTC).isoformat(timespec="seconds")
+    assert told == {
+        "sender-email": order.sender[1],
+        "source": SOURCES[provider],
+        "processed-at": processed,
+        "trade-key": encoded(key),
+    }
+    assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
+
+
+async def test_what_is_neither_is_skipped_and_says_why(desk, box):
+    brochure = desk.order("paper", "brochure")
+    await desk.deliver(box, brochure, desk.order("newsletter", ""))
+    for pipeline in ("invoices", "contract-notes"):
+        document = await desk.document(pipeline, brochure)
+        assert (document.state, document.record_id) == (DocumentState.SKIPPED, None)
+        assert document.skip_reason
+    assert await desk.rows("SELECT count(*) FROM records") == [(0,)]
+    assert await desk.rows("SELECT archive_path FROM documents WHERE archive_path IS NOT NULL") == []
+
+
+async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried_again(desk, box):
+    damaged, locked = desk.order("invoice-odd", "cut-off"), desk.order("invoice-odd", "locked", seed=2)
+    await desk.deliver(box, damaged, locked)
+    found = [await desk.document("invoices", order) for order in (damaged, locked)]
+    assert [document.state for document in found] == [DocumentState.FAILED] * 2
+    assert "damaged" in found[0].last_error
+    assert "password" in found[1].last_error
+    document = found[0]
+    async with desk.transaction() as connection:
+        await review.read_again(connection, desk.room.world.organization, document.id, actor="Ann")
+    assert (await desk.by_id(document.id)).state is DocumentState.QUEUED
+    await desk.work()
+    assert await desk.told(document) == [
+        "DOCUMENT_TAKEN_IN",
+        "DOCUMENT_FAILED",
+        "DOCUMENT_QUEUED_AGAIN",
+        "DOCUMENT_FAILED",
+    ]
+
+
+async def test_forwarded_mail_and_zip_files_are_opened(desk, box):
+    forwarded = desk.order("invoice-forwarded", "")
+    zipped = desk.order("invoice-zip", "nested", seed=3)
+    await desk.deliver(box, forwarded, zipped)
+    wanted = {each["number"] for each in letters.facts(zipped)["documents"]}
+    wanted.add(letters.facts(forwarded)["number"])
+    read = await desk.rows(
+        "SELECT DISTINCT fields->'number'->>'value' FROM extractions"
+        " JOIN documents ON documents.id = document_id WHERE pipeline = 'invoices'"
+    )
+    assert {number for (number,) in read} == wanted
+    parts = await desk.rows("SELECT DISTINCT part FROM arrivals")
+    assert all("/" in part for (part,) in parts), parts
+    reasons = await desk.rows("SELECT reason FROM verdicts WHERE NOT accepted AND part LIKE '%%/%%'")
+    assert reasons, "the text file in the archive was left, and that is told"
+
+
+async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):
+    first, again = desk.order("invoice", "letterhead"), desk.order("invoice", "modern")
+    await desk.deliver(box, first)
+    name, content = attached(again)
+    assert content != attached(first)[1]
+    taken = await _upload(desk, Upload(name, content, "ann@example.com"))
+    await desk.work()
+    [one, other] = [
+        await desk.by_id(document)
+        for (document,) in await desk.rows(
+            "SELECT id FROM documents WHERE pipeline = 'invoices' ORDER BY created_at, id"
+        )
+    ]
+    assert one.record_id == other.record_id is not None
+    assert other.id == taken.document
+    assert await desk.rows("SELECT count(*) FROM records") == [(1,)]
+    duplicate = "SELECT payload->>'duplicate' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED' ORDER BY id"
+    assert await desk.rows(duplicate) == [("false",), ("true",)]
+    _, told = await archived(desk, other)
+    assert (told["source"], told["sender-email"]) == ("manual_upload", "ann@example.com")
+
+
+async def _upload(desk, given, pipeline="invoices"):
+    world = desk.room.world
+    chosen = desk.reviewing.pipelines[pipeline]
+    blobs = wiring.blobs(desk.settings)
+    [taken] = await upload.add(world.database, blobs, world.organization, chosen, given)
+    return taken
+
+
+async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(desk, box):
+    order = desk.order("invoice", "letterhead")
+    await desk.deliver(box, order, replace(order, message_id="<another@example.org>"))
+    taken = await _upload(desk, Upload("copy.pdf", attached(order)[1], "ann@example.com"))
+    await desk.work()
+    assert not taken.is_new
+    async with desk.transaction() as connection:
+        arrivals = await documents.arrivals(connection, taken.document)
+    assert [each.source for each in arrivals] == ["gmail_push", "gmail_push", "manual_upload"]
+    assert await desk.told(await desk.by_id(taken.document)) == [
+        "DOCUMENT_TAKEN_IN",
+        "DOCUMENT_COMPLETED",
+        "DOCUMENT_ARCHIVED",
+    ]
+
+
+@pytest.fixture
+async def strict(room, tmp_path):
+    """An office in which a person looks at every document."""
+    file = tmp_path / "pipelines.toml"
+    file.write_text('[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n')
+    async with office(room, tmp_path, pipelines=file) as made:
+        yield made
+
+
+async def _asked(desk, box, order):
+    """The document of a letter, which waits for a person."""
+    await desk.deliver(box, order)
+    document = await desk.document("invoices", order)
+    assert document.state is DocumentState.NEEDS_REVIEW, document
+    return document
+
+
+async def _confirm(desk, document, **corrections):
+    async with desk.transaction() as connection:
+        return await review.confirm(
+            connection,
+            desk.reviewing,
+            desk.room.world.organization,
+            document.id,
+            actor="Ann",
+            corrections=corrections,
+        )
+
+
+async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    async with strict.transaction() as connection:
+        [asked] = await reviews.of_document(connection, document.id)
+    assert "uncertain" in asked.reason
+    record = await _confirm(strict, document)
+    await strict.work()
+    ended = await strict.by_id(document.id)
+    assert (ended.state, ended.record_id) == (DocumentState.COMPLETED, record)
+    assert (await strict.record(ended)).confirmed_by == "Ann"
+    assert (await archived(strict, ended))[0] == attached(order)[1]
+    assert (await strict.told(document))[1:] == [
+        "DOCUMENT_NEEDS_REVIEW",
+        "REVIEW_CONFIRMED",
+        "DOCUMENT_COMPLETED",
+        "DOCUMENT_ARCHIVED",
+    ]
+    with pytest.raises(PermanentError, match="nothing to decide"):
+        await _confirm(strict, document)
+
+
+async def test_a_correction_teaches_the_next_document_of_that_sender(strict, box):
+    first = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, first)
+    read = letters.facts(first)
+    await _confirm(strict, document, supplier="Ballyfern Group", gross="1.00")
+    record = await strict.record(await strict.by_id(document.id))
+    assert (record.fields["supplier"], record.fields["gross"]) == ("Ballyfern Group", "1.00")
+    # The same firm writes again: its name is known now, its amounts are another document's.
+    _, content = attached(strict.order("invoice", "modern"))
+    second = await _upload(strict, Upload("second.pdf", content, first.sender[1]))
+    await strict.work()
+    async with strict.transaction() as connection:
+        found = await records.newest_extraction(connection, second.document)
+    assert found.fields["supplier"]["value"] == "Ballyfern Group"
+    assert found.fields["gross"]["value"] == read["gross"]
+
+
+async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict, box):
+    document = await _asked(strict, box, strict.order("invoice", "letterhead"))
+    with pytest.raises(PermanentError, match="grsos is no field; there are"):
+        await _confirm(strict, document, grsos="1.00")
+    with pytest.raises(PermanentError, match="gross is a number such as"):
+        await _confirm(strict, document, gross="a lot")
+    with pytest.raises(PermanentError, match="issued_on is a date such as"):
+        await _confirm(strict, document, issued_on="04.02.2026")
+    assert (await strict.by_id(document.id)).state is DocumentState.NEEDS_REVIEW
+
+
+async def test_what_a_person_rejects_is_skipped_with_their_reason(strict, box):
+    document = await _asked(strict, box, strict.order("invoice", "letterhead"))
+    async with strict.transaction() as connection:
+        await review.reject(
+            connection,
+            strict.reviewing,
+            strict.room.world.organization,
+            document.id,
+            actor="Ann",
+            reason="private",
+        )
+    ended = await strict.by_id(document.id)
+    assert (ended.state, ended.skip_reason) == (DocumentState.SKIPPED, "rejected: private")
+    assert (await strict.told(document))[-2:] == ["REVIEW_REJECTED", "DOCUMENT_SKIPPED"]
+
+
+async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(desk, box):
+    note = desk.order("contract-note", "statement")
+    told = letters.facts(note)
+    placed = {name: str(told[name]) for name in ("isin", "direction", "quantity")}
+    async with desk.transaction() as connection:
+        await records.import_orders(
+            connection,
+            "contract-note",
+            [("O-1", "ldeburna", placed), ("O-2", "ldeburna", {**placed, "isin": "US0378331005"})],
+        )
+    await desk.deliver(box, note)
+    document = await desk.document("contract-notes", note)
+    record = await desk.record(document)
+    assert record.key.startswith("ldeburna-")
+    assert await desk.rows("SELECT reference, state FROM orders ORDER BY reference") == [
+        ("O-1", "matched"),
+        ("O-2", "open"),
+    ]
+    [(reason,)] = await desk.rows(
+        "SELECT payload->>'order' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED'"
+    )
+    assert reason.startswith("order O-1: ")
