@@ -89,9 +89,9 @@ class Postroom:
     ) -> Mailbox:
         return self._send("PATCH", f"/mailboxes/{mailbox}", {"content_policy": content_policy}, Mailbox)
 
-    def sync(self, mailbox: UUID | str) -> None:
-        """Look for changes at the provider now."""
-        self._send("POST", f"/mailboxes/{mailbox}/sync", None, Accepted)
+    def sync(self, mailbox: UUID | str, *, full: bool = False) -> None:
+        """Look for changes at the provider now; a full sync lists everything anew."""
+        self._send("POST", f"/mailboxes/{mailbox}/sync", {"full": full}, Accepted)
 
     def folders(self, mailbox: UUID | str) -> Iterator[Folder]:
         return self._list(f"/mailboxes/{mailbox}/folders", Folder)

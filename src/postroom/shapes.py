@@ -137,6 +137,12 @@ class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_policy: Literal["metadata", "documents", "full"] | None = None
 
 
+class SyncWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A full sync lists everything anew, and settles what is gone."""
+
+    full: bool = False
+
+
 class Accepted(msgspec.Struct, frozen=True):
     accepted: bool = True
 

@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from postroom.flow import connection as connections
+from postroom.flow.sync import asked
 from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.shapes import (
     Accepted,
@@ -19,14 +20,13 @@ from postroom.shapes import (
     Message,
     Number,
     Page,
+    SyncWish,
     Thread,
     WholeMessage,
 )
 from postroom.store import mailboxes as stored
-from postroom.store import work
 from postroom.store.database import Connection
 from postroom.store.views import mail
-from postroom.store.work import Wake
 from postroom.web.api import contents, cursors
 from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found
 
@@ -86,13 +86,14 @@ async def change_mailbox(call: Call[MailboxPath, Nothing, MailboxChange]) -> Mai
         return await _mailbox(connection, mailbox)
 
 
-async def sync_mailbox(call: Call[MailboxPath, Nothing, None]) -> Accepted:
+async def sync_mailbox(call: Call[MailboxPath, Nothing, SyncWish]) -> Accepted:
     """Look for changes at the provider now."""
     async with call.transaction() as connection:
         found = await _mailbox(connection, call.path.mailbox)
         if found.paused_at is not None or found.disconnected_at is not None:
             raise Problem(409, "not-connected", "The mailbox is paused or disconnected.")
-        await work.restart(connection, [Wake(call.caller.organization, "sync", str(found.id))])
+        mailbox = MailboxId(found.id)
+        await asked.ask(connection, call.caller.organization, mailbox, full=call.body.full)
     return Accepted()
 
 
