@@ -12,7 +12,7 @@ from postroom.providers.gmail import letters, wire
 from postroom.providers.gmail.calls import Calls
 
 SCOPE: Final = ""
-_PAGES: Final = (100, 250)  # messages that are fetched and committed together, at least and at most
+_PAGES: Final = (100, 500)  # messages that are fetched and committed together, at least and at most
 COUNTED_PAGES: Final = 20
 _TYPES: Final = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")
 _ROLES: Final = {
