@@ -34,7 +34,7 @@ async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, d
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
-        await page.goto(server.line("Postroom: "))
+        await page.goto(server.line("Postroom: ") + "/health")
         await expect(page).to_have_title("Sign in · Postroom")
         await page.get_by_label("Address").fill("ann@example.org")
         await page.get_by_label("Password").fill(PASSWORD)

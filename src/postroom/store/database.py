@@ -34,19 +34,27 @@ class Database:
     @asynccontextmanager
     async def engine(self) -> AsyncGenerator[Connection]:
         """A connection of the engine's role; each statement commits by itself."""
-        with translated():
-            async with self.engine_pool.connection() as connection:
-                yield connection
+        try:
+            with translated():
+                async with self.engine_pool.connection() as connection:
+                    yield connection
+        except DatabaseUnavailable:
+            await _drop_the_dead(self.engine_pool)
+            raise
 
     @asynccontextmanager
     async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
         """A transaction that reaches the rows of this organization and no others."""
-        with translated():
-            async with self.application_pool.connection() as connection, connection.transaction():
-                await connection.execute(
-                    "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
-                )
-                yield connection
+        try:
+            with translated():
+                async with self.application_pool.connection() as connection, connection.transaction():
+                    await connection.execute(
+                        "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
+                    )
+                    yield connection
+        except DatabaseUnavailable:
+            await _drop_the_dead(self.application_pool)
+            raise
 
     async def heard(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
         """The payloads of a channel's notifications, for ever, on a connection of its own.
@@ -67,6 +75,14 @@ class Database:
                             yield None
             except (DatabaseUnavailable, TransientError):
                 await asyncio.sleep(RECONNECT_SECONDS)
+
+
+async def _drop_the_dead(pool: Pool) -> None:
+    """When a server goes away, all its connections die: one failure is enough to look at the idle ones too.
+
+    Else each would fail another piece of work, long after the server is back.
+    """
+    await pool.check()
 
 
 def _end_if_cancelled() -> None:

@@ -35,7 +35,7 @@ from postroom.wiring import Simulator
 
 # New mail is here within seconds; what no push told of, within the minute of a sweep.
 PATIENCE_SECONDS: Final = 150
-_LOST, _THROTTLED, _RETRY_AFTER = 20, 30, 5
+_LOST, _THROTTLED, _RETRY_AFTER = 10, 12, 3
 
 
 @dataclass(frozen=True)

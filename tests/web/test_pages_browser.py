@@ -1,0 +1,158 @@
+"""Every page in a real browser: sound, usable by all, fit for a phone; hostile mail does nothing."""
+
+import json
+import shutil
+from contextlib import asynccontextmanager
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import async_playwright, expect
+
+from postroom.model import OrganizationId
+from scenarios.programs import Program
+from web.signing import ORGANIZATION, new_session
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+PAGES = (
+    "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/ledger",
+    "/keys", "/members", "/settings",
+)  # fmt: skip
+OUTSIDE = "http://tracker.invalid"
+RAN = "document.title='RAN'"
+HOSTILE = f"""
+<p>The text of the letter</p><script>{RAN}</script><img src="{OUTSIDE}/pixel.gif" onerror="{RAN}">
+<svg onload="{RAN}"><script>{RAN}</script><image href="{OUTSIDE}/svg"/></svg>
+<style>@import '{OUTSIDE}/style.css'; body {{ background: url({OUTSIDE}/background) }}</style>
+<div style="background: url('{OUTSIDE}/css'); position: fixed; inset: 0">over everything</div>
+<p style="background:\\75rl({OUTSIDE}/escaped)">escaped</p><link rel="stylesheet" href="{OUTSIDE}/link.css">
+<a href="javascript:{RAN}">a script</a> <a href="data:text/html,<script>{RAN}</script>">data</a>
+<iframe src="{OUTSIDE}/frame" srcdoc="<script>{RAN}</script>"></iframe>
+<object data="{OUTSIDE}/object"></object>
+<form action="{OUTSIDE}/form"><input name="password" autofocus onfocus="{RAN}"></form>
+<meta http-equiv="refresh" content="0; url={OUTSIDE}/refresh"><base href="{OUTSIDE}/">
+<video src="{OUTSIDE}/video" autoplay onerror="{RAN}"></video>
+<math><mtext><img src=x onerror="{RAN}"></mtext></math>
+"""
+NAME = f'<img src="{OUTSIDE}/name" onerror="{RAN}">\u202egnp.exe'
+
+
+@asynccontextmanager
+async def browsing(database_url, folder, **look):
+    """A signed-in browser before a web process; what it fetched, and what it complained of."""
+    asked, complaints = [], []
+    with Program(folder, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+        address = server.line("Postroom: ")
+        async with async_playwright() as playwright:
+            arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+            page = await browser.new_page(base_url=address, **look)
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            cookie = {"name": "postroom_session", "value": new_session(database_url), "url": address}
+            await page.context.add_cookies([cookie])
+            yield page, asked, complaints
+            await browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_is_sound_on_a_phone_and_usable_by_all(scheme, database_url, tmp_path):
+    look = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    async with browsing(database_url, tmp_path, **look) as (page, _, complaints):
+        for path in PAGES:
+            answer = await page.goto(path)
+            assert answer.status == 200, path
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            found = (await Axe().run(page)).response["violations"]
+            grave = [each["id"] for each in found if each["impact"] in {"serious", "critical"}]
+            assert (path, grave, complaints) == (path, [], [])
+
+
+async def test_an_admin_makes_a_key_and_invites_a_member_on_the_pages(database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, complaints):
+        await page.goto("/keys")
+        await page.get_by_label("Name").fill("reporting")
+        await page.get_by_role("button", name="Create the key").click()
+        await expect(page.locator("code.whole")).to_contain_text("pr_")
+        await page.get_by_role("button", name="Revoke").click()
+        await expect(page.get_by_role("cell", name="Revoked")).to_be_visible()
+        await page.goto("/members")
+        await page.get_by_label("Address").fill("bob@example.org")
+        await page.get_by_role("button", name="Add and make a link").click()
+        await expect(page.locator("code.whole")).to_contain_text("/sign-in/link?token=")
+        await page.goto("/ledger")
+        await page.get_by_role("button", name="Verify every entry").click()
+        await expect(page.get_by_role("heading", name="The ledger is whole")).to_be_visible()
+        assert complaints == []
+
+
+@pytest.fixture
+async def hostile_message(owner, make_mailbox):
+    organization = OrganizationId(ORGANIZATION)
+    await owner.execute(
+        "INSERT INTO organizations (id, name) VALUES (%s, 'x') ON CONFLICT DO NOTHING", [organization]
+    )
+    mailbox = await make_mailbox(organization)
+    thread = await one(
+        owner,
+        """
+        INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
+        VALUES (%s, %s, 't') RETURNING id
+        """,
+        organization,
+        mailbox,
+    )
+    message = await one(
+        owner,
+        """
+        INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, subject, from_name,
+            from_address, to_recipients, received_at)
+        VALUES (%s, %s, %s, 'm', %s, %s, %s, %s, now()) RETURNING id
+        """,
+        *(organization, mailbox, thread, NAME, NAME, f'"{NAME}"@example.com'),
+        json.dumps([{"name": NAME, "address": NAME}]),
+    )
+    await owner.execute(
+        """
+        INSERT INTO message_contents (organization_id, message_id, body_html, search)
+        VALUES (%s, %s, %s, '')
+        """,
+        [organization, message, HOSTILE],
+    )
+    await owner.execute(
+        """
+        INSERT INTO attachments (organization_id, message_id, part, file_name, media_type, size)
+        VALUES (%s, %s, '2', %s, 'image/svg+xml', 5)
+        """,
+        [organization, message, NAME],
+    )
+    return mailbox, message
+
+
+async def one(owner, query, *values):
+    return (await (await owner.execute(query, values)).fetchone())[0]
+
+
+async def test_of_hostile_mail_nothing_runs_and_nothing_is_fetched(hostile_message, database_url, tmp_path):
+    mailbox, message = hostile_message
+    async with browsing(database_url, tmp_path) as (page, asked, _):
+        for path in (f"/mailboxes/{mailbox}", f"/messages/{message}", "/search?q=letter"):
+            await page.goto(path, wait_until="load")
+            await page.wait_for_load_state()
+            assert "RAN" not in await page.title()
+        await page.goto(f"/messages/{message}")
+        letter = page.frame_locator("iframe.letter")
+        await expect(letter.get_by_text("The text of the letter")).to_be_visible()
+        assert (
+            await letter.locator(
+                "script, iframe, object, form, input, svg, style ~ style, meta[http-equiv]"
+            ).count()
+            == 0
+        )
+        links = await letter.locator("a").evaluate_all(
+            "links => links.map(each => each.getAttribute('href'))"
+        )
+        assert not [each for each in links if each and each.startswith("javascript:")]
+        await expect(page.locator("h1 bdi")).to_have_text(NAME)  # shown as it is, kept in its own direction
+        assert not [url for url in asked if "127.0.0.1" not in url]
