@@ -40,7 +40,6 @@ def test_every_fault_is_told_with_its_place():
     [
         ("[broken", "is not TOML"),
         ("", "declares no pipeline"),
-        ('[a]\nkind="invoice"\nshared_state="x"\n[b]\nkind="invoice"\nshared_state="x"', "two pipelines"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(text, words):

@@ -3,7 +3,7 @@
 import csv
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -89,22 +89,26 @@ def _read(file: Path, kind: str) -> list[tuple[str, str | None, dict[str, str]]]
         raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(kinds.installed()))}.")
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
-            rows = list(csv.DictReader(opened))
+            reader = csv.DictReader(opened)
+            rows, columns = list(reader), set(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PermanentError(f"{file} cannot be read as CSV ({type(error).__name__}).") from error
-    columns = set(rows[0]) if rows else set[str]()
     strange = columns - set(known.fields) - {"reference", "username"}
     if "reference" not in columns or strange:
         problem = (
             "has no column `reference`"
             if not strange
-            else f"has columns of no field: {', '.join(sorted(map(str, strange)))}"
+            else f"has columns of no field: {', '.join(sorted(strange))}"
         )
         raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.fields)}.")
     return [_order(file, number, row) for number, row in enumerate(rows, start=2)]
 
 
-def _order(file: Path, number: int, row: dict[str, str]) -> tuple[str, str | None, dict[str, str]]:
+def _order(
+    file: Path, number: int, row: dict[str | Any, str | Any]
+) -> tuple[str, str | None, dict[str, str]]:
+    if None in row:
+        raise PermanentError(f"{file}, line {number}: it has more values than columns.")
     if not (row.get("reference") or "").strip():
         raise PermanentError(f"{file}, line {number}: the reference is missing.")
     fields = {

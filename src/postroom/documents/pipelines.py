@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -31,10 +31,6 @@ class Pipeline(BaseModel):
     senders: tuple[Pattern, ...] = ()
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
-    keep: Literal["store", "archive"] = "store"
-    watch: Path | None = None
-    shared_state: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
-    shared_state_ids: Literal["rest", "immutable"] = "rest"
 
     def takes_mailbox(self, address: str) -> bool:
         return not self.mailboxes or any(fnmatchcase(address.lower(), each) for each in self.mailboxes)
@@ -86,7 +82,6 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
             faults.extend(_faults(name, error))
     if not tables:
         faults.append('it declares no pipeline: write a table such as [invoices] with kind = "invoice"')
-    faults.extend(_clashes(found.values()))
     if faults:
         raise SettingsError("\n  ".join([f"{place} has faults:", *faults]))
     return found
@@ -115,12 +110,3 @@ def _words(kind: str, message: str) -> str:
         keys = sorted(set(Pipeline.model_fields) - {"name"})
         return f"is not a key of a pipeline; there are {', '.join(keys)}"
     return "is missing" if kind == "missing" else message[:1].lower() + message[1:]
-
-
-def _clashes(pipelines: Collection[Pipeline]) -> list[str]:
-    states = [each.shared_state for each in pipelines if each.shared_state]
-    return [
-        f"shared_state: {name!r} is named by two pipelines; each needs one of its own"
-        for name in sorted(set(states))
-        if states.count(name) > 1
-    ]
