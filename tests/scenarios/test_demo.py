@@ -1,6 +1,7 @@
 """The demo and `up`: whatever is killed, whenever, the next start works and nothing is left behind."""
 
 import os
+import re
 import signal
 import socket
 from contextlib import contextmanager, suppress
@@ -72,6 +73,33 @@ def test_whatever_part_is_killed_comes_back(demo, tmp_path):
                 wait_until(is_well)
                 kill_and_wait_for_another(pids_of, running.process.pid)
             wait_until(is_well)
+        assert running.end() == 0
+
+
+def compared(client):
+    """Of each mailbox on the guided page: at the provider, kept here, on the way, missing, duplicate."""
+    try:
+        page = client.get("/demo/parts").text
+    except httpx2.TransportError:
+        return []
+    rows = re.findall(r"<tr><th scope=.row.>.*?</tr>", page, re.DOTALL)
+    return [[int(figure) for figure in re.findall(r'data-label="[^"]+">(\d+)<', row)] for row in rows]
+
+
+def is_complete(client):
+    """Nothing of either mailbox is under way, missing or twice."""
+    found = compared(client)
+    return len(found) == 2 and all(row[0] >= 200 and row[2:] == [0, 0, 0] for row in found)
+
+
+def test_what_the_guided_page_breaks_is_made_good(demo):
+    with demo() as running:
+        with visitor(running) as (client, _):
+            wait_until(lambda: is_complete(client))
+            for trouble in ("worker", "database", "cursors"):
+                assert client.post(f"/demo/break/{trouble}").status_code == 303
+                wait_until(lambda: is_complete(client))
+            assert client.post("/demo/break/nothing").status_code == 404
         assert running.end() == 0
 
 
