@@ -1,0 +1,174 @@
+"""D8, D10 and D11 at the command line: documents, orders and pipelines, and what foreseeable mistakes say."""
+
+import csv
+import io
+import json
+import re
+from importlib import import_module
+
+import pytest
+
+from mailsim import letters
+from postroom.config import Settings
+from postroom.documents.isolation import Readers
+from postroom.store import work
+from postroom.store.database import open_database
+from postroom.store.work import Finish
+from postroom.wiring import documents as wired
+from scenarios.office import attached
+
+BILL = letters.Order(seed=1, kind="invoice", variant="letterhead", language="en")
+STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
+
+
+@pytest.fixture
+def given(tmp_path, database_url):
+    (tmp_path / "strict.toml").write_text(STRICT)
+    (tmp_path / "bill.pdf").write_bytes(attached(BILL)[1])
+    return {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_PIPELINES": str(tmp_path / "strict.toml")}
+
+
+@pytest.fixture
+def run(postroom, given):
+    def to_its_end(*arguments):
+        done = postroom(*arguments, **given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return to_its_end
+
+
+@pytest.fixture
+def refused(complaint, given):
+    return lambda *arguments: complaint(1, *arguments, **given)
+
+
+@pytest.fixture
+def read_all(tmp_path, database_url):
+    """Does what is due, as a worker would."""
+
+    async def do() -> None:
+        settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
+        async with (
+            open_database(database_url, pool_size=6, name="test") as database,
+            Readers(parallel=1, engines=1) as readers,
+        ):
+            kinds = wired.kinds(settings, database, readers)
+            while True:
+                async with database.engine() as connection:
+                    claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=300)
+                if not claim.leases:
+                    return
+                await kinds[claim.leases[0].kind].step(claim.leases[0])
+                async with work.fenced(database, claim.leases[0]) as connection:
+                    await work.finish(connection, [Finish(claim.leases[0])])
+
+    return do
+
+
+async def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path):
+    assert run("documents", "list").startswith("No documents.")
+    assert "queued" in run("documents", "add", "bill.pdf", "--sender", "ann@example.com")
+    assert "known already" in run("documents", "add", "bill.pdf")
+    await read_all()
+    [listed] = json.loads(run("documents", "list", "--state", "needs_review", "--json"))
+    assert "uncertain" in listed["reason"]
+    name = listed["id"][:8]
+    shown = run("documents", "show", name)
+    assert re.search(r"^state +needs_review$", shown, re.MULTILINE)
+    assert re.search(r"^number +RE\d+ +[01]\.\d\d", shown, re.MULTILINE)
+    assert "bill.pdf from ann@example.com (manual_upload)" in shown
+
+    assert refused("documents", "confirm", name, "--set", "gross") == "--set gross is not FIELD=VALUE."
+    assert "grsos is no field; there are" in refused("documents", "confirm", name, "--set", "grsos=1")
+    assert "gross is a number" in refused("documents", "confirm", name, "--set", "gross=much")
+    assert "Confirmed as record" in run("documents", "confirm", name, "--set", "gross=7.50", "--as", "Ann")
+    assert "nothing to decide" in refused("documents", "confirm", name)
+    assert "nothing to decide" in refused("documents", "reject", name)
+    assert "only what ended without a record" in refused("documents", "retry", name)
+    await read_all()
+
+    [record] = [json.loads(line) for line in run("documents", "export").splitlines()]
+    assert (record["fields"]["gross"], record["confirmed_by"]) == ("7.50", "Ann")
+    assert record["archive_path"].startswith("archive/sender_email=ann%40example%2Ecom/")
+    [row] = csv.DictReader(io.StringIO(run("documents", "export", "--format", "csv", "--kind", "invoice")))
+    assert (row["gross"], row["document"]) == ("7.50", listed["id"])
+    assert "name a file with --output" in refused("documents", "export", "--format", "parquet")
+    run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
+    table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
+    assert [each["gross"] for each in table] == ["7.50"]
+
+
+async def test_a_document_is_rejected_and_read_again(run, refused, read_all):
+    run("documents", "add", "bill.pdf")
+    await read_all()
+    [listed] = json.loads(run("documents", "list", "--json"))
+    assert run("documents", "reject", listed["id"], "--reason", "private") == "Rejected.\n"
+    assert "rejected: private" in run("documents", "list", "--state", "skipped")
+    assert run("documents", "retry", "--state", "skipped") == "1 queued.\n"
+    await read_all()
+    assert run("documents", "reprocess", "--pipeline", "invoices") == "1 queued.\n"
+    assert refused("documents", "retry") == "Name a document, or a state with --state."
+
+
+def test_mistakes_about_files_and_names_are_told(postroom, run, refused, given, tmp_path):
+    (tmp_path / "empty.pdf").write_bytes(b"")
+    done = postroom("documents", "add", "empty.pdf", "nowhere.pdf", "bill.pdf", **given)
+    assert done.returncode == 1
+    assert "it is empty" in done.stdout
+    assert "cannot be read: No such file" in done.stdout
+    assert "queued" in done.stdout, "the others are taken all the same"
+    assert "There is no pipeline orders" in refused("documents", "add", "bill.pdf", "--pipeline", "orders")
+    assert "There is no document whose id begins with ffff" in refused("documents", "show", "ffff")
+    assert refused("documents", "show", "x'; --").startswith("There is no document")
+
+
+def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_path):
+    file = tmp_path / "orders.csv"
+    assert run("orders", "list").startswith("No orders.")
+    file.write_text("reference,username,isin,quantity\nO-1,ann,US0378331005,100\nO-2,,US0378331005,5\n")
+    assert run("orders", "import", "orders.csv", "--kind", "contract-note") == (
+        "2 new, 0 changed, 0 as they were.\n"
+    )
+    file.write_text(file.read_text().replace(",5\n", ",6\n"))
+    assert run("orders", "import", "orders.csv", "--kind", "contract-note") == (
+        "0 new, 1 changed, 1 as they were.\n"
+    )
+    assert {
+        each["reference"]: each["fields"]["quantity"] for each in json.loads(run("orders", "list", "--json"))
+    } == {
+        "O-1": "100",
+        "O-2": "6",
+    }
+    importing = ("orders", "import", "orders.csv", "--kind")
+    assert "There is no kind bond; there are" in refused(*importing, "bond")
+    file.write_text("reference,colour\nO-1,red\n")
+    assert "has columns of no field: colour" in refused(*importing, "contract-note")
+    file.write_text("isin\nUS0378331005\n")
+    assert "has no column `reference`" in refused(*importing, "contract-note")
+    file.write_text("reference,isin\n,US0378331005\n")
+    assert "line 2: the reference is missing" in refused(*importing, "contract-note")
+    file.write_text("reference,isin\nO-1,US0378331005,more\n")
+    assert "line 2: it has more values than columns" in refused(*importing, "contract-note")
+    file.unlink()
+    assert "cannot be read" in refused(*importing, "contract-note")
+
+
+def test_pipelines_are_listed_checked_and_tried(postroom, run, refused, given, tmp_path):
+    [listed] = json.loads(run("pipelines", "list", "--json"))
+    assert (listed["name"], listed["confirm_above"]) == ("invoices", 1.0)
+    assert "is right: invoices." in run("pipelines", "check")
+    (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
+    done = postroom("pipelines", "check", "wrong.toml", **given)
+    assert done.returncode != 0
+    assert "a.kind: 'bond' is no kind" in done.stderr
+    assert "b.folder: is not a key of a pipeline" in done.stderr
+    [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
+    assert tried["extract"]["fields"]["gross"]["value"] == letters.facts(BILL)["gross"]
+    assert tried["route"]["state"] == "needs_review"
+    assert "transcribe  " in run("pipelines", "try", "bill.pdf")
+    assert run("documents", "list").startswith("No documents."), "a try stores nothing"
+    assert "There is no pipeline x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
+    assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing more")
+    assert "The PDF is cut off" in refused("pipelines", "try", "broken.pdf")
