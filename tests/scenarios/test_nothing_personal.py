@@ -28,7 +28,7 @@ async def provide(url):
         )
         [[organization]] = await cursor.fetchall()
         await owner.execute(
-            "INSERT INTO work (organization_id, kind, subject, due_at) VALUES (%s, 'sample', %s, now())",
+            "INSERT INTO work (organization_id, kind, subject, due_at) VALUES (%s, 'collect', %s, now())",
             [organization, f"{MARK}@example.org"],
         )
         await owner.execute(
