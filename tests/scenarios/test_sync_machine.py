@@ -35,7 +35,7 @@ FAULTS = (
 OPEN_FAILURES = "SELECT count(*) FROM failures WHERE mailbox_id = %s AND resolved_at IS NULL"
 ACTS = ("receive", "mark", "move", "trash", "delete", "draft")
 DICE = st.randoms(use_true_random=False)
-MOMENTS = st.integers(1, 150)
+MOMENTS = st.integers(1, 40)  # waits: a step has some dozens
 
 _names = count(1)
 
