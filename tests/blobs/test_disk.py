@@ -50,8 +50,8 @@ async def test_files_and_directories_are_synced_before_a_put_returns(blobs, monk
         synced.append((path.is_dir(), path))
         real(path)
 
-    real = disk._sync
-    monkeypatch.setattr(disk, "_sync", spy)
+    real = disk.sync
+    monkeypatch.setattr(disk, "sync", spy)
     blob = await blobs.put(ORGANIZATION, b"durable")
     path = blobs._path(ORGANIZATION, blob.sha256)
     assert [each.parent for is_directory, each in synced if not is_directory] == [blobs.root / "new"]
@@ -98,7 +98,7 @@ async def test_a_disk_that_refuses_is_one_clear_line_and_everybody_waiting_hears
     def refuse(path):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(disk, "_sync", refuse)
+    monkeypatch.setattr(disk, "sync", refuse)
     done = await asyncio.gather(
         *(blobs.put(ORGANIZATION, b"%d" % place) for place in range(5)), return_exceptions=True
     )
