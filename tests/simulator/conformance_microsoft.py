@@ -32,7 +32,9 @@ _NAMED = {"message", "mailFolder", "attachment", "subscription"}
 # Of these an entity shows everything unless told otherwise, except links to other entities and what must be
 # asked for.
 _WHOLE = {"message", "mailFolder", "subscription", "attachment"}
-_ON_DEMAND = {"internetMessageHeaders", "uniqueBody"}
+_ON_DEMAND = {"internetMessageHeaders", "uniqueBody"} | {
+    "vapidPublicKey", "webPushEncryptionP256dhPublicKey", "webPushEncryptionSecret",  # of pushes to browsers
+}  # fmt: skip
 _PRIVATE = {"body", "bodyPreview"}  # not for who may see only Mail.ReadBasic
 LINKS = {
     "attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties",
