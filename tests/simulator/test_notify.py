@@ -117,7 +117,7 @@ def test_changes_of_one_moment_share_a_request_over_subscriptions_and_mailboxes(
     items = [item for delivery in deliveries for item in delivery.value]
     assert len(items) == 11
     assert len(deliveries) < 11
-    assert len({item["subscriptionId"] for item in deliveries[0].value}) == 2
+    assert any(len({item["subscriptionId"] for item in each.value}) > 1 for each in deliveries)
     assert all(delivery.headers["content-type"].startswith("application/json") for delivery in deliveries)
 
 
