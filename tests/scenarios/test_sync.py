@@ -106,7 +106,8 @@ async def test_an_emptied_mailbox_is_empty(room, provider):
 
 
 async def test_only_the_window_is_mirrored(room, provider):
-    box = await room.mailbox(provider, messages=60, days=60)
+    """None of these messages stands at the edge of the window, which is a moment."""
+    box = await room.mailbox(provider, messages=60, days=57)
     await box.sync()
     since = await box.one("SELECT min(since) FROM cursors")
     assert 15 < await box.check(since=since) < 55
