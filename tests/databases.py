@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -61,8 +61,20 @@ def server(home: Path, major: int) -> Generator[Server]:
         with _server(GIVEN) as found:
             yield found
     else:
-        with attach(home / str(major), major=major) as attached, _server(attached.url) as found:
-            yield found
+        with ExitStack() as stack:
+            with _unmeasured():
+                attached = stack.enter_context(attach(home / str(major), major=major))
+            yield stack.enter_context(_server(attached.url))
+
+
+@contextmanager
+def _unmeasured() -> Generator[None]:
+    """What keeps the shared server ends after the run, while its coverage is added up: it writes none."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COVERAGE_")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
 
 
 @contextmanager
