@@ -20,7 +20,8 @@ async def test_one_failure_is_enough_when_every_connection_was_ended(database_ur
 
         await asyncio.gather(*(one() for _ in range(5)))
         await owner.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [NAME]
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s",
+            [NAME],
         )
         with pytest.raises(DatabaseUnavailable):
             await one()
