@@ -2,42 +2,20 @@
 
 import json
 import os
-import re
-import subprocess
-import sys
-import threading
 from uuid import uuid4
 
 import pytest
 from gcp_storage_emulator.server import create_server
 
+import amazon
 from postroom.blobs import DiskBlobs, gcs, s3
 from postroom.blobs.shelves import DiskArchive
-
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
-    "AWS_DEFAULT_REGION": "eu-west-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "AWS_CONFIG_FILE": os.devnull,
-    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-}
 
 
 @pytest.fixture(scope="session")
 def moto():
-    command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    found = None
-    while found is None:
-        line = process.stderr.readline()
-        assert line, "moto's server ended"
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-    threading.Thread(target=process.stderr.read, daemon=True).start()
-    yield found[0]
-    process.kill()
-    process.wait()
-    process.stderr.close()
+    with amazon.server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +31,7 @@ def google():
 def aws(monkeypatch):
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    for name, value in CREDENTIALS.items():
+    for name, value in amazon.CREDENTIALS.items():
         monkeypatch.setenv(name, value)
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -12,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+import amazon
 from postroom import config, wiring
 from postroom.errors import GrantLost, OperatorError, PermanentError, SettingsError, TransientError
 from postroom.model import SealingKey, Secret
@@ -21,37 +20,19 @@ from postroom.vault.ssm import SsmVault
 
 MARK = "m4rked-t0ken"
 SEALER = Sealer(GivenKeys((SealingKey("a", b"k" * 32),)))
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
-    "AWS_DEFAULT_REGION": "eu-west-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "AWS_CONFIG_FILE": os.devnull,
-    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-}
 
 
 @pytest.fixture(scope="module")
 def moto():
-    command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    found = None
-    while found is None:
-        line = process.stderr.readline()
-        assert line, "moto's server ended"
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-    threading.Thread(target=process.stderr.read, daemon=True).start()
-    yield found[0]
-    process.kill()
-    process.wait()
-    process.stderr.close()
+    with amazon.server() as url:
+        yield url
 
 
 @pytest.fixture
 def aws(monkeypatch):
     for name in [name for name in os.environ if name.startswith(("AWS_", "POSTROOM_"))]:
         monkeypatch.delenv(name)
-    for name, value in CREDENTIALS.items():
+    for name, value in amazon.CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     return monkeypatch
 
