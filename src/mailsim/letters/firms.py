@@ -45,6 +45,7 @@ class Security:
     high: int
 
 
+_HEAD_OFFICE = 3 * "X"  # the branch that a BIC names where it means none in particular
 _LANDS = {"DE": "Deutschland", "CH": "Schweiz", "GB": "United Kingdom", "IE": "Ireland", "FR": "France"}
 # name, street, postcode, city, country, domain
 _SUPPLIERS = {
@@ -164,7 +165,7 @@ def _firm(name: str, street: str, postcode: str, city: str, country: str, domain
         domain=domain,
         vat_id=vat_id(country, dice),
         iban=bank_account(country, dice),
-        bic=f"TEST{country}{dice.pick('23456789')}{dice.pick('ABCDEF')}XXX",
+        bic=f"TEST{country}{dice.pick('23456789')}{dice.pick('ABCDEF')}{_HEAD_OFFICE}",
         phone=_phone(country, dice),
     )
 
