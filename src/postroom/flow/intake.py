@@ -35,11 +35,6 @@ MEDIA_TYPES: Final = {
 }
 
 
-def wanted(pipelines: Pipelines, file: File) -> bool:
-    """What the policy `documents` keeps: mail that a pipeline leaves today may stand elsewhere tomorrow."""
-    return bool(pipelines) and screen.attachment(file).accepted
-
-
 async def take_in(
     pipelines: Pipelines, connection: Connection, organization: OrganizationId, messages: Sequence[int]
 ) -> None:

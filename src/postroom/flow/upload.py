@@ -22,7 +22,6 @@ class Upload:
     content: bytes
     sender: str
     source: Source = "manual_upload"
-    generation: str | None = None  # of a file in a watched folder: the same while it is not written on
 
 
 async def add(
@@ -43,7 +42,6 @@ async def add(
             source=upload.source,
             file_name=name,
             sender=upload.sender,
-            bucket_generation=upload.generation,
         )
         for name, kind, blob in kept
     ]

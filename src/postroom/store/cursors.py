@@ -74,27 +74,6 @@ async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Cursor]
     return await cursor.fetchall()
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the first listing of a mailbox has come, all its scopes together."""
-
-    listed: int
-    expected: int | None
-    done: bool
-
-
-async def progress(connection: Connection, mailbox: MailboxId) -> Progress | None:
-    found = [each for each in await of_mailbox(connection, mailbox) if each.kind is CursorKind.BACKFILL]
-    if not found:
-        return None
-    guesses = [each.expected for each in found if each.expected is not None]
-    return Progress(
-        sum(each.listed for each in found),
-        sum(guesses) if guesses else None,
-        all(each.completed_at is not None for each in found),
-    )
-
-
 async def begin(connection: Connection, mailbox: MailboxId, begins: Sequence[Begin]) -> None:
     rows = sorted(begins, key=lambda row: (row.kind, row.scope))
     if not rows:

@@ -18,11 +18,6 @@ from postroom.store.database import Connection
 Source = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
 
 
-ENDED = frozenset(
-    {DocumentState.COMPLETED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW, DocumentState.FAILED}
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """Some bytes that came for a pipeline, and where from."""
@@ -398,20 +393,6 @@ async def of_message(connection: Connection, message_id: int) -> list[Listed]:
             [message_id],
         )
         return await cursor.fetchall()
-
-
-async def open_of_message(connection: Connection, message_id: int) -> int:
-    """How many documents of a message have not ended yet: the message is done when there are none."""
-    cursor = await connection.execute(
-        """
-        SELECT count(*) FROM arrivals JOIN documents ON documents.id = document_id
-        WHERE message_id = %s AND state IN ('queued', 'processing')
-        """,
-        [message_id],
-    )
-    row = await cursor.fetchone()
-    assert row
-    return row[0]
 
 
 async def counts(connection: Connection) -> dict[DocumentState, int]:

@@ -110,19 +110,6 @@ async def newest_extraction(connection: Connection, document: UUID) -> Extractio
         return await cursor.fetchone()
 
 
-async def spent_today(connection: Connection) -> float:
-    """What language models cost this organization since midnight (UTC)."""
-    cursor = await connection.execute(
-        """
-        SELECT coalesce(sum(cost), 0)::float8 FROM extractions
-        WHERE cost > 0 AND created_at >= date_trunc('day', postroom_now(), 'UTC')
-        """
-    )
-    row = await cursor.fetchone()
-    assert row
-    return row[0]
-
-
 async def confirm(
     connection: Connection,
     *,
@@ -148,18 +135,6 @@ async def confirm(
     row = await cursor.fetchone()
     assert row
     return row[0], row[1]
-
-
-async def of_fingerprint(connection: Connection, pipeline: str, fingerprint: bytes) -> Record | None:
-    async with connection.cursor(row_factory=class_row(Record)) as cursor:
-        await cursor.execute(
-            """
-            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
-            WHERE pipeline = %s AND fingerprint = %s
-            """,
-            [pipeline, fingerprint],
-        )
-        return await cursor.fetchone()
 
 
 async def get(connection: Connection, record: UUID) -> Record | None:

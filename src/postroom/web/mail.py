@@ -12,13 +12,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import Gone
+from postroom.flow import sync
 from postroom.flow.process import content_of
+from postroom.flow.sync.asked import ask
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role
 from postroom.ports import BlobStore
-from postroom.store import audits, cursors, documents, failures, search, work
+from postroom.store import audits, documents, failures, search, syncs
 from postroom.store.database import Connection
 from postroom.store.views import mail as views
-from postroom.store.work import Wake
 from postroom.web import letters, pages
 from postroom.web.mailboxes import KEPT, NAMES
 from postroom.web.sessions import Gate, guarded, visitor_of
@@ -69,7 +70,7 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
             connection, id_, folder=folder, after=_after(asked.get("before")), limit=PAGE + 1
         )
         events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
-        progress = await cursors.progress(connection, id_)
+        progress = await syncs.progress(connection, id_, sync.KIND)
         stored = await views.stored(connection, id_)
         audit = await audits.latest(connection, id_)
         failing = await failures.open_count(connection, id_)
@@ -112,7 +113,7 @@ async def sync_now(shelf: Shelf, request: Request) -> Response:
     async with shelf.gate.database.transaction(organization) as connection:
         if await views.mailbox(connection, id_) is None:
             raise HTTPException(404)
-        await work.wake(connection, [Wake(organization, "sync", str(id_))])
+        await ask(connection, organization, id_)
     return RedirectResponse(f"/mailboxes/{id_}", 303)
 
 
