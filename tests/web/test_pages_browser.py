@@ -1,6 +1,7 @@
 """Every page in a real browser: sound, usable by all, fit for a phone; hostile mail does nothing."""
 
 import json
+import re
 import shutil
 from contextlib import asynccontextmanager
 
@@ -156,3 +157,21 @@ async def test_of_hostile_mail_nothing_runs_and_nothing_is_fetched(hostile_messa
         assert not [each for each in links if each and each.startswith("javascript:")]
         await expect(page.locator("h1 bdi")).to_have_text(NAME)  # shown as it is, kept in its own direction
         assert not [url for url in asked if "127.0.0.1" not in url]
+
+
+async def test_a_mailbox_is_shown_and_synced_when_asked(database_url, owner, make_mailbox, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, complaints):
+        mailbox = await make_mailbox(OrganizationId(ORGANIZATION), address="ada@example.org")
+        await page.goto(f"/mailboxes/{mailbox}")
+        await expect(page.get_by_role("heading", name="ada@example.org")).to_be_visible()
+        await expect(page.get_by_text("Not begun")).to_be_visible()
+        found = (await Axe().run(page)).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+        await page.get_by_role("button", name="Sync now").click()
+        await expect(page).to_have_url(re.compile(f"/mailboxes/{mailbox}$"))
+        assert complaints == []
+    asked = await (
+        await owner.execute("SELECT count(*) FROM ledger WHERE event_type = 'SYNC_REQUESTED'")
+    ).fetchone()
+    due = await (await owner.execute("SELECT count(*) FROM work WHERE kind = 'sync'")).fetchone()
+    assert (asked, due) == ((1,), (1,))
