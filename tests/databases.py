@@ -47,7 +47,17 @@ class Server:
         return with_database(self.url, name)
 
     def drop(self, url: str) -> None:
-        self.connection.execute(f"DROP DATABASE IF EXISTS {urlsplit(url).path[1:]} WITH (FORCE)")
+        """Once no vacuum looks at it, which belongs to the superuser and lets nobody else end it."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.connection.execute(f"DROP DATABASE IF EXISTS {urlsplit(url).path[1:]} WITH (FORCE)")
+            except psycopg.errors.InsufficientPrivilege:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
 
 def with_database(url: str, name: str) -> str:

@@ -70,9 +70,13 @@ async def note_detected(connection: Connection, found: Mapping[bytes, str]) -> N
     if found:
         await connection.execute(
             """
-            UPDATE blobs SET detected = given.detected
-            FROM unnest(%b::bytea[], %b::text[]) AS given (sha256, detected)
-            WHERE blobs.sha256 = given.sha256 AND blobs.detected IS NULL
+            WITH unknown AS (  -- locked in one order, as everybody does
+                SELECT blobs.sha256, given.detected
+                FROM blobs JOIN unnest(%b::bytea[], %b::text[]) AS given (sha256, detected) USING (sha256)
+                WHERE blobs.detected IS NULL
+                ORDER BY blobs.sha256 FOR NO KEY UPDATE OF blobs
+            )
+            UPDATE blobs SET detected = unknown.detected FROM unknown WHERE blobs.sha256 = unknown.sha256
             """,
             [list(found), list(found.values())],
         )
