@@ -83,6 +83,7 @@ def serve(url: str, home: str, announce: Connection) -> None:
     from postroom.web import api, app, live, server
     from postroom.web.api.operations import Parts
     from postroom.web.sessions import Gate
+    from postroom.wiring.documents import reviewing
 
     async def run() -> None:
         settings = Settings(home=Path(home), vault_keys="one:" + "A" * 43 + "=")
@@ -96,7 +97,12 @@ def serve(url: str, home: str, announce: Connection) -> None:
             gate = Gate(database, organization, "http://127.0.0.1", Sealer(wiring.vault_keys(settings)))
             desk = wiring.desk(settings, database, client, gate.url)
             parts = Parts(
-                desk, wiring.blobs(settings), streams, lambda _: None, wiring.delivering(settings, database)
+                desk,
+                wiring.blobs(settings),
+                streams,
+                lambda _: None,
+                wiring.delivering(settings, database),
+                reviewing(settings),
             )
             application = app.create(gate, routes=api.routes(gate, parts, per_minute=10**9))
             with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:

@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from email.message import Message as Headers
 from typing import Any, Final, Literal, TypeVar
@@ -24,11 +24,13 @@ from postroom.shapes import (
     Failure,
     FeedEvent,
     Folder,
+    ImportedOrders,
     LedgerEntry,
     MadeWebhook,
     Mailbox,
     MailEvent,
     Message,
+    NewOrder,
     Order,
     Page,
     Record,
@@ -41,7 +43,7 @@ from postroom.shapes import (
     WholeMessage,
 )
 
-__all__ = ["Postroom", "Refused"]
+__all__ = ["NewOrder", "Postroom", "Refused"]
 
 ATTEMPTS: Final = 4
 LONGEST_WAIT_SECONDS: Final = 30.0
@@ -139,8 +141,27 @@ class Postroom:
     def document_content(self, document: UUID | str) -> bytes:
         return self._fetch("GET", f"/documents/{document}/content")
 
+    def upload(self, pipeline: str, file_name: str, content: bytes) -> list[Document]:
+        """Take in a file as if it had come by mail: its document, or those of the files inside it."""
+        answer = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
+        return msgspec.json.decode(answer, type=list[Document])
+
+    def read_again(self, document: UUID | str) -> Document:
+        return self._send("POST", f"/documents/{document}/again", None, Document)
+
     def reviews(self, *, undecided: bool | None = None) -> Iterator[Review]:
         return self._list("/reviews", Review, open=undecided)
+
+    def review(self, review: int) -> Review:
+        return self._get(f"/reviews/{review}", Review)
+
+    def confirm(self, review: int, corrections: Mapping[str, str | None] | None = None) -> Record:
+        """Vouch for what was read, with what you put right; the record that came of it."""
+        body = {"corrections": dict(corrections or {})}
+        return self._send("POST", f"/reviews/{review}/confirm", body, Record)
+
+    def reject(self, review: int, reason: str) -> Review:
+        return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, Review)
 
     def records(self, *, kind: str | None = None) -> Iterator[Record]:
         return self._list("/records", Record, kind=kind)
@@ -150,6 +171,16 @@ class Postroom:
 
     def orders(self, *, state: str | None = None) -> Iterator[Order]:
         return self._list("/orders", Order, state=state)
+
+    def order(self, order: UUID | str) -> Order:
+        return self._get(f"/orders/{order}", Order)
+
+    def import_orders(self, kind: str, orders: Sequence[NewOrder]) -> ImportedOrders:
+        """What is expected, by reference; an open one that is known already takes the newer values."""
+        return self._send("POST", "/orders", {"kind": kind, "orders": orders}, ImportedOrders)
+
+    def close_order(self, order: UUID | str) -> Order:
+        return self._send("POST", f"/orders/{order}/close", None, Order)
 
     # What happens.
 
@@ -221,7 +252,8 @@ class Postroom:
         url = self._url + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
         headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json, */*"}
         if method != "GET":
-            headers |= {"Idempotency-Key": str(uuid4()), "Content-Type": "application/json"}
+            kind = "application/octet-stream" if path == "/documents" else "application/json"
+            headers |= {"Idempotency-Key": str(uuid4()), "Content-Type": kind}
         for attempt in range(1, ATTEMPTS + 1):
             request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  the caller's own
             try:

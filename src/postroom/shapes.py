@@ -12,6 +12,8 @@ Item = TypeVar("Item")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # Of events: `document.changed`, or `document.*`.
 Kind = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
+# Text that the database takes.
+Words = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
@@ -205,6 +207,16 @@ class Review(msgspec.Struct, frozen=True):
     decided_at: datetime | None
 
 
+class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The right values of fields that were read wrong."""
+
+    corrections: dict[Words, Words | None] = {}
+
+
+class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Words = "not for this pipeline"
+
+
 class Record(msgspec.Struct, frozen=True):
     id: UUID
     kind: str
@@ -224,6 +236,25 @@ class Order(msgspec.Struct, frozen=True):
     fields: Any
     state: str
     created_at: datetime
+
+
+class NewOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`fields` are some of its kind's, as the document will tell them."""
+
+    reference: Annotated[Words, msgspec.Meta(min_length=1)]
+    username: Words | None = None
+    fields: dict[Words, Words] = {}
+
+
+class NewOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Words
+    orders: Annotated[list[NewOrder], msgspec.Meta(max_length=5000)]
+
+
+class ImportedOrders(msgspec.Struct, frozen=True):
+    new: int
+    changed: int
+    unchanged: int
 
 
 class FeedEvent(msgspec.Struct, frozen=True):

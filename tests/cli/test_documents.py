@@ -140,6 +140,8 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
         "O-1": "100",
         "O-2": "6",
     }
+    assert run("orders", "close", "O-2", "--kind", "contract-note") == "O-2 is closed.\n"
+    assert "There is no order O-9" in refused("orders", "close", "O-9", "--kind", "contract-note")
     importing = ("orders", "import", "orders.csv", "--kind")
     assert "There is no kind bond; there are" in refused(*importing, "bond")
     file.write_text("reference,colour\nO-1,red\n")

@@ -12,6 +12,7 @@ from postroom.model import Scope
 from postroom.providers.transport import open_client
 from postroom.web import api, app, live
 from postroom.web.api.operations import Parts
+from postroom.wiring.documents import reviewing
 from web.signing import URL, gate_of
 
 VAULT_KEYS = "one:" + "A" * 43 + "="
@@ -31,6 +32,7 @@ async def application(database, organization, home, **options):
             streams,
             lambda mailbox: wiring.remote(settings, database, client, mailbox),
             wiring.delivering(settings, database),
+            reviewing(settings),
         )
         yield app.create(gate, routes=api.routes(gate, parts, **options)), blobs
 

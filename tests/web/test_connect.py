@@ -143,7 +143,7 @@ async def test_the_ledger_says_who_connected_and_who_pressed_which_button(desk, 
     cursor = await owner.execute(
         """
         SELECT array_agg(event_type ORDER BY ledger.id), array_agg(DISTINCT actor_id),
-            (SELECT array_agg(id::text) FROM members)
+            (SELECT array_agg('member:' || id) FROM members)
         FROM ledger WHERE entity_type IN ('mailbox', 'login')
         """
     )

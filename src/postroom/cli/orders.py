@@ -10,13 +10,14 @@ import typer
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
+    from postroom.flow.orders import Wanted
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
     from postroom.store.records import Order
 
 group = typer.Typer(
     name="orders",
-    help="Open orders that documents are matched with: import, list.",
+    help="Open orders that documents are matched with: import, list, close.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -39,13 +40,16 @@ def import_orders(
     kind: Annotated[str, typer.Option(help="The kind of document that fulfils them.")],
 ) -> None:
     """Import orders; an open one that is known already takes the newer values."""
+    from postroom import config
     from postroom.cli import opening
-    from postroom.store import records
+    from postroom.flow import orders as flow
+    from postroom.wiring import documents as wired
 
     orders = _read(file, kind)
+    routing = wired.routing(config.load())
 
-    async def write(connection: "Connection", _: "OrganizationId") -> tuple[int, int]:
-        return await records.import_orders(connection, kind, orders)
+    async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
+        return await flow.take(connection, routing, organization, kind, orders)
 
     new, changed = opening.in_transaction(write)
     typer.echo(f"{new} new, {changed} changed, {len(orders) - new - changed} as they were.")
@@ -76,11 +80,31 @@ def list_orders(
         output.table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
 
 
+@group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
+def close_order(
+    reference: Annotated[str, typer.Argument(help="Its reference.")],
+    kind: Annotated[str, typer.Option(help="The kind of document that would fulfil it.")],
+) -> None:
+    """Close an open order: nothing is expected any more."""
+    from postroom.cli import opening
+    from postroom.flow import orders as flow
+    from postroom.store import records
+
+    async def write(connection: "Connection", organization: "OrganizationId") -> None:
+        found = [each for each in await records.orders(connection, kind) if each.reference == reference]
+        if not found:
+            raise PermanentError(f"There is no order {reference} of the kind {kind}.")
+        await flow.close(connection, organization, found[0].id)
+
+    opening.in_transaction(write)
+    typer.echo(f"{reference} is closed.")
+
+
 def _fields(fields: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
-def _read(file: Path, kind: str) -> list[tuple[str, str | None, dict[str, str]]]:
+def _read(file: Path, kind: str) -> "list[Wanted]":
     """Every line, or one error that says which is wrong."""
     from postroom.documents import kind as kinds
 
@@ -104,9 +128,9 @@ def _read(file: Path, kind: str) -> list[tuple[str, str | None, dict[str, str]]]
     return [_order(file, number, row) for number, row in enumerate(rows, start=2)]
 
 
-def _order(
-    file: Path, number: int, row: dict[str | Any, str | Any]
-) -> tuple[str, str | None, dict[str, str]]:
+def _order(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":
+    from postroom.flow.orders import Wanted
+
     if None in row:
         raise PermanentError(f"{file}, line {number}: it has more values than columns.")
     if not (row.get("reference") or "").strip():
@@ -116,4 +140,4 @@ def _order(
         for name, value in row.items()
         if name not in {"reference", "username"} and (value or "").strip()
     }
-    return row["reference"].strip(), (row.get("username") or "").strip() or None, fields
+    return Wanted(row["reference"].strip(), (row.get("username") or "").strip() or None, fields)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from postroom.documents.pipelines import Pipeline
 from postroom.errors import PermanentError
@@ -12,6 +13,8 @@ from postroom.ports import BlobStore
 from postroom.store import blobs as stored
 from postroom.store.database import Database
 from postroom.store.documents import Arrival, Attachment, Source, Taken
+
+UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
 
 
 @dataclass(frozen=True, slots=True)

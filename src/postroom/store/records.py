@@ -205,6 +205,13 @@ async def match_order(connection: Connection, order: UUID) -> None:
     await connection.execute("UPDATE orders SET state = 'matched' WHERE id = %s AND state = 'open'", [order])
 
 
+async def close_order(connection: Connection, order: UUID) -> bool:
+    cursor = await connection.execute(
+        "UPDATE orders SET state = 'closed' WHERE id = %s AND state = 'open' RETURNING 1", [order]
+    )
+    return await cursor.fetchone() is not None
+
+
 async def exported(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
     """Every record with the first document it came from, the oldest first."""
     async with connection.cursor(row_factory=dict_row) as cursor:

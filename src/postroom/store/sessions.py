@@ -22,6 +22,11 @@ class Visitor:
     name: str
     role: Role
 
+    @property
+    def actor(self) -> str:
+        """How the ledger names them: by an id that is nobody's name."""
+        return f"member:{self.member}"
+
 
 def digest(token: Secret) -> bytes:
     return sha256(token.reveal().encode()).digest()

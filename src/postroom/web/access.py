@@ -66,16 +66,14 @@ async def create_key(gate: Gate, request: Request) -> Response:
         given["name"],
         scopes,
         days=float(days) if days else None,
-        actor=str(visitor.member),
+        actor=visitor.actor,
     )
     return await keys(gate, request, made=key)
 
 
 async def revoke_key(gate: Gate, request: Request) -> Response:
     given, visitor = await forms.read(request), visitor_of(request)
-    await flow_keys.revoke(
-        gate.database, visitor.organization, given.get("key", ""), actor=str(visitor.member)
-    )
+    await flow_keys.revoke(gate.database, visitor.organization, given.get("key", ""), actor=visitor.actor)
     return RedirectResponse("/keys", 303)
 
 
@@ -96,7 +94,7 @@ async def add_member(gate: Gate, request: Request) -> Response:
             visitor.organization,
             given.get("address", ""),
             role=_role(given),
-            actor=str(visitor.member),
+            actor=visitor.actor,
         )
     except PermanentError as error:
         return await members(gate, request, words=str(error))
@@ -106,9 +104,7 @@ async def add_member(gate: Gate, request: Request) -> Response:
 async def change_role(gate: Gate, request: Request) -> Response:
     given, member = await forms.read(request), await _member(gate, request)
     try:
-        await flow_members.set_role(
-            gate.database, member, _role(given), actor=str(visitor_of(request).member)
-        )
+        await flow_members.set_role(gate.database, member, _role(given), actor=visitor_of(request).actor)
     except PermanentError as error:
         return await members(gate, request, words=str(error))
     return RedirectResponse("/members", 303)
@@ -121,7 +117,7 @@ async def invite(gate: Gate, request: Request) -> Response:
 async def remove(gate: Gate, request: Request) -> Response:
     try:
         await flow_members.remove(
-            gate.database, await _member(gate, request), actor=str(visitor_of(request).member)
+            gate.database, await _member(gate, request), actor=visitor_of(request).actor
         )
     except PermanentError as error:
         return await members(gate, request, words=str(error))

@@ -58,7 +58,7 @@ async def _by_admin(counter: Counter, request: Request) -> Response:
         return _page(provider, Refused(Reason.NOT_ACCEPTED, str(error)))
     visitor = visitor_of(request)
     wanted = Invitation(visitor.organization, provider, wish, uuid4())
-    return await _begun(counter, request, wanted, actor=str(visitor.member))
+    return await _begun(counter, request, wanted, actor=visitor.actor)
 
 
 async def _begun(

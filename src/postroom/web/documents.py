@@ -23,6 +23,7 @@ from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
 from postroom.store.database import Connection
 from postroom.store.documents import Document
+from postroom.store.views import actors
 from postroom.web import forms, pages
 from postroom.web.sessions import Gate, guarded, visitor_of
 
@@ -149,6 +150,8 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         arrivals = await documents.arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
         shown = await records.pages_of(connection, document_id)
+        by = [each.actor_id for each in history] + ([record.confirmed_by] if record else [])
+        people = await actors.names(connection, by)
         waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
     fields = _fields(extraction.fields if extraction else {})
     return pages.page(
@@ -165,6 +168,7 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         asked=next((each for each in history if each.decision is None), None),
         shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
         waiting=waiting,
+        people=people,
         problem=problem,
         now=datetime.now(UTC),
     )
@@ -248,7 +252,7 @@ async def decide(desk: Desk, request: Request) -> Response:
                         desk.reviewing,
                         visitor.organization,
                         document,
-                        actor=visitor.address,
+                        actor=visitor.actor,
                         corrections=await _corrections(connection, document, given),
                     )
                 case "reject":
@@ -258,11 +262,11 @@ async def decide(desk: Desk, request: Request) -> Response:
                         desk.reviewing,
                         visitor.organization,
                         document,
-                        actor=visitor.address,
+                        actor=visitor.actor,
                         reason=reason,
                     )
                 case "again":
-                    await review.read_again(connection, visitor.organization, document, actor=visitor.address)
+                    await review.read_again(connection, visitor.organization, document, actor=visitor.actor)
                 case _:
                     raise HTTPException(404)
     except Gone:

@@ -113,7 +113,7 @@ async def sync_now(shelf: Shelf, request: Request) -> Response:
     async with shelf.gate.database.transaction(organization) as connection:
         if await views.mailbox(connection, id_) is None:
             raise HTTPException(404)
-        await ask(connection, organization, id_)
+        await ask(connection, organization, id_, actor=visitor_of(request).actor)
     return RedirectResponse(f"/mailboxes/{id_}", 303)
 
 

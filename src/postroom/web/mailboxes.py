@@ -133,7 +133,7 @@ async def act(counter: Counter, request: Request) -> Response:
 
 def _actions(counter: Counter, visitor: Visitor) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
     desk, tokens, _ = counter
-    organization, actor = visitor.organization, str(visitor.member)
+    organization, actor = visitor.organization, visitor.actor
     leave = partial(connection.disconnect, desk, tokens, organization, actor=actor)
     return {
         "pause": partial(connection.pause, desk, organization, actor=actor),

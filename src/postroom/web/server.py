@@ -67,6 +67,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             streams,
             partial(wiring.remote, settings, database, client),
             wiring.delivering(settings, database),
+            reviewing(settings),
         )
         application = app.create(
             gate,
@@ -75,7 +76,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
                 *live.routes(gate, streams),
                 *api.routes(gate, parts, per_minute=settings.api_per_minute),
                 *mail.routes(Shelf(gate, parts.blobs)),
-                *documents.routes(Desk(gate, parts.blobs, readers, reviewing(settings))),
+                *documents.routes(Desk(gate, parts.blobs, readers, parts.reviewing)),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
                 *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
                 *access.routes(gate),

@@ -18,7 +18,7 @@ from postroom.flow.seal import SignatureCheck
 from postroom.model import Role
 from postroom.store import mailboxes, work
 from postroom.store.mailboxes import Mailbox
-from postroom.store.views import upkeep
+from postroom.store.views import actors, upkeep
 from postroom.store.work import Wake
 from postroom.web import forms, pages
 from postroom.web.sessions import Gate, guarded, visitor_of
@@ -51,11 +51,13 @@ async def ledger(parts: Upkeep, request: Request, proof: seal.Proof | None = Non
     below = _number(request.query_params.get("below"))
     async with parts.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await upkeep.ledger(connection, entity_type=None, entity_id=None, below=below, limit=PAGE + 1)
+        people = await actors.names(connection, [each.actor_id for each in found])
     return pages.page(
         "ledger.html",
         entries=found[:PAGE],
         older=found[PAGE - 1].id if len(found) > PAGE else None,
         proof=proof,
+        people=people,
         now=datetime.now(UTC),
     )
 

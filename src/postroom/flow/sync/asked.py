@@ -13,7 +13,12 @@ from postroom.store.work import Wake
 
 
 async def ask(
-    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, full: bool = False
+    connection: Connection,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    *,
+    full: bool = False,
+    actor: str | None = None,
 ) -> None:
     """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
     await work.hold(connection, KIND, str(mailbox))
@@ -25,7 +30,7 @@ async def ask(
     await ledger.append(
         connection,
         organization,
-        [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), payload={"full": full})],
+        [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
     )
     await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
 

@@ -1,4 +1,4 @@
-"""The API `/api/v1` (W3). Read operations (what one is), then mail, papers, upkeep; serving runs them."""
+"""The API `/api/v1` (W3). Read operations (what one is), then mail and the other tables; serving runs all."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.web import pages
-from postroom.web.api import hooks, mail, openapi, papers, upkeep
+from postroom.web.api import decisions, hooks, mail, openapi, orders, papers, upkeep
 from postroom.web.api.callers import Callers
 from postroom.web.api.openapi import PREFIX
 from postroom.web.api.operations import Operation, Parts, Problem
@@ -19,6 +19,8 @@ from postroom.web.sessions import Gate, guarded
 OPERATIONS: Sequence[Operation] = [
     *mail.OPERATIONS,
     *papers.OPERATIONS,
+    *decisions.OPERATIONS,
+    *orders.OPERATIONS,
     *upkeep.OPERATIONS,
     *hooks.OPERATIONS,
 ]

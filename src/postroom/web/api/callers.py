@@ -108,7 +108,7 @@ class Callers:
             return None
         if request.method not in READS and not origin.is_same(request, url=self.gate.url):
             raise Problem(403, "forbidden", "Only a page of this Postroom may do that in a browser.")
-        return Caller(visitor.organization, f"member:{visitor.member}", _BY_ROLE[visitor.role])
+        return Caller(visitor.organization, visitor.actor, _BY_ROLE[visitor.role])
 
     def _spend(self, caller: Caller) -> None:
         now = time.monotonic()

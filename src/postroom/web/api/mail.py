@@ -78,10 +78,11 @@ async def change_mailbox(call: Call[MailboxPath, Nothing, MailboxChange]) -> Mai
         found = await _mailbox(connection, mailbox)
     contents.require_match(call.request, found)
     if call.body.content_policy is not None and call.body.content_policy != found.content_policy:
-        await connections.set_policy(desk, organization, mailbox, ContentPolicy(call.body.content_policy))
+        policy = ContentPolicy(call.body.content_policy)
+        await connections.set_policy(desk, organization, mailbox, policy, actor=call.caller.actor)
     if call.body.paused is not None:
         act = connections.pause if call.body.paused else connections.resume
-        await act(desk, organization, mailbox)
+        await act(desk, organization, mailbox, actor=call.caller.actor)
     async with call.transaction() as connection:
         return await _mailbox(connection, mailbox)
 
@@ -93,7 +94,8 @@ async def sync_mailbox(call: Call[MailboxPath, Nothing, SyncWish]) -> Accepted:
         if found.paused_at is not None or found.disconnected_at is not None:
             raise Problem(409, "not-connected", "The mailbox is paused or disconnected.")
         mailbox = MailboxId(found.id)
-        await asked.ask(connection, call.caller.organization, mailbox, full=call.body.full)
+        caller = call.caller
+        await asked.ask(connection, caller.organization, mailbox, full=call.body.full, actor=caller.actor)
     return Accepted()
 
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
+from postroom.flow.review import Reviewing
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.database import Connection
@@ -46,6 +47,7 @@ class Parts:
     live: Live
     remote: Callable[[Mailbox], RemoteMailbox]
     delivering: Delivering
+    reviewing: Reviewing
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,10 @@ def not_found(what: str) -> Problem:
 
 @dataclass(frozen=True)
 class Operation:
-    """`answers` is the media type of what comes back; bytes are answered by the function itself."""
+    """`answers` is the media type of what comes back; bytes are answered by the function itself.
+
+    A body of the type `bytes` is a file.
+    """
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""The API over documents, reviews, records and orders."""
+"""The API over documents, reviews and records: what there is to read. Decisions change them."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from postroom.model import Scope
-from postroom.shapes import Document, Number, Order, Page, Record, Review, WholeDocument
+from postroom.shapes import Document, Number, Page, Record, Review, WholeDocument
 from postroom.store.views import documents as shown
 from postroom.web.api import contents, cursors
 from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
@@ -30,10 +30,6 @@ class RecordPath(msgspec.Struct, frozen=True):
     record: UUID
 
 
-class OrderPath(msgspec.Struct, frozen=True):
-    order: UUID
-
-
 class DocumentsQuery(Paged, frozen=True, forbid_unknown_fields=True):
     state: State | None = None
     pipeline: Name | None = None
@@ -45,10 +41,6 @@ class ReviewsQuery(Paged, frozen=True, forbid_unknown_fields=True):
 
 class RecordsQuery(Paged, frozen=True, forbid_unknown_fields=True):
     kind: Name | None = None
-
-
-class OrdersQuery(Paged, frozen=True, forbid_unknown_fields=True):
-    state: Literal["open", "matched", "closed"] | None = None
 
 
 async def list_documents(call: Call[Nothing, DocumentsQuery, None]) -> Page[Document]:
@@ -121,25 +113,6 @@ async def get_record(call: Call[RecordPath, Nothing, None]) -> Record:
     return found
 
 
-async def list_orders(call: Call[Nothing, OrdersQuery, None]) -> Page[Order]:
-    """List the orders, the newest first."""
-    after = cursors.key_of(call.query, _After)
-    async with call.transaction() as connection:
-        found = await shown.orders(
-            connection, state=call.query.state, after=after, limit=call.query.limit + 1
-        )
-    return cursors.page(found, call.query, lambda row: (row.created_at, row.id))
-
-
-async def get_order(call: Call[OrderPath, Nothing, None]) -> Order:
-    """One order."""
-    async with call.transaction() as connection:
-        found = await shown.order(connection, call.path.order)
-    if found is None:
-        raise not_found("order")
-    return found
-
-
 OPERATIONS = [
     Operation("GET", "/documents", list_documents, Scope.READ, "Documents"),
     Operation("GET", "/documents/{document}", get_document, Scope.READ, "Documents"),
@@ -155,6 +128,4 @@ OPERATIONS = [
     Operation("GET", "/reviews/{review}", get_review, Scope.READ, "Documents"),
     Operation("GET", "/records", list_records, Scope.READ, "Records"),
     Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
-    Operation("GET", "/orders", list_orders, Scope.READ, "Records"),
-    Operation("GET", "/orders/{order}", get_order, Scope.READ, "Records"),
 ]

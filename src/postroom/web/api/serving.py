@@ -27,6 +27,7 @@ from postroom.web.api.operations import Call, Caller, Operation, Parts, Problem
 log = Log()
 
 LARGEST_BODY: Final = 2**20
+LARGEST_FILE: Final = 25 * 2**20
 LONGEST_KEY: Final = 200
 
 
@@ -38,7 +39,7 @@ class Api:
     async def serve(self, operation: Operation, request: Request) -> Response:
         try:
             caller = await self.callers.of(request, operation.scope)
-            body = await _body(request) if operation.writes else b""
+            body = await _body(request, operation) if operation.writes else b""
             call = _call(self.parts, caller, operation, request, body)
             key = request.headers.get("idempotency-key") if operation.writes else None
             if key is not None:
@@ -54,7 +55,8 @@ class Api:
         if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
             raise Problem(400, "bad-request", "An idempotency key has 1 to 200 printable characters.")
         actor = call.caller.actor
-        digest = sha256(f"{call.request.method} {call.request.url.path}\n".encode() + body).digest()
+        asked = f"{call.request.method} {call.request.url.path}?{call.request.url.query}\n"
+        digest = sha256(asked.encode() + body).digest()
         async with call.transaction() as connection:
             known = await idempotency.begin(connection, actor, key, digest)
         sealer, purpose = call.parts.desk.sealer, f"idempotency/{call.caller.organization}/{actor}/{key}"
@@ -112,18 +114,25 @@ def _call(
         raise Problem(404, "not-found", "There is nothing by that id.") from None
     try:
         query = msgspec.convert(dict(request.query_params), query_type, strict=False)
-        wanted = msgspec.json.decode(body or b"{}", type=body_type) if body_type is not type(None) else None
+        wanted = _wanted(body, body_type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "bad-request", f"What was sent does not fit: {_plain(str(error))}") from None
     return Call(parts, caller, request, path, query, wanted)
 
 
-async def _body(request: Request) -> bytes:
+def _wanted(body: bytes, kind: type[Any]) -> Any:
+    if kind is type(None):
+        return None
+    return body if kind is bytes else msgspec.json.decode(body or b"{}", type=kind)
+
+
+async def _body(request: Request, operation: Operation) -> bytes:
+    largest = LARGEST_FILE if operation.types[2] is bytes else LARGEST_BODY
     read = bytearray()
     async for chunk in request.stream():
         read += chunk
-        if len(read) > LARGEST_BODY:
-            raise Problem(413, "too-large", "The body is larger than 1 MB.")
+        if len(read) > largest:
+            raise Problem(413, "too-large", f"The body is larger than {largest // 2**20} MB.")
     return bytes(read)
 
 

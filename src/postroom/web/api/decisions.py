@@ -1,0 +1,118 @@
+"""The API where documents are taken in and decided about, as people do it on the pages."""
+
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+from starlette.requests import Request
+
+from postroom.flow import review as flow
+from postroom.flow import upload
+from postroom.flow.upload import UPLOADER, Upload
+from postroom.model import Scope
+from postroom.shapes import Confirmation, Document, Record, Rejection, Review
+from postroom.store.database import Connection
+from postroom.store.views import documents as shown
+from postroom.web.api import contents
+from postroom.web.api.operations import Call, Nothing, Operation, Problem, not_found
+from postroom.web.api.papers import DocumentPath, Name, ReviewPath
+
+
+class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pipeline: Name
+    file_name: Annotated[Name, msgspec.Meta(min_length=1)]
+    sender: Annotated[Name, msgspec.Meta(description="Whom the archive names as sender.")] = UPLOADER
+
+
+async def upload_document(call: Call[Nothing, UploadQuery, bytes]) -> list[Document]:
+    """Take in a file, as if it had come by mail: its document, or those of the files inside it.
+
+    The body is the file. The same bytes are the same document, however often they come.
+    """
+    pipeline = call.parts.reviewing.pipelines.get(call.query.pipeline)
+    if pipeline is None:
+        raise Problem(404, "not-found", "There is no such pipeline.")
+    database, organization = call.parts.desk.database, call.caller.organization
+    given = Upload(call.query.file_name, call.body, call.query.sender)
+    taken = await upload.add(database, call.parts.blobs, organization, pipeline, given)
+    async with call.transaction() as connection:
+        found = [await shown.document(connection, each.document) for each in taken]
+    return [each for each in found if each is not None]
+
+
+async def read_document_again(call: Call[DocumentPath, Nothing, None]) -> Document:
+    """Read a document anew that failed, was skipped, or waits for a person."""
+    caller, document = call.caller, call.path.document
+    async with call.transaction() as connection:
+        await _document(connection, document)
+        await flow.read_again(connection, caller.organization, document, actor=caller.actor)
+        return await _document(connection, document)
+
+
+async def confirm_review(call: Call[ReviewPath, Nothing, Confirmation]) -> Record:
+    """Vouch for what was read, with corrections where it is wrong; the record that came of it.
+
+    A correction that is empty or null says that the document does not tell that field. `If-Match` guards
+    against decisions in between.
+    """
+    caller = call.caller
+    async with call.transaction() as connection:
+        asked = await _asked(connection, call.path.review, call.request)
+        record = await flow.confirm(
+            connection,
+            call.parts.reviewing,
+            caller.organization,
+            asked.document_id,
+            actor=caller.actor,
+            corrections=call.body.corrections,
+        )
+        found = await shown.record(connection, record)
+    assert found, "the decision made it or found it"
+    return found
+
+
+async def reject_review(call: Call[ReviewPath, Nothing, Rejection]) -> Review:
+    """Say that the document is nothing for its pipeline. `If-Match` guards against decisions in between."""
+    caller = call.caller
+    async with call.transaction() as connection:
+        asked = await _asked(connection, call.path.review, call.request)
+        await flow.reject(
+            connection,
+            call.parts.reviewing,
+            caller.organization,
+            asked.document_id,
+            actor=caller.actor,
+            reason=call.body.reason,
+        )
+        return await _review(connection, asked.id)
+
+
+async def _asked(connection: Connection, review: int, request: Request) -> Review:
+    """The review, while it is open and as the caller thinks it is."""
+    found = await _review(connection, review)
+    contents.require_match(request, found)
+    if found.decision is not None:
+        raise Problem(409, "decided", f"This review was {found.decision} before.")
+    return found
+
+
+async def _review(connection: Connection, review: int) -> Review:
+    found = await shown.review(connection, review)
+    if found is None:
+        raise not_found("review")
+    return found
+
+
+async def _document(connection: Connection, document: UUID) -> Document:
+    found = await shown.document(connection, document)
+    if found is None:
+        raise not_found("document")
+    return found
+
+
+OPERATIONS = [
+    Operation("POST", "/documents", upload_document, Scope.DOCUMENTS, "Documents", 201),
+    Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
+    Operation("POST", "/reviews/{review}/confirm", confirm_review, Scope.DOCUMENTS, "Documents"),
+    Operation("POST", "/reviews/{review}/reject", reject_review, Scope.DOCUMENTS, "Documents"),
+]

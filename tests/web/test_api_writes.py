@@ -1,0 +1,189 @@
+"""W3, D8, D11: documents taken in and decided about, and orders, through the API and its client."""
+
+import asyncio
+from hashlib import sha256
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from postroom.client import NewOrder, Postroom, Refused
+from postroom.model import Scope
+from postroom.store.database import open_database
+from web.calling import application, client_of, key_of
+from web.hooks import serving
+
+READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def served(database, organization, tmp_path):
+    async with application(database, organization, tmp_path) as (made, _):
+        yield made
+
+
+@pytest.fixture
+async def api(served, database, organization):
+    async with client_of(served, await key_of(database, organization)) as client:
+        yield client
+
+
+@pytest.fixture
+def asked(owner, organization):
+    """A document that waits for a person; the ids of review and document."""
+
+    async def ask(name="a"):
+        digest = sha256(name.encode()).digest()
+        await owner.execute(
+            "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 1)", [organization, digest]
+        )
+        cursor = await owner.execute(
+            """
+            WITH document AS (
+                INSERT INTO documents (organization_id, pipeline, kind, state, media_type, sha256)
+                SELECT %(organization)s, 'invoices', 'invoice', 'needs_review', 'application/pdf', %(digest)s
+                RETURNING organization_id, id
+            ), arrival AS (
+                INSERT INTO arrivals (organization_id, document_id, source, sender, file_name)
+                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf' FROM document
+            ), extraction AS (
+                INSERT INTO extractions (organization_id, document_id, kind, reader, fields, layout)
+                SELECT organization_id, id, 'invoice', 'offline', %(fields)s, 'x' FROM document
+            )
+            INSERT INTO reviews (organization_id, document_id, reason)
+            SELECT organization_id, id, 'the gross amount is not sure' FROM document RETURNING id, document_id
+            """,
+            {
+                "organization": organization,
+                "digest": digest,
+                "fields": Jsonb({key: {"value": value, "confidence": 0.5} for key, value in READ.items()}),
+            },
+        )
+        return await cursor.fetchone()
+
+    return ask
+
+
+async def test_a_review_is_confirmed_with_corrections_and_the_ledger_names_the_key(api, asked, owner):
+    review, document = await asked()
+    tag = (await api.get(f"/reviews/{review}")).headers["etag"]
+    wrong = {"if-match": '"another"'}
+    assert (await api.post(f"/reviews/{review}/confirm", json={}, headers=wrong)).status_code == 412
+    body = {"corrections": {"gross": "120.00", "currency": None}}
+    refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"gross": "many"}})
+    assert (refused.status_code, "is a number" in refused.json()["detail"]) == (409, True)
+    once = {"if-match": tag, "idempotency-key": "k"}
+    made = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
+    assert made.status_code == 200, made.text
+    assert made.json()["fields"] == {"number": "R-1", "issued_on": "2026-02-04", "gross": "120.00"}
+    again = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
+    assert (again.json(), again.headers["idempotent-replay"]) == (made.json(), "true")
+    late = await api.post(f"/reviews/{review}/reject", json={"reason": "late"})
+    assert (late.status_code, late.json()["type"]) == (409, "urn:postroom:problem:decided")
+    decided = (await api.get(f"/reviews/{review}")).json()
+    assert decided["decision"] == "corrected"
+    assert (await api.get(f"/documents/{document}")).json()["document"]["record_id"] == made.json()["id"]
+    cursor = await owner.execute(
+        "SELECT DISTINCT actor_id = (SELECT 'key:' || id FROM api_keys) FROM ledger WHERE entity_type = %s",
+        ["document"],
+    )
+    assert await cursor.fetchall() == [(True,)]
+    assert decided["actor_id"] == made.json()["confirmed_by"]
+
+
+async def test_a_review_is_rejected_and_the_document_read_again(api, asked):
+    review, document = await asked()
+    rejected = await api.post(f"/reviews/{review}/reject", json={"reason": "a reminder"})
+    assert (rejected.status_code, rejected.json()["decision"]) == (200, "rejected")
+    shown = (await api.get(f"/documents/{document}")).json()["document"]
+    assert (shown["state"], shown["skip_reason"]) == ("skipped", "rejected: a reminder")
+    assert (await api.post(f"/documents/{document}/again")).json()["state"] == "queued"
+    assert (await api.post(f"/documents/{document}/again")).status_code == 409
+
+
+async def test_who_decides_first_wins(api, asked):
+    review, _ = await asked()
+    answers = await asyncio.gather(
+        *(api.post(f"/reviews/{review}/{what}", json={}) for what in ["confirm", "reject"] * 3)
+    )
+    assert sorted(each.status_code for each in answers) == [200, 409, 409, 409, 409, 409]
+
+
+async def test_decisions_uploads_and_orders_need_their_scope(served, database, organization, asked):
+    review, document = await asked()
+    headers = await key_of(database, organization, Scope.READ)
+    async with client_of(served, headers) as reader:
+        for path in (
+            f"/reviews/{review}/confirm",
+            f"/reviews/{review}/reject",
+            f"/documents/{document}/again",
+            "/documents?pipeline=invoices&file_name=x",
+            "/orders",
+        ):
+            assert (await reader.post(path, json={})).status_code == 403, path
+
+
+async def test_orders_are_imported_closed_and_stay_closed(api):
+    wanted = {"kind": "contract-note", "orders": [{"reference": "O-1", "fields": {"quantity": "100"}}]}
+    assert (await api.post("/orders", json=wanted)).json() == {"new": 1, "changed": 0, "unchanged": 0}
+    assert (await api.post("/orders", json=wanted)).json() == {"new": 0, "changed": 0, "unchanged": 1}
+    [order] = (await api.get("/orders", params={"state": "open"})).json()["data"]
+    stale = await api.post(f"/orders/{order['id']}/close", headers={"if-match": '"x"'})
+    assert stale.status_code == 412
+    assert (await api.post(f"/orders/{order['id']}/close")).json()["state"] == "closed"
+    assert (await api.post(f"/orders/{order['id']}/close")).status_code == 409
+    wanted["orders"][0]["fields"] = {"quantity": "200"}
+    assert (await api.post("/orders", json=wanted)).json() == {"new": 0, "changed": 0, "unchanged": 1}
+    told = (await api.get("/ledger", params={"entity_type": "order"})).json()["data"]
+    assert [each["event_type"] for each in told] == ["ORDER_CLOSED"]
+
+
+@pytest.mark.parametrize(
+    "wanted, words",
+    [
+        ({"kind": "nothing", "orders": []}, "There is no kind nothing"),
+        (
+            {"kind": "invoice", "orders": [{"reference": "O-1", "fields": {"colour": "red"}}]},
+            "colour is no field",
+        ),
+        ({"kind": "invoice", "orders": [{"reference": ""}]}, "does not fit"),
+        ({"kind": "invoice", "orders": [{"reference": "\0"}]}, "does not fit"),
+    ],
+)
+async def test_orders_that_do_not_fit_are_refused_in_words(api, wanted, words):
+    refused = await api.post("/orders", json=wanted)
+    assert refused.status_code in {400, 409}
+    assert words in refused.json()["detail"]
+
+
+async def test_the_client_decides_uploads_and_tells_orders(served, database, organization, asked):
+    review, other = (await asked("a"))[0], (await asked("b"))[0]
+    key = (await key_of(database, organization))["authorization"].removeprefix("Bearer ")
+    async with serving(served) as url:
+        postroom = Postroom(url, key)
+
+        def act():
+            record = postroom.confirm(review, {"gross": "1.00"})
+            assert record.fields["gross"] == "1.00"
+            assert postroom.reject(other, "no").decision == "rejected"
+            with pytest.raises(Refused, match="decided"):
+                postroom.confirm(other)
+            assert postroom.read_again(postroom.review(other).document_id).state == "queued"
+            orders = [NewOrder("O-1", "ann", {"quantity": "1"}), NewOrder("O-2")]
+            assert postroom.import_orders("contract-note", orders).new == 2
+            first = next(postroom.orders(state="open"))
+            assert postroom.close_order(first.id) == postroom.order(first.id)
+            [document] = postroom.upload("invoices", "bill.pdf", b"%PDF-1.7 example")
+            assert postroom.upload("invoices", "again.pdf", b"%PDF-1.7 example")[0].id == document.id
+            assert postroom.document_content(document.id) == b"%PDF-1.7 example"
+            with pytest.raises(Refused, match="not taken in"):
+                postroom.upload("invoices", "card.vcf", b"BEGIN:VCARD")
+            with pytest.raises(Refused, match="There is no such pipeline"):
+                postroom.upload("nothing", "bill.pdf", b"")
+
+        await asyncio.to_thread(act)
