@@ -1,5 +1,9 @@
-"""D8, D10 and D11 at the command line: documents, orders and pipelines, and what foreseeable mistakes say."""
+"""D8, D10 and D11 at the command line: documents, orders and pipelines, and what foreseeable mistakes say.
 
+Commands run in this process, as `postroom` runs them; that they do so as processes is tested once.
+"""
+
+import asyncio
 import csv
 import io
 import json
@@ -9,6 +13,8 @@ from importlib import import_module
 import pytest
 
 from mailsim import letters
+from postroom import cli
+from postroom.cli.exits import Exit
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.store import work
@@ -29,18 +35,38 @@ def given(tmp_path, database_url):
 
 
 @pytest.fixture
-def run(postroom, given):
+def command(given, tmp_path, monkeypatch, capsys):
+    """The exit code of a command, what it printed, and what it complained about."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"POSTROOM_HOME": str(tmp_path / "home"), **given}.items():
+        monkeypatch.setenv(name, value)
+
     def to_its_end(*arguments):
-        done = postroom(*arguments, **given)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        code = cli.run(arguments)
+        return code, *capsys.readouterr()
 
     return to_its_end
 
 
 @pytest.fixture
-def refused(complaint, given):
-    return lambda *arguments: complaint(1, *arguments, **given)
+def run(command):
+    def well(*arguments):
+        code, printed, complaints = command(*arguments)
+        assert code == 0, complaints
+        return printed
+
+    return well
+
+
+@pytest.fixture
+def refused(command):
+    def with_one_line(*arguments):
+        code, printed, complaints = command(*arguments)
+        assert (code, printed) == (1, ""), complaints
+        (line,) = complaints.splitlines()
+        return line.removeprefix("error: ")
+
+    return with_one_line
 
 
 @pytest.fixture
@@ -63,14 +89,14 @@ def read_all(tmp_path, database_url):
                 async with work.fenced(database, claim.leases[0]) as connection:
                     await work.finish(connection, [Finish(claim.leases[0])])
 
-    return do
+    return lambda: asyncio.run(do())
 
 
-async def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path):
+def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path):
     assert run("documents", "list").startswith("No documents.")
     assert "queued" in run("documents", "add", "bill.pdf", "--sender", "ann@example.com")
     assert "known already" in run("documents", "add", "bill.pdf")
-    await read_all()
+    read_all()
     [listed] = json.loads(run("documents", "list", "--state", "needs_review", "--json"))
     assert "uncertain" in listed["reason"]
     name = listed["id"][:8]
@@ -86,7 +112,7 @@ async def test_a_file_is_added_read_corrected_and_exported(run, refused, read_al
     assert "nothing to decide" in refused("documents", "confirm", name)
     assert "nothing to decide" in refused("documents", "reject", name)
     assert "only what ended without a record" in refused("documents", "retry", name)
-    await read_all()
+    read_all()
 
     [record] = [json.loads(line) for line in run("documents", "export").splitlines()]
     assert (record["fields"]["gross"], record["confirmed_by"]) == ("7.50", "Ann")
@@ -99,19 +125,19 @@ async def test_a_file_is_added_read_corrected_and_exported(run, refused, read_al
     assert [each["gross"] for each in table] == ["7.50"]
 
 
-async def test_a_document_is_rejected_and_read_again(run, refused, read_all):
+def test_a_document_is_rejected_and_read_again(run, refused, read_all):
     run("documents", "add", "bill.pdf")
-    await read_all()
+    read_all()
     [listed] = json.loads(run("documents", "list", "--json"))
     assert run("documents", "reject", listed["id"], "--reason", "private") == "Rejected.\n"
     assert "rejected: private" in run("documents", "list", "--state", "skipped")
     assert run("documents", "retry", "--state", "skipped") == "1 queued.\n"
-    await read_all()
+    read_all()
     assert run("documents", "reprocess", "--pipeline", "invoices") == "1 queued.\n"
     assert refused("documents", "retry") == "Name a document, or a state with --state."
 
 
-def test_mistakes_about_files_and_names_are_told(postroom, run, refused, given, tmp_path):
+def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_path):
     (tmp_path / "empty.pdf").write_bytes(b"")
     done = postroom("documents", "add", "empty.pdf", "nowhere.pdf", "bill.pdf", **given)
     assert done.returncode == 1
@@ -156,15 +182,15 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     assert "cannot be read" in refused(*importing, "contract-note")
 
 
-def test_pipelines_are_listed_checked_and_tried(postroom, run, refused, given, tmp_path):
+def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path):
     [listed] = json.loads(run("pipelines", "list", "--json"))
     assert (listed["name"], listed["confirm_above"]) == ("invoices", 1.0)
     assert "is right: invoices." in run("pipelines", "check")
     (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
-    done = postroom("pipelines", "check", "wrong.toml", **given)
-    assert done.returncode != 0
-    assert "a.kind: 'bond' is no kind" in done.stderr
-    assert "b.folder: is not a key of a pipeline" in done.stderr
+    code, _, complaints = command("pipelines", "check", "wrong.toml")
+    assert code == Exit.USAGE
+    assert "a.kind: 'bond' is no kind" in complaints
+    assert "b.folder: is not a key of a pipeline" in complaints
     [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
     assert tried["extract"]["fields"]["gross"]["value"] == letters.facts(BILL)["gross"]
     assert tried["route"]["state"] == "needs_review"

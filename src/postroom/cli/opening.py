@@ -83,7 +83,11 @@ def in_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Res
     """Do one thing with the database, embedded or yours, and return what came of it."""
     from postroom import config
 
-    with database_url(config.load()) as url:
+    return _in_database(config.load(), act)
+
+
+def _in_database(settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    with database_url(settings) as url:
         return asyncio.run(_act(url, act))
 
 
@@ -93,8 +97,9 @@ def in_organization(
     """The same for the organization that commands act for."""
     from postroom import config
 
-    organization = OrganizationId(config.load().organization)
-    return in_database(lambda database: act(database, organization))
+    settings = config.load()
+    organization = OrganizationId(settings.organization)
+    return _in_database(settings, lambda database: act(database, organization))
 
 
 def in_transaction(

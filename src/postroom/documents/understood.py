@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from postroom.documents.transcript import Box, Transcript
-from postroom.documents.understand import Understanding
+
+if TYPE_CHECKING:
+    from postroom.documents.understand import Understanding
 
 HEAD_WORDS: Final = 8
 
@@ -46,7 +48,7 @@ class Understood:
         return {name: each.value for name, each in self.fields.items()}
 
 
-def kept(found: Understanding, kind: str, transcript: Transcript) -> Understood:
+def kept(found: "Understanding", kind: str, transcript: Transcript) -> Understood:
     """A reader's answer as it is kept."""
     values = found.values()
     return Understood(
@@ -66,7 +68,7 @@ def kept(found: Understanding, kind: str, transcript: Transcript) -> Understood:
     )
 
 
-def _checks(found: Understanding) -> tuple[Check, ...]:
+def _checks(found: "Understanding") -> tuple[Check, ...]:
     """Those that passed, the failed ones for which a person must look, and why no language model read."""
     checks = [
         Check(f"{each.name}: {each.words}", each.passed)

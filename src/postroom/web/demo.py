@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,7 +31,9 @@ from postroom.store.views import overview
 from postroom.web import pages
 from postroom.web.mailboxes import NAMES, state_of
 from postroom.web.sessions import Gate, guarded, visitor_of
-from postroom.wiring import Simulator
+
+if TYPE_CHECKING:
+    from postroom.wiring import Simulator
 
 # New mail is here within seconds; what no push told of, within the minute of a sweep.
 PATIENCE_SECONDS: Final = 150
@@ -43,7 +45,7 @@ class Stage:
     """What the page needs. `absent` remembers since when a message was seen to be there and not here."""
 
     gate: Gate
-    simulator: Simulator
+    simulator: "Simulator"
     home: Path
     absent: dict[str, float] = field(default_factory=dict[str, float])
 

@@ -92,7 +92,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     log.info("web.stopped")
 
 
-def _demo(settings: Settings, client: wiring.Client, gate: Gate) -> list[Route]:
+def _demo(settings: Settings, client: "wiring.Client", gate: Gate) -> list[Route]:
     """The guided page, while a demonstration runs."""
     if settings.simulator_url is None or settings.home is None:
         return []
@@ -100,7 +100,7 @@ def _demo(settings: Settings, client: wiring.Client, gate: Gate) -> list[Route]:
     return demo.routes(Stage(gate, wiring.simulator(client, settings.simulator_url), settings.home))
 
 
-def _gate(settings: Settings, database: Database, client: wiring.Client, url: str) -> Gate:
+def _gate(settings: Settings, database: Database, client: "wiring.Client", url: str) -> Gate:
     return Gate(
         database,
         OrganizationId(settings.organization),

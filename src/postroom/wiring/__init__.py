@@ -1,4 +1,7 @@
-"""From settings to running parts: the one place that names what is behind each port."""
+"""From settings to running parts: the one place that names what is behind each port.
+
+Every command comes through here, and most need no provider: what reaches those is imported where it is made.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -7,8 +10,6 @@ from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final, assert_never
 from uuid import uuid4
-
-import aiohttp
 
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings, VaultKind
@@ -25,11 +26,6 @@ from postroom.flow.sync import Syncing
 from postroom.flow.tokens import AccessTokens
 from postroom.model import ContentPolicy, Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
-from postroom.providers import catalogue
-from postroom.providers.graph import handshake
-from postroom.providers.posting import Poster
-from postroom.providers.simulator import Simulator
-from postroom.providers.transport import open_client
 from postroom.store import blobs as stored_blobs
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
@@ -39,8 +35,12 @@ from postroom.store.work import Lease
 from postroom.vault import GivenKeys, KeyFile, LedgerKeys, LocalVault, Sealer
 
 if TYPE_CHECKING:
+    # What reaches the providers. Others hand it on, and need not know whose it is.
+    from aiohttp import ClientSession as Client
+
     from postroom.blobs.gcs import GcsBlobs
     from postroom.blobs.s3 import S3Blobs
+    from postroom.providers.simulator import Simulator
 
 ELSEWHERE: Final = "The blobs of this installation lie elsewhere"
 ELSEWHERE_REMEDY: Final = (
@@ -49,8 +49,6 @@ ELSEWHERE_REMEDY: Final = (
 )
 # A long listing gives way to other mailboxes so often.
 SLICE_SECONDS: Final = 20.0
-# What reaches the providers. Others hand it on, and need not know whose it is.
-Client = aiohttp.ClientSession
 # A step does the work of one lease. It commits through `work.fenced`, and either finishes the lease in its
 # own last transaction and returns nothing, or returns how it ended and leaves the finish to the worker.
 Step = Callable[[Lease], Awaitable[Done | None]]
@@ -66,10 +64,12 @@ class Kind:
 
 def delivering(settings: Settings, database: Database) -> Delivering:
     """What telling outside applications needs."""
+    from postroom.providers.posting import Poster
+
     return Delivering(database, Sealer(vault_keys(settings)), Poster(settings.webhook_networks or ()).post)
 
 
-def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str, Kind]:
+def kinds(settings: Settings, database: Database, client: "Client") -> Mapping[str, Kind]:
     """Every kind of work that this Postroom knows."""
     reached = _subscribing(settings, database, client)
     mirroring = syncing(settings, database, reached.remote)
@@ -84,22 +84,22 @@ def kinds(settings: Settings, database: Database, client: Client) -> Mapping[str
     }
 
 
-def remote(settings: Settings, database: Database, client: Client, mailbox: Mailbox) -> RemoteMailbox:
+def remote(settings: Settings, database: Database, client: "Client", mailbox: Mailbox) -> RemoteMailbox:
     """One mailbox at its provider."""
     return _subscribing(settings, database, client).remote(mailbox)
 
 
-def reaching(settings: Settings, database: Database, client: Client) -> Callable[[Mailbox], RemoteMailbox]:
+def reaching(settings: Settings, database: Database, client: "Client") -> Callable[[Mailbox], RemoteMailbox]:
     """Any mailbox at its provider, as often as wanted: tokens and pace are shared."""
     return _subscribing(settings, database, client).remote
 
 
-def subscribing(settings: Settings, database: Database, client: Client) -> Kind:
+def subscribing(settings: Settings, database: Database, client: "Client") -> Kind:
     """The keeping of push channels. It never gives up: without one, new mail is found by the sweeps only."""
     return Kind(partial(subscribe.run, _subscribing(settings, database, client)), None)
 
 
-def _subscribing(settings: Settings, database: Database, client: Client) -> Subscribing:
+def _subscribing(settings: Settings, database: Database, client: "Client") -> Subscribing:
     counter = desk(settings, database, client, settings.public_url or "")
     return Subscribing(
         database=database,
@@ -130,8 +130,10 @@ def syncing(settings: Settings, database: Database, remote: Callable[[Mailbox], 
     )
 
 
-async def handshake_fault(client: Client, public_url: str) -> str | None:
+async def handshake_fault(client: "Client", public_url: str) -> str | None:
     """Why a provider that asks first would not accept our notification address; None where it would."""
+    from postroom.providers.graph import handshake
+
     address = f"{public_url}/webhooks/{ProviderName.OUTLOOK}/{uuid4()}"
     return await handshake.fault(client, address, f"Validation: of postroom itself {token_urlsafe(16)} +1")
 
@@ -152,18 +154,24 @@ def _sealing(database: Database, keys: LedgerKeys) -> Step:
     return step
 
 
-def client(settings: Settings) -> AbstractAsyncContextManager[Client]:
+def client(settings: Settings) -> "AbstractAsyncContextManager[Client]":
     """The HTTP client of this process, for every provider."""
+    from postroom.providers.transport import open_client
+
     return open_client(certificate_authorities=str(settings.ca_file) if settings.ca_file else None)
 
 
-def simulator(client: Client, url: str) -> Simulator:
+def simulator(client: "Client", url: str) -> "Simulator":
     """The control of the simulator that stands for the providers in a demonstration."""
+    from postroom.providers.simulator import Simulator
+
     return Simulator(client, url)
 
 
-def providers(settings: Settings, client: Client) -> Mapping[ProviderName, Provider]:
+def providers(settings: Settings, client: "Client") -> Mapping[ProviderName, Provider]:
     """Those that are configured. Outlook always is: app-only mailboxes bring an application of their own."""
+    from postroom.providers import catalogue
+
     found: dict[ProviderName, Provider] = {ProviderName.OUTLOOK: _outlook(settings, client)}
     if settings.google_client_id and settings.google_client_secret and settings.pubsub_topic:
         found[ProviderName.GMAIL] = catalogue.gmail(
@@ -197,8 +205,10 @@ def sign_ins(settings: Settings) -> frozenset[ProviderName]:
     return frozenset(name for name, application in found.items() if application)
 
 
-def identities(settings: Settings, client: Client) -> IdentityProvider | None:
+def identities(settings: Settings, client: "Client") -> IdentityProvider | None:
     """Who vouches for the members' identities, where that is set."""
+    from postroom.providers import catalogue
+
     if not settings.oidc_issuer or not settings.oidc_client_id or not settings.oidc_client_secret:
         return None
     return catalogue.openid(
@@ -210,7 +220,7 @@ def identities(settings: Settings, client: Client) -> IdentityProvider | None:
     )
 
 
-def desk(settings: Settings, database: Database, client: Client, url: str) -> Desk:
+def desk(settings: Settings, database: Database, client: "Client", url: str) -> Desk:
     """What connecting needs; `url` is where browsers reach the web process."""
     sealer = Sealer(vault_keys(settings))
     return Desk(
@@ -227,7 +237,9 @@ def access_tokens(desk: Desk) -> AccessTokens:
     return AccessTokens(desk.database, desk.providers, desk.vault, desk.sealer)
 
 
-def _outlook(settings: Settings, client: Client) -> Provider:
+def _outlook(settings: Settings, client: "Client") -> Provider:
+    from postroom.providers import catalogue
+
     return catalogue.graph(
         client,
         catalogue.Microsoft(

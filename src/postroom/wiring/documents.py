@@ -1,16 +1,14 @@
-"""From settings to the parts that read, route and archive documents."""
+"""From settings to the parts that read, route and archive documents. What reads is imported when wanted."""
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from postroom.config import Settings
-from postroom.documents import kind, llm, pipelines, understood
-from postroom.documents.isolation import Readers
+from postroom.documents import kind, pipelines
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
-from postroom.documents.understand import FieldReader, understand_with
-from postroom.documents.understood import Understood
 from postroom.flow import archive, process, unpack
 from postroom.flow.archive import Archiving
 from postroom.flow.process import Processing
@@ -21,6 +19,11 @@ from postroom.ports import Archive
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
 from postroom.wiring import Kind, blobs, bucket
+
+if TYPE_CHECKING:
+    from postroom.documents.isolation import Readers
+    from postroom.documents.understand import FieldReader
+    from postroom.documents.understood import Understood
 
 
 def declared(settings: Settings) -> Pipelines:
@@ -56,7 +59,7 @@ def archive_of(settings: Settings) -> Archive | None:
     return bucket(settings, settings.archive, settings.archive_endpoint)
 
 
-def kinds(settings: Settings, database: Database, readers: Readers) -> Mapping[str, Kind]:
+def kinds(settings: Settings, database: Database, readers: "Readers") -> Mapping[str, Kind]:
     """The work that documents are."""
     declared_, kept = declared(settings), blobs(settings)
     processing = Processing(
@@ -78,7 +81,9 @@ def kinds(settings: Settings, database: Database, readers: Readers) -> Mapping[s
     return found
 
 
-def _field_reader(settings: Settings) -> FieldReader:
+def _field_reader(settings: Settings) -> "FieldReader":
+    from postroom.documents import llm
+
     return llm.field_reader(
         settings.llm,
         key=settings.llm_key,
@@ -89,7 +94,10 @@ def _field_reader(settings: Settings) -> FieldReader:
 
 
 async def _understand(
-    kinds: Mapping[str, DocumentKind], field_reader: FieldReader, reading: Reading, pipeline: Pipeline
-) -> Understood:
+    kinds: Mapping[str, DocumentKind], field_reader: "FieldReader", reading: Reading, pipeline: Pipeline
+) -> "Understood":
+    from postroom.documents import understood
+    from postroom.documents.understand import understand_with
+
     found = await understand_with(field_reader, reading, [kinds[pipeline.kind]])
     return understood.kept(found, pipeline.kind, reading.transcript)
