@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from postroom import traces
 from postroom.config import Settings, Wake
 from postroom.errors import (
     DatabaseUnavailable,
@@ -176,7 +177,9 @@ class _Worker:
                 # Every attempt was claimed and none was answered: the work ends its worker.
                 await self._park(lease, "its worker ended at every attempt")
                 return
-            done = await kind.step(lease)
+            about = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}
+            with traces.span(lease.kind, about, kind="CONSUMER", parent=lease.trace):
+                done = await kind.step(lease)
             if done is not None:
                 await self.finishes.write(Finish(lease, done.again_after))
         except Exception as error:  # noqa: BLE001  # the table below says what follows from each

@@ -27,6 +27,14 @@ def settings_for(process: LiteralString, *, ignoring: Collection[str] = (), **op
     return settings
 
 
+def trace(settings: Settings, process: str) -> None:
+    """Send traces from this process, where a setting says where to."""
+    if settings.traces_url is not None:
+        from postroom import traces
+
+        traces.start(process, settings.traces_url)
+
+
 def home_of(settings: Settings) -> Path:
     from postroom.store import embedded
 

@@ -43,6 +43,7 @@ def serve(
     from postroom.web import address
 
     settings = opening.settings_for("web", host=host, port=port)
+    opening.trace(settings, "web")
     if listen_file is None:
         listening = address.listen(settings.host, settings.port)
     else:

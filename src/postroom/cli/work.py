@@ -34,6 +34,7 @@ def work(
     from postroom.cli import children, opening
 
     settings = opening.settings_for("worker", concurrency=concurrency)
+    opening.trace(settings, "worker")
     if supervised:
         children.end_with_parent(grace_seconds=settings.stop_seconds + 2)
     with opening.database_url(settings) as url:

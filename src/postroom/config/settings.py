@@ -119,6 +119,12 @@ class Settings(BaseSettings):
     metrics_token: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
         "what Prometheus shows to read /metrics; unset, only this machine may", "a long random word", None
     )
+    traces_url: str | None = _setting(
+        "where traces are sent by OTLP over HTTP; unset, none are made",
+        "an address such as http://127.0.0.1:4318/v1/traces",
+        None,
+        pattern=r"^https?://[^/@\s]+(/\S*)?$",
+    )
     webhook_networks: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
         _setting(
             "networks of yours to which outgoing webhooks may go although they are not on the internet",

@@ -42,6 +42,7 @@ class Arrival:
     subscription: SubscriptionId | None
     source: str
     notices: Sequence[Notice]
+    trace: str | None = None
 
 
 @dataclass(slots=True)
@@ -64,10 +65,13 @@ class Group:
     lifecycle: dict[tuple[SubscriptionId, LifecycleEvent], Reached] = field(
         default_factory=dict[tuple[SubscriptionId, LifecycleEvent], Reached]
     )
+    trace: str | None = None  # of the push that is being looked at
+    traced: dict[Reached, str | None] = field(default_factory=dict[Reached, str | None])
 
     def tell(self, mailboxes: Iterable[Reached], message_id: str | None) -> None:
         for mailbox in mailboxes:
             ids = self.told.setdefault(mailbox, {})
+            self.traced[mailbox] = self.trace
             if message_id is not None:
                 ids[message_id] = None
 
@@ -80,10 +84,12 @@ class Group:
             self.lifecycle[known.id, event] = known.owner
 
     def wakes(self) -> list[Wake]:
-        syncs = [Wake(each.organization, SYNC, str(each.mailbox)) for each in self.told]
-        return syncs + [
-            Wake(each.organization, SUBSCRIBE, str(each.mailbox)) for each in self.lifecycle.values()
+        return [self._wake(SYNC, each) for each in self.told] + [
+            self._wake(SUBSCRIBE, each) for each in self.lifecycle.values()
         ]
+
+    def _wake(self, kind: str, mailbox: Reached) -> Wake:
+        return Wake(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
 
 
 class Ingress:
@@ -126,6 +132,7 @@ async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> Group:
     addressed = await _addresses(connection, arrivals)
     for arrival in arrivals:
         verdict = Verdict()
+        group.trace = arrival.trace
         for notice in arrival.notices:
             if notice.address is not None:
                 verdict.right += 1

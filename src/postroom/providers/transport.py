@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from postroom import traces
 from postroom.errors import AnswerTooLarge, GrantLost, PostroomError, Throttled, TransientError
 from postroom.model import Secret
 from postroom.ports import TokenSource
@@ -139,8 +140,11 @@ class Transport:
         return answer
 
     async def _once(self, call: Call, token: Secret | None, pace: Pace | None) -> Answer:
-        async with _turn(pace, call), self._opened(call, token) as response:
-            return await _whole(response, call.largest)
+        async with _turn(pace, call):
+            with traces.span("provider call", {"http.request.method": call.method}, kind="CLIENT"):
+                async with self._opened(call, token) as response:
+                    traces.note({"http.response.status_code": response.status})
+                    return await _whole(response, call.largest)
 
     async def stream(
         self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None

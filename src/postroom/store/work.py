@@ -6,10 +6,11 @@ sleeps or retries; `worker` does.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import LiteralString
 from uuid import UUID, uuid4
 
+from postroom import traces
 from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.database import Connection, Database
@@ -29,6 +30,7 @@ class Wake:
     kind: str
     subject: str
     delay: float = 0
+    trace: str | None = field(default_factory=traces.current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Lease:
     attempts: int
     generation: int
     token: UUID
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,10 @@ async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
     """Make rows where there are none, due after their delay; how many. What stands there is left alone."""
     cursor = await connection.execute(
         """
-        INSERT INTO work (organization_id, kind, subject, due_at)
-        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
-        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
-            AS asked (organization_id, kind, subject, delay)
+        INSERT INTO work (organization_id, kind, subject, due_at, trace)
+        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second', trace
+        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[], %b::text[])
+            AS asked (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO NOTHING
         """,
         woken_parameters(wakes),
@@ -99,12 +102,13 @@ async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
 # For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
 WOKEN: LiteralString = """
     woken AS (
-        INSERT INTO work (organization_id, kind, subject, due_at)
-        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second'
-        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[])
-            AS asked (organization_id, kind, subject, delay)
+        INSERT INTO work (organization_id, kind, subject, due_at, trace)
+        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second', trace
+        FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[], %b::text[])
+            AS asked (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO UPDATE SET
             generation = work.generation + 1,
+            trace = coalesce(excluded.trace, work.trace),
             due_at = CASE
                 WHEN work.last_error IS NOT NULL THEN work.due_at
                 ELSE least(work.due_at, excluded.due_at)
@@ -128,6 +132,7 @@ def woken_parameters(wakes: Sequence[Wake]) -> list[Sequence[object]]:
         [row.kind for row in rows],
         [row.subject for row in rows],
         [float(row.delay) for row in rows],
+        [row.trace for row in rows],
     ]
 
 
@@ -196,7 +201,7 @@ _CLAIM = """
             leased_until = postroom_now() + %(lease)s * interval '1 second',
             attempts = attempts + 1
         FROM picked WHERE work.id = picked.id
-        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token
+        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace
     ), next AS (
         SELECT coalesce(leased_until, due_at) AS claimable_at FROM work
         WHERE coalesce(leased_until, due_at) > (SELECT postroom_now()) AND NOT EXISTS (SELECT FROM claimed)
@@ -204,7 +209,7 @@ _CLAIM = """
     )
     SELECT *, NULL::float8 FROM claimed
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
         extract(epoch FROM claimable_at - postroom_now())::float8 FROM next
 """
 
@@ -222,8 +227,8 @@ async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lea
     )
     rows = await cursor.fetchall()
     if rows and rows[0][0] is None:
-        return Claim([], rows[0][7])
-    return Claim([Lease(*row[:7]) for row in rows])
+        return Claim([], rows[0][8])
+    return Claim([Lease(*row[:8]) for row in rows])
 
 
 def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) -> dict[str, object]:
@@ -258,16 +263,21 @@ async def fenced(database: Database, lease: Lease) -> AsyncGenerator[Connection]
 
     The row stays locked until the commit, so nobody can claim it in between, however long the commit takes.
     """
-    async with database.transaction(lease.organization) as connection:
-        cursor = await connection.execute(
-            """
-            SELECT 1 FROM work WHERE id = %s AND lease_token = %s AND leased_until > postroom_now() FOR UPDATE
-            """,
-            [lease.id, lease.token],
-        )
-        if await cursor.fetchone() is None:
-            raise LeaseLost("the lease ended before its work was committed")
-        yield connection
+    with traces.span("commit"):
+        async with database.transaction(lease.organization) as connection:
+            await _require(connection, lease)
+            yield connection
+
+
+async def _require(connection: Connection, lease: Lease) -> None:
+    cursor = await connection.execute(
+        """
+        SELECT 1 FROM work WHERE id = %s AND lease_token = %s AND leased_until > postroom_now() FOR UPDATE
+        """,
+        [lease.id, lease.token],
+    )
+    if await cursor.fetchone() is None:
+        raise LeaseLost("the lease ended before its work was committed")
 
 
 async def hold(connection: Connection, kind: str, subject: str) -> None:
@@ -287,7 +297,8 @@ _FINISH = """
     ), kept AS (
         UPDATE work SET
             due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
-            lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL
+            lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL,
+            trace = CASE WHEN woken THEN trace END
         FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
     )
     SELECT id, pg_notify('postroom_work', '') FROM held WHERE woken

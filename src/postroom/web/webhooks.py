@@ -15,6 +15,7 @@ from uuid import UUID
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from postroom import traces
 from postroom.errors import PostroomError, PushRefused, PushUnclear, TransientError
 from postroom.flow.notify import Arrival, Ingress
 from postroom.flow.refusals import Refusals
@@ -123,13 +124,15 @@ class Webhook:
             await _answer(send, 408, close=True)
             return
         if body is not None:
-            status, wait = await self._status(scope, body, source)
+            with traces.span("receive", {"postroom.provider": self._name}, kind="SERVER"):
+                status, wait = await self._status(scope, body, source)
+                traces.note({"http.response.status_code": status})
             await _answer(send, status, retry_after=wait)
 
     async def _status(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
         try:
             notices = self._reader.read(_push(scope, body))
-            arrival = Arrival(self._name, _subscription(scope), source, notices)
+            arrival = Arrival(self._name, _subscription(scope), source, notices, traces.current())
             verdict = await self._ingress.accept(arrival)
         except PushUnclear as error:
             self._keys.ask()

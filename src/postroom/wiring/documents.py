@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from postroom import traces
 from postroom.config import Settings
 from postroom.documents import kind, pipelines
 from postroom.documents.kind import Kind as DocumentKind
@@ -66,7 +67,7 @@ def kinds(settings: Settings, database: Database, readers: "Readers") -> Mapping
         database=database,
         blobs=kept,
         pipelines=declared_,
-        read=readers.read,
+        read=partial(_read, readers),
         understand=partial(_understand, kind.installed(), _field_reader(settings)),
         routing=routing(settings),
         max_attempts=settings.max_attempts,
@@ -93,11 +94,17 @@ def _field_reader(settings: Settings) -> "FieldReader":
     )
 
 
+async def _read(readers: "Readers", content: bytes) -> Reading:
+    with traces.span("read"):
+        return await readers.read(content)
+
+
 async def _understand(
     kinds: Mapping[str, DocumentKind], field_reader: "FieldReader", reading: Reading, pipeline: Pipeline
 ) -> "Understood":
     from postroom.documents import understood
     from postroom.documents.understand import understand_with
 
-    found = await understand_with(field_reader, reading, [kinds[pipeline.kind]])
+    with traces.span("understand", {"postroom.pipeline": pipeline.name}):
+        found = await understand_with(field_reader, reading, [kinds[pipeline.kind]])
     return understood.kept(found, pipeline.kind, reading.transcript)

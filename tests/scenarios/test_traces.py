@@ -1,0 +1,138 @@
+"""W4: one trace from the push to the record, sent to a collector, with nothing personal in it."""
+
+import asyncio
+import gzip
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from flow.connecting import TOPIC
+from mailsim import letters
+from postroom import traces, wiring, worker
+from postroom.flow import archive, process, sync
+from postroom.model import ProviderName
+from postroom.providers.transport import open_client
+from postroom.wiring import documents as wired
+from scenarios.mirrored import postroom
+from scenarios.office import attached, office
+from simulator.driver import running
+from web.hooks import hooks, serving
+from web.test_webhooks_gmail import change, push
+
+
+@asynccontextmanager
+async def collecting():
+    """A collector of OTLP over HTTP: its address, and the spans it was sent."""
+    spans = []
+
+    async def take(request):
+        body = await request.body()
+        if request.headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            spans.extend(span for scope in resource.scope_spans for span in scope.spans)
+        return Response(media_type="application/x-protobuf")
+
+    async with serving(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
+        yield f"{url}/v1/traces", spans
+
+
+@pytest.fixture
+async def desk(database_url, owner, organization, tmp_path):
+    with running("--clock", "manual", "--quota", "off") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        async with (
+            postroom(simulation, database_url, owner, organization, tmp_path) as room,
+            office(room, tmp_path) as made,
+        ):
+            yield made
+
+
+@asynccontextmanager
+async def at_work(desk):
+    """A worker that syncs mailboxes, and reads and archives documents."""
+    database, stop = desk.room.world.database, asyncio.Event()
+    async with open_client() as client:
+        kinds = wiring.kinds(desk.settings, database, client)
+        kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers)}
+        wanted = {name: kinds[name] for name in (sync.KIND, process.KIND, archive.KIND)}
+        working = asyncio.create_task(worker.run(database, wanted, worker.limits(desk.settings), stop))
+        yield
+        stop.set()
+        await working
+
+
+async def until(desk, query):
+    while not (await desk.rows(query))[0][0]:  # noqa: ASYNC110  the database has no event for it
+        await asyncio.sleep(0.05)
+
+
+async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(desk):
+    world = desk.room.world
+    box = await desk.room.mailbox(ProviderName.GMAIL)
+    await box.sync()
+    order = desk.order("invoice", "letterhead")
+    world.sim.deliver(box.address, letters.write(order))
+    async with collecting() as (url, spans), hooks(world.database) as hook:
+        traces.start("test", url)
+        try:
+            assert await push(hook, change(box.address)) == 200
+            async with at_work(desk):
+                await until(desk, "SELECT count(*) FROM documents WHERE archived_at IS NOT NULL")
+        finally:
+            await asyncio.to_thread(traces.stop)
+    by_trace = defaultdict(dict)
+    for span in spans:
+        by_trace[span.trace_id].setdefault(span.name, []).append(span)
+    [trace] = [found for found in by_trace.values() if "receive" in found]
+    assert set(trace) == {
+        "receive", "sync", "provider call", "commit", "document", "read", "understand", "archive"
+    }  # fmt: skip
+    assert [span.name for each in trace.values() for span in each if not span.parent_span_id] == ["receive"]
+    parents = {span.span_id: span for each in trace.values() for span in each}
+    assert parents[trace["sync"][0].parent_span_id].name == "receive"
+    assert {parents[span.parent_span_id].name for span in trace["read"]} == {"document"}
+    told = str(spans)
+    for secret in (box.address, order.sender[1], attached(order)[0], "example.com"):
+        assert secret not in told
+
+
+def test_nothing_of_opentelemetry_is_imported_while_no_collector_is_named():
+    program = """
+import sys
+from postroom import traces, worker
+from postroom.providers import transport
+from postroom.web import webhooks
+with traces.span("x", parent="nonsense"):
+    traces.note({"a": 1})
+    assert traces.current() is None
+assert not [name for name in sys.modules if name.startswith("opentelemetry")]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+async def test_what_is_no_traceparent_begins_a_new_trace_and_errors_tell_their_class():
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    kept = InMemorySpanExporter()
+    traces.begin("test", lambda: SimpleSpanProcessor(kept))
+    try:
+        with suppress(KeyError), traces.span("a", parent="00-nonsense"):
+            parent = traces.current()
+            raise KeyError("ann@example.org")
+        with traces.span("b", parent=parent):
+            pass
+    finally:
+        traces.stop()
+    first, second = kept.get_finished_spans()
+    assert (first.status.description, first.events) == ("KeyError", ())
+    assert second.context.trace_id == first.context.trace_id
+    assert second.parent.span_id == first.context.span_id
