@@ -3,12 +3,13 @@
 import asyncio
 import os
 import random
+from contextlib import suppress
 from hashlib import sha256
 
 import pytest
 
 from postroom.blobs import DiskBlobs
-from postroom.errors import TransientError
+from postroom.errors import LeaseLost, TransientError
 from postroom.flow import collect, verify_blobs
 from postroom.flow.collect import Collecting
 from postroom.store import blobs, work
@@ -106,6 +107,55 @@ async def test_an_object_that_was_written_anew_after_its_mark_is_spared(
     await collected()
     assert await objects(store, organization) == {blob.sha256}
     await kept(database, store, organization, b"back again")
+
+
+class Sleepy:
+    """A store whose first removal takes as long as a test wants."""
+
+    def __init__(self, store):
+        self.store = store
+        self.asleep, self.awake = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    async def delete(self, organization, digest):
+        if not self.asleep.is_set():
+            self.asleep.set()
+            await self.awake.wait()
+        await self.store.delete(organization, digest)
+
+
+async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_back(
+    database, owner, store, organization, move_clock
+):
+    await kept(database, store, organization, b"back again")
+    await _age(store, organization)
+    await owner.execute("UPDATE blobs SET stored_at = stored_at - interval '2 days'")
+    sleepy = Sleepy(store)
+
+    async def collect_if_due():
+        async with database.engine() as connection:
+            claim = await work.claim(connection, [collect.KIND], batch=1, lease_seconds=60)
+        for lease in claim.leases:
+            with suppress(LeaseLost):
+                await collect.run(Collecting(database, sleepy, DAY), lease)
+
+    async with database.engine() as connection:
+        await work.wake(connection, [Wake(organization, collect.KIND, str(organization))])
+    sleeper = asyncio.create_task(collect_if_due())
+    await sleepy.asleep.wait()
+    await move_clock(61)
+    await collect_if_due()
+    back = []
+    with suppress(TransientError):
+        back.append(await kept(database, store, organization, b"back again"))
+    sleepy.awake.set()
+    await sleeper
+    if not back:  # its sync is tried again
+        await kept(database, store, organization, b"back again")
+    findings = await verify_blobs.verify(database, store, organization, checked=lambda _: None)
+    assert (findings.checked, findings.faults) == (1, [])
 
 
 async def test_writers_and_collectors_at_once_lose_nothing(

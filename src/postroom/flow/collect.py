@@ -13,7 +13,7 @@ from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.logs import Log
-from postroom.model import Done, OrganizationId
+from postroom.model import Done
 from postroom.ports import BlobStore, StoredBlob
 from postroom.store import blobs, organizations, work
 from postroom.store.database import Database
@@ -89,32 +89,29 @@ async def _doom_objects(collecting: Collecting, lease: Lease) -> int:
 
 
 async def _remove(collecting: Collecting, lease: Lease) -> int:
-    """Objects go outside of any transaction; one that was put again after the mark is spared."""
     total = 0
     while True:
         async with collecting.database.transaction(lease.organization) as connection:
             digests, now = await blobs.to_remove(connection, limit=BATCH)
         if not digests:
             return total
-        removed: list[bytes] = []
-        spared: list[bytes] = []
         for digest in digests:
-            gone = await _gone(collecting, lease.organization, digest, now - _grace(collecting))
-            (removed if gone else spared).append(digest)
-        async with work.fenced(collecting.database, lease) as connection:
-            await blobs.settle(connection, removed=removed, spared=spared)
-        total += len(removed)
+            total += await _removed(collecting, lease, digest, now - _grace(collecting))
 
 
-async def _gone(
-    collecting: Collecting, organization: OrganizationId, digest: bytes, before: datetime
-) -> bool:
-    found = await collecting.store.find(organization, digest)
-    if found is not None and found.modified_at >= before:
-        return False
-    if found is not None:
-        await collecting.store.delete(organization, digest)
-    return True
+async def _removed(collecting: Collecting, lease: Lease, digest: bytes, before: datetime) -> bool:
+    """Remove one object and settle its mark; one that was put again after the mark is spared.
+
+    In one transaction, which holds the row of this work: however long a removal takes, no other collector
+    can remove the object before it, so that nobody puts it anew and loses it to a removal that comes late.
+    """
+    async with work.fenced(collecting.database, lease) as connection:
+        found = await collecting.store.find(lease.organization, digest)
+        spared = found is not None and found.modified_at >= before
+        if found is not None and not spared:
+            await collecting.store.delete(lease.organization, digest)
+        await blobs.settle(connection, removed=[] if spared else [digest], spared=[digest] if spared else [])
+    return not spared
 
 
 def _grace(collecting: Collecting) -> timedelta:

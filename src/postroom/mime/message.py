@@ -8,9 +8,8 @@ from typing import Literal
 from postroom.mime import parts, transfer
 from postroom.mime.head import Head, head_of
 from postroom.mime.parts import Findings, Part
-from postroom.mime.text import decoded, kept, snippet, words_of
+from postroom.mime.text import decoded, kept, readable, snippet, words_of
 
-SEARCHED_CHARACTERS = 100_000  # what the search index takes of a body
 _REMEMBERED_BYTES = 1 << 20  # larger contents are decoded at each use instead of being kept
 # Text that is no body: an invitation, a mail program's own page, the headers of a message that bounced.
 _NO_BODY = {"text/calendar", "text/x-amp-html", "text/watch-html", "text/rfc822-headers"}
@@ -86,10 +85,7 @@ class ParsedMessage:
 
     @property
     def text(self) -> str:
-        """What a person reads, for the search index: the plain body, else the words of the HTML."""
-        if self.body_plain and self.body_plain.strip():
-            return self.body_plain[:SEARCHED_CHARACTERS]
-        return words_of(self.body_html or "", most=SEARCHED_CHARACTERS)
+        return readable(self.body_plain, self.body_html)
 
     def every_attachment(self) -> Iterator[Attachment]:
         """Also those inside enclosed messages, depth first."""

@@ -37,6 +37,7 @@ _TAG = re.compile(r"</?[a-zA-Z!?][^<>]*>")
 _INVISIBLE = re.compile("[\u00ad\u034f\u200b-\u200f\u2060\ufeff]")
 
 SNIPPET_CHARACTERS = 200
+SEARCHED_CHARACTERS = 100_000  # what the search index takes of a body
 
 
 @lru_cache(maxsize=256)
@@ -87,6 +88,13 @@ def kept(text: str) -> str:
     if text.isascii():
         return text.replace("\x00", "\ufffd")
     return _UNKEPT.sub("\ufffd", text)
+
+
+def readable(plain: str | None, html: str | None) -> str:
+    """What a person reads, for the search index: the plain body, else the words of the HTML."""
+    if plain and not plain.isspace():
+        return plain[:SEARCHED_CHARACTERS]
+    return words_of(html or "", most=SEARCHED_CHARACTERS)
 
 
 def words_of(html: str, *, most: int) -> str:

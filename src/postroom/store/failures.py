@@ -19,12 +19,30 @@ class Failure:
     error: str
     wait: float | None
 
+    @property
+    def message(self) -> str:
+        return message_of(self.subject)
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
     kind: What
     subject: str
     attempts: int
+
+    @property
+    def message(self) -> str:
+        return message_of(self.subject)
+
+
+def attachment_subject(key: str, part: str) -> str:
+    """How a failure names an attachment."""
+    return f"{key}\n{part}"
+
+
+def message_of(subject: str) -> str:
+    """The message that a failure concerns."""
+    return subject.partition("\n")[0]
 
 
 async def record(connection: Connection, mailbox: MailboxId, failures: Collection[Failure]) -> None:
@@ -55,9 +73,9 @@ async def record(connection: Connection, mailbox: MailboxId, failures: Collectio
     )
 
 
-async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[tuple[What, str]]) -> None:
+async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[Due]) -> None:
     if solved:
-        rows = sorted(solved)
+        rows = sorted((each.kind, each.subject) for each in solved)
         await connection.execute(
             """
             UPDATE failures SET resolved_at = postroom_now(), due_at = NULL

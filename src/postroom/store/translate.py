@@ -43,6 +43,9 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
 }
 
 
+_OF_VALUES = {"22", "23", "54"}  # no value of that type, against a constraint, beyond a limit
+
+
 @contextmanager
 def translated() -> Generator[None]:
     """Raise our error in place of the driver's, where we have one for it."""
@@ -66,6 +69,13 @@ def translate(error: psycopg.Error) -> PostroomError | None:
             kind, cause, remedy = found
             return kind(f"{cause} ({_first_line(error)}). {remedy}")
     return None
+
+
+def refused(error: Exception) -> bool:
+    """Whether values were refused, by the database or by the driver: they can never be written."""
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate[:2] in _OF_VALUES
+    return isinstance(error, psycopg.DataError | UnicodeError)
 
 
 def _unreachable(error: psycopg.OperationalError) -> PostroomError:

@@ -50,6 +50,7 @@ class Remote:
     log: list[tuple[str, Change]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)  # as told, where it is not 100
     refused: list[Exception] = field(default_factory=list)
     calls: Counter = field(default_factory=Counter)
     before: Callable[[str], None] = lambda _: None
@@ -228,7 +229,7 @@ class Remote:
             (),
             item.subject,
             item.state.received_at,
-            100,
+            self.sizes.get(key, 100),
             bool(item.enclosures),
             is_newsletter=False,
             is_automated=False,

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.errors import TransientError
+from postroom.flow.sync import asked
 from postroom.model import FolderRole, RemoteFolder
 
 DAY = timedelta(days=1)
@@ -33,9 +34,11 @@ async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
 async def test_a_long_listing_works_in_slices(mirror):
     for age in range(1, 12):
         mirror.remote.deliver(age=age * DAY)
-    await mirror.sync(slice_seconds=0)
-    assert await mirror.one("SELECT count(*) FROM messages") == 0
-    assert await mirror.one("SELECT due_at <= postroom_now() FROM work")
+    for pages in (1, 2):  # of three messages each, however short a slice is
+        await mirror.sync(slice_seconds=0)
+        assert mirror.remote.calls["listing"] == 1
+        assert await mirror.one("SELECT sum(listed) FROM cursors") <= 3 * pages
+        assert await mirror.one("SELECT due_at <= postroom_now() FROM work")
     await mirror.settle()
     await mirror.assert_mirrors()
 
@@ -77,6 +80,28 @@ async def test_an_expired_cursor_finds_what_changed_and_what_was_deleted(mirror,
     await mirror.assert_mirrors()
     assert await mirror.one("SELECT count(*) FROM listed") == 0
     assert await mirror.one("SELECT count(*) FROM cursors WHERE kind = 'resync'") == 0
+
+
+@pytest.mark.parametrize("during", ["live", "backfill"])
+async def test_a_full_sync_that_is_asked_for_lists_everything_once(mirror, during):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 11)]
+    old = mirror.remote.deliver(age=40 * DAY)
+    if during == "live":
+        await mirror.settle()
+        mirror.remote.delete(keys[2])
+        mirror.remote.change(keys[5], is_read=True)
+        mirror.remote.deliver(age=DAY / 2)
+        mirror.remote.log.clear()  # nobody tells of these changes
+    else:
+        await mirror.sync(slice_seconds=0)
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await asked.ask(connection, mirror.organization, mirror.mailbox, full=True)
+    await mirror.sync()
+    pages = {"labels": 4 + 4, "folders": 4 + 1 + 1}  # of keys alone the window is listed too, for what is new
+    assert mirror.remote.calls["listing"] == pages["labels" if mirror.remote.labelled else "folders"]
+    await mirror.settle()
+    assert await mirror.one("SELECT count(*) FROM cursors WHERE kind = 'resync'") == 0
+    await mirror.assert_mirrors(but={old})
 
 
 async def test_what_moved_while_the_cursor_was_expired_is_found_where_it_is(folders):

@@ -44,6 +44,30 @@ async def test_what_failed_and_succeeds_is_stored_and_resolved(mirror, move_cloc
     assert await mirror.one("SELECT resolved_at IS NOT NULL FROM failures")
 
 
+async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_clock):
+    """Whatever the reason is: its page is written in parts, until it stands alone."""
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    mirror.remote.sizes = {keys[1]: 2**63, keys[2]: 2**63}
+    await mirror.settle()
+    await mirror.assert_mirrors(but={keys[1], keys[2]})
+    found = "SELECT subject, attempts, last_error, resolved_at IS NULL FROM failures ORDER BY 1"
+    words = "The database cannot keep it (NumericValueOutOfRange)."
+    assert await mirror.rows(found) == [(key, 1, words, True) for key in keys[1:3]]
+    late = mirror.remote.deliver(age=DAY / 2)
+    mirror.remote.sizes[late] = 2**63
+    for _ in range(2):
+        await move_clock(130)
+        mirror.remote.deliver(age=DAY / 2)
+        await mirror.settle()
+    await mirror.assert_mirrors(but={keys[1], keys[2], late})
+    assert [attempts for _, attempts, _, _ in await mirror.rows(found)] == [3, 3, 2]
+    mirror.remote.sizes.clear()
+    await move_clock(24 * 3600)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert [is_open for _, _, _, is_open in await mirror.rows(found)] == [False] * 3
+
+
 async def test_a_lost_grant_stops_the_sync_and_it_goes_on_from_its_cursor(mirror):
     for age in range(1, 8):
         mirror.remote.deliver(age=age * DAY)

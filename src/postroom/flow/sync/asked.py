@@ -23,9 +23,7 @@ async def ask(
     """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
     await work.hold(connection, KIND, str(mailbox))
     if full:
-        scopes = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
-        kinds = (CursorKind.BACKFILL, CursorKind.RESYNC)
-        await cursors.begin(connection, mailbox, [Begin(kind, row.scope) for row in scopes for kind in kinds])
+        await _forget_where(connection, mailbox)
         await failures.try_again(connection, mailbox)
     await ledger.append(
         connection,
@@ -33,6 +31,17 @@ async def ask(
         [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
     )
     await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+
+
+async def _forget_where(connection: Connection, mailbox: MailboxId) -> None:
+    """A cursor without a value counts as expired. Where there is none yet, the listing becomes a full one."""
+    rows = await cursors.of_mailbox(connection, mailbox)
+    live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
+    listing = {row.scope for row in rows if _is_backfill(row)} - live
+    begins = [Begin(CursorKind.LIVE, scope) for scope in live]
+    begins += [Begin(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
+    begins += [Begin(CursorKind.RESYNC, scope) for scope in listing]
+    await cursors.begin(connection, mailbox, begins)
 
 
 async def reach_back(

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from postroom.errors import TransientError
 from postroom.flow.sync import merge
-from postroom.flow.sync.gather import Gathered, Ready, Told
+from postroom.flow.sync.gather import Gathered, Ready, Told, next_wait
 from postroom.flow.sync.merge import Event, Standing
 from postroom.flow.sync.reading import Reading
+from postroom.logs import Log
 from postroom.model import Change, Presence
 from postroom.store import (
     blobs,
@@ -25,10 +26,14 @@ from postroom.store import (
 )
 from postroom.store.cursors import Begin, CursorKind, Move
 from postroom.store.database import Connection
+from postroom.store.failures import Failure
 from postroom.store.feed import News
 from postroom.store.ledger import Entry
 from postroom.store.mail_events import MailEvent
 from postroom.store.messages import Attached, Stored
+from postroom.store.translate import refused
+
+log = Log()
 
 _FEED = {"created": "message.created", "deleted": "message.deleted"}
 
@@ -61,13 +66,54 @@ async def commit(
     live: bool = False,
     rewrites: bool = False,
 ) -> None:
-    """Write a page. `live`: it came by a feed, so that new mail in it should have been announced."""
+    """Write a page. `live`: it came by a feed, so that new mail in it should have been announced.
+
+    A message that the database refuses becomes a failure; the others of its page are written before it.
+    """
+    manner = _Manner(live, rewrites)
+    try:
+        await _write_all(reading, gathered, passing, manner)
+    except Exception as error:
+        if not refused(error) or not gathered.keys():
+            raise
+        found = await _in_parts(reading, gathered, gathered.keys(), manner, error)
+        log.info("sync.refused", mailbox=reading.id, count=len(found))
+        rest = Gathered(failures=[*gathered.failures, *found], retried=gathered.retried)
+        await _write_all(reading, rest, passing, manner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    live: bool
+    rewrites: bool
+
+
+async def _in_parts(
+    reading: Reading, gathered: Gathered, keys: Sequence[str], manner: _Manner, error: Exception
+) -> list[Failure]:
+    """Write half of it, then the other half, and so on, until what is refused stands alone."""
+    if len(keys) == 1:
+        words = f"The database cannot keep it ({type(error).__name__})."
+        return [Failure("message", keys[0], words, next_wait(gathered.attempts(keys[0])))]
+    found: list[Failure] = []
+    half = len(keys) // 2
+    for part in (keys[:half], keys[half:]):
+        try:
+            await _write_all(reading, gathered.only(part), Passing(), manner)
+        except Exception as again:
+            if not refused(again):
+                raise
+            found += await _in_parts(reading, gathered, part, manner, again)
+    return found
+
+
+async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, manner: _Manner) -> None:
+    """The transaction."""
     before = replace(reading.did)
     async with work.fenced(reading.parts.database, reading.lease) as connection:
         reading.generation = await _still_wanted(reading, connection)
-        keys = {each.change.key for each in gathered.changes} | {each.key for each in gathered.ready}
-        stored = await messages.known(connection, reading.id, keys)
-        writing = _write(reading, gathered, stored, rewrites=rewrites)
+        stored = await messages.known(connection, reading.id, gathered.keys())
+        writing = _write(reading, gathered, stored, rewrites=manner.rewrites)
         try:
             await _store(reading, connection, writing, stored)
             await _pass(reading, connection, gathered, passing)
@@ -76,7 +122,7 @@ async def commit(
             raise
     reading.did.pages += 1
     reading.told_start = reading.told_start or reading.did.anything
-    if live:
+    if manner.live:
         reading.arrived += [row.received_at for _, row in writing.new if row.received_at]
 
 
@@ -204,7 +250,7 @@ async def _pass(reading: Reading, connection: Connection, gathered: Gathered, pa
     reading.did.errors += len(gathered.failures)
     if gathered.retried:
         failed = {(each.kind, each.subject) for each in gathered.failures}
-        solved = [each for each in gathered.retried if each not in failed]
+        solved = [each for each in gathered.retried if (each.kind, each.subject) not in failed]
         await failures.resolve(connection, reading.id, solved)
     for scope, keys in passing.listed:
         await cursors.note_listed(connection, reading.id, "resync", scope, keys)

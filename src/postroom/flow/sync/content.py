@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from postroom.flow import screen
+from postroom.mime.text import readable
 from postroom.model import ContentPolicy, Enclosure, Letter, Person
 from postroom.store.messages import Content
 
@@ -63,7 +64,7 @@ def kept(letter: Letter, policy: ContentPolicy) -> Content:
         body_plain=_clean(letter.body_plain) if whole else None,
         body_html=_clean(letter.body_html) if whole else None,
         people=_clean(" ".join(_names(letter))) or "",
-        words=_clean(letter.body_plain or letter.snippet) if whole else None,
+        words=_clean(readable(letter.body_plain, letter.body_html) or letter.snippet) if whole else None,
     )
 
 

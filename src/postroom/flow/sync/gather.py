@@ -5,7 +5,7 @@ or asks for a fetch (it is new, or a draft that was written on), or says nothing
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ from postroom.flow.sync.reading import Reading
 from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
 from postroom.ports import Blob
 from postroom.store import messages
-from postroom.store.failures import Failure, What
+from postroom.store.failures import Due, Failure, attachment_subject
 from postroom.store.messages import Content, Stored
 
 # How long a message that failed alone waits for its next attempt, and when it is left to a person.
@@ -59,7 +59,23 @@ class Gathered:
     failures: list[Failure] = field(default_factory=list[Failure])
     gone: list[str] = field(default_factory=list[str])
     shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
-    retried: list[tuple[What, str]] = field(default_factory=list[tuple[What, str]])  # failures tried again
+    retried: list[Due] = field(default_factory=list[Due])  # failures tried again
+
+    def keys(self) -> list[str]:
+        told = (each.change.key for each in self.changes)
+        return list(dict.fromkeys((*told, *(each.key for each in self.ready), *self.gone)))
+
+    def only(self, keys: Collection[str]) -> "Gathered":
+        """What is to be written of these messages."""
+        return Gathered(
+            changes=[each for each in self.changes if each.change.key in keys],
+            ready=[each for each in self.ready if each.key in keys],
+            gone=[key for key in self.gone if key in keys],
+        )
+
+    def attempts(self, key: str) -> int:
+        """How often what failed of this message was tried before."""
+        return max((each.attempts for each in self.retried if each.message == key), default=0)
 
     def folders(self) -> set[str]:
         told = [each.change.state.folder for each in self.changes]
@@ -241,9 +257,9 @@ async def _keep(reading: Reading, key: str, enclosure: Enclosure) -> tuple[Blob,
     return await blobs.put(organization, pieces()), bytes(head)
 
 
-def attachment_subject(key: str, part: str) -> str:
-    """How a failure names an attachment."""
-    return f"{key}\n{part}"
+def next_wait(tried: int) -> float | None:
+    """How long what was tried so often waits; None: for a person."""
+    return WAITS[tried] if tried < len(WAITS) else None
 
 
 def observed(changes: Iterable[Change], scope: str) -> list[Told]:

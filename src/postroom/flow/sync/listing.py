@@ -26,15 +26,15 @@ async def run(reading: Reading, *, seconds: float) -> None:
     until = time.monotonic() + seconds
     ahead = _Ahead(reading)
     try:
-        while time.monotonic() < until:
+        while reading.listings():
             cursor = ahead.next()
             if cursor is None:
                 await ahead.land()
-                if not reading.listings():
-                    return
                 ahead = _Ahead(reading)
                 continue
             await ahead.take(cursor)
+            if time.monotonic() >= until:  # a page at least, however short the time is
+                break
             if reading.generation > reading.answered:
                 await ahead.land()
                 await live.run(reading)

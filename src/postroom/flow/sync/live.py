@@ -13,7 +13,7 @@ from typing import Final
 from postroom.errors import CursorExpired, Gone, TransientError
 from postroom.flow.sync import tree
 from postroom.flow.sync.commit import Passing, commit
-from postroom.flow.sync.gather import EARLY_WAITS, WAITS, Gathered, Manner, Told, gather, observed
+from postroom.flow.sync.gather import EARLY_WAITS, Gathered, Manner, Told, gather, next_wait, observed
 from postroom.flow.sync.reading import Reading
 from postroom.model import Change, Page, Presence
 from postroom.store import failures, mailboxes, messages, notifications, work
@@ -35,9 +35,7 @@ async def run(reading: Reading) -> None:
     if hints.message_ids:
         near, sure = await _by_hint(reading, hints)
         if narrow and sure:
-            scopes = [
-                scope for scope in scopes if scope in near or tree.is_stale(reading, CursorKind.LIVE, scope)
-            ]
+            scopes = [scope for scope in scopes if scope in near or _is_overdue(reading, scope)]
     await _recent(reading)
     await _follow(reading, scopes)
     if hints != notifications.NO_HINTS:
@@ -55,6 +53,12 @@ async def _hints(reading: Reading) -> Hints:
 
 def _live(reading: Reading) -> list[str]:
     return [scope for scope in reading.scopes() if reading.cursor(CursorKind.LIVE, scope)]
+
+
+def _is_overdue(reading: Reading, scope: str) -> bool:
+    """Not read for long, or to be listed anew since somebody asked for that."""
+    cursor = reading.cursor(CursorKind.LIVE, scope)
+    return cursor is None or cursor.value is None or tree.is_stale(reading, CursorKind.LIVE, scope)
 
 
 async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], bool]:
@@ -100,10 +104,10 @@ async def _recent(reading: Reading) -> None:
 
 async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
     """The pages of all these feeds, as many rounds as the longest has: one round, one transaction."""
-    values: dict[str, str] = {}
+    values: dict[str, str | None] = {}
     for scope in scopes:
         cursor = reading.cursor(CursorKind.LIVE, scope)
-        values[scope] = (cursor.value if cursor else None) or ""
+        values[scope] = cursor.value if cursor else None
     while values:
         answers = await asyncio.gather(*(_page(reading, scope, value) for scope, value in values.items()))
         pages = {scope: page for scope, page in zip(values, answers, strict=True) if isinstance(page, Page)}
@@ -116,7 +120,9 @@ async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
         values = {scope: page.cursor for scope, page in pages.items() if page.more}
 
 
-async def _page(reading: Reading, scope: str, value: str) -> Page | CursorExpired | Gone:
+async def _page(reading: Reading, scope: str, value: str | None) -> Page | CursorExpired | Gone:
+    if value is None:
+        return CursorExpired("It was asked that all be listed anew.")
     try:
         return await reading.remote.changes(scope, value)
     except (CursorExpired, Gone) as error:
@@ -148,23 +154,22 @@ async def retry(reading: Reading) -> None:
     """What failed alone, and is due to be tried again."""
     async with reading.parts.database.transaction(reading.organization) as connection:
         due = await failures.due(connection, reading.id, limit=RETRIES)
-        attempts = {each.subject.partition("\n")[0]: each for each in due}
-        stored = await messages.known(connection, reading.id, attempts)
+        keys = {each.message for each in due}
+        stored = await messages.known(connection, reading.id, keys)
     if not due:
         return
-    told = [Told(Change(key, Presence.HERE), certain=True) for key in sorted(attempts)]
+    told = [Told(Change(key, Presence.HERE), certain=True) for key in sorted(keys)]
     gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest(), refetches=True))
-    gathered.retried = [(each.kind, each.subject) for each in due]
-    gathered.failures = [_longer(each, attempts) for each in gathered.failures]
+    gathered.retried = due
+    gathered.failures = [_longer(each, gathered) for each in gathered.failures]
     gathered.failures += [
         _early(each) for each in due if each.subject not in stored and _is_early(each, gathered)
     ]
     await commit(reading, gathered, Passing(), rewrites=True)
 
 
-def _longer(failure: Failure, attempts: dict[str, Due]) -> Failure:
-    tried = attempts[failure.subject.partition("\n")[0]].attempts
-    return replace(failure, wait=WAITS[tried] if tried < len(WAITS) else None)
+def _longer(failure: Failure, gathered: Gathered) -> Failure:
+    return replace(failure, wait=next_wait(gathered.attempts(failure.message)))
 
 
 def _is_early(due: Due, gathered: Gathered) -> bool:
