@@ -36,7 +36,7 @@ async def assert_mirrors(
     truth = {
         each["id"]: each
         for each in sim.truth(address)
-        if (since is None or _moment(each) >= since) and each["id"] not in failed
+        if _is_mirrored(provider, each, since) and each["id"] not in failed
     }
     rows = {row[0]: row for row in await _all(owner, _MESSAGES, mailbox)}
     assert set(rows) == set(truth), _difference(set(rows), set(truth))
@@ -110,6 +110,12 @@ async def _assert_failures(owner, mailbox: MailboxId, failed) -> None:
         owner, b"SELECT subject FROM failures WHERE mailbox_id = %s AND resolved_at IS NULL", mailbox
     )
     assert {row[0] for row in rows} == set(failed)
+
+
+def _is_mirrored(provider: str, each: dict, since: datetime | None) -> bool:
+    """Graph dates no draft, and what has no date is mirrored."""
+    undated = provider == "outlook" and each["draft"]
+    return since is None or undated or _moment(each) >= since
 
 
 def _expected(provider: str, each: dict) -> tuple:

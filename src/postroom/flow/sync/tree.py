@@ -1,6 +1,6 @@
 """The folder tree is followed: new folders are listed, and what lay in those that are gone is looked for."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from postroom.flow.sync.reading import Reading
@@ -15,6 +15,11 @@ def is_stale(reading: Reading, kind: CursorKind, scope: str = "") -> bool:
     found = reading.cursor(kind, scope)
     age = timedelta(seconds=FRESH * reading.parts.sweep_seconds[reading.mailbox.provider])
     return found is None or found.updated_at < reading.now - age
+
+
+def days_before(now: datetime, days: float) -> datetime:
+    """Where a window begins: with a whole second, since providers may tell no parts of one."""
+    return (now - timedelta(days=days)).replace(microsecond=0)
 
 
 async def follow(reading: Reading) -> None:
@@ -47,7 +52,7 @@ def _reads(kind: CursorKind) -> bool:
 
 async def _begin(reading: Reading, scope: str) -> list[Begin]:
     """Pinned before it is listed, so that nothing falls in between; else the listing's end is the pin."""
-    since = reading.earliest() or reading.now - timedelta(days=reading.parts.backfill_days)
+    since = reading.earliest() or days_before(reading.now, reading.parts.backfill_days)
     pinned = await reading.remote.pin(scope)
     listing = Begin(CursorKind.BACKFILL, scope, since=since)
     return [listing] if pinned is None else [Begin(CursorKind.LIVE, scope, pinned), listing]
