@@ -115,6 +115,10 @@ class RemoteMailbox(Protocol):
         """The message as RFC 5322 bytes. Raises Gone."""
         ...
 
+    def quota_used(self) -> float:
+        """How much of what the provider allows in its window this process used in it: 1 is all."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Push:

@@ -23,6 +23,7 @@ VALUES = {
     "integer": lambda: 1,
     "bigint": lambda: 1,
     "numeric": lambda: 1,
+    "double precision": lambda: 1.0,
     "boolean": lambda: True,
     "timestamp with time zone": lambda: datetime.now(UTC),
     "jsonb": lambda: Jsonb({}),

@@ -290,4 +290,5 @@ async def test_functions_that_act_as_the_owner_are_these_few(owner):
         ("metrics", False, True),
         ("number_ledger", True, False),
         ("organizations_to_seal", False, True),
+        ("pace_metrics", False, True),
     ]

@@ -85,6 +85,19 @@ async def test_units_come_back_a_window_after_the_answer_and_not_after_the_quest
     assert waits.now > before
 
 
+async def test_what_was_used_of_a_window_is_told_and_forgotten_with_it(waits):
+    pace = make(waits)
+    assert pace.used == 0
+    await pace.grant(20, 45)
+    await waits.sleep(3)
+    await pace.grant(100, 1)
+    assert pace.used == 1000 / 6000
+    await waits.sleep(59)
+    assert pace.used < 1000 / 6000
+    await waits.sleep(10)
+    assert pace.used == 0
+
+
 async def test_what_would_wait_too_long_becomes_a_matter_for_later(waits):
     pace = make(waits, Quota(1000, 600, 3, {}))
     await pace.grant(400, 1)

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from postroom.model import Secret
-from postroom.store import feed, work
+from postroom.store import feed, quota_uses, work
 from postroom.store.work import Wake
 from postroom.web import app
 from store.rows import Filling
@@ -88,6 +88,25 @@ async def test_changes_that_no_push_told_of_and_what_audits_missed_are_seen(
     assert ("postroom_mailboxes_changed_without_push", "gmail") not in await scrape()
 
 
+async def test_how_near_a_mailbox_is_to_its_limit_and_how_long_mail_takes_are_seen(
+    scrape, owner, database, organization
+):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    mailbox = filling.whole["mailboxes"]["id"]
+    async with database.transaction(organization) as connection:
+        for share in (0.005, 0.75, 0.5):
+            await quota_uses.note(connection, mailbox, share)
+    await owner.execute("UPDATE quota_uses SET minute = now() - interval '1 day' WHERE share = 1")
+    await owner.execute(
+        "UPDATE messages SET received_at = connected_at + interval '1 s', created_at = connected_at"
+        " + interval '3 s' FROM mailboxes"
+    )
+    found = await scrape()
+    assert found["postroom_quota_used_ratio", "gmail"] == 0.75
+    assert found["postroom_latency_seconds", "gmail"] == 2
+
+
 async def test_requests_are_counted_by_route_and_never_by_path(scrape):
     await scrape()
     found = await scrape()
@@ -136,3 +155,6 @@ async def test_dashboard_and_alerts_ask_for_metrics_that_there_are(database, org
     assert len(names) > 15
     assert names - known <= {"postroom_streams"}
     assert all(rule["annotations"]["summary"] for rule in rules)
+    assert {each["alert"].removeprefix("Postroom") for each in rules} >= {
+        "ChangesWithoutPush", "AuditFoundMissing", "BacklogOld", "TokenRefreshFailing", "QuotaNear"
+    }  # fmt: skip

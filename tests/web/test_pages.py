@@ -9,6 +9,7 @@ from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.work import Wake
 from postroom.web import app, pages
+from store.rows import Filling
 from web.signing import cookie_of, gate_of
 
 MARK = "m4rked"
@@ -65,6 +66,31 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
     assert page.cells[:7] == ["read", "0", "0", "0", "0", "1", "-"]
     assert page.cells[7:14] == ["renew", "0", "1", "0", "0", "0", "-"]
     assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
+
+
+async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organization):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    empty = (await browser.get("/overview/parts")).text
+    assert "no new mail in the last hour" in empty
+    await owner.execute(
+        "UPDATE messages SET received_at = now() - interval '5 min', created_at = now() - interval '4 min'"
+    )
+    await owner.execute("UPDATE mailboxes SET connected_at = now() - interval '1 day'")
+    await owner.execute("UPDATE reviews SET created_at = now() - interval '10 min'")
+    await owner.execute("UPDATE quota_uses SET share = 0.42, minute = date_trunc('minute', now())")
+    shown = (await browser.get("/")).text
+    for words in (
+        "1 message, 4 min ago",
+        "1 message in the last hour",
+        "1 min, 4 min ago",
+        "half of the last hour&#39;s new mail within 1 min",
+        "42%, this minute",
+        "1 document, 10 min ago",
+        "1 document, this minute",
+    ):
+        assert words in shown, words
+    assert "1 document, 11 min ago" not in shown
 
 
 async def test_work_that_fails_is_a_problem_in_words(browser, database, organization):

@@ -87,6 +87,24 @@ class Allowance:
         return spent
 
 
+class Meter:
+    """Units spent in the window until now, by its tenths."""
+
+    def __init__(self, seconds: float) -> None:
+        self._tenth = seconds / 10
+        self._spent: deque[tuple[int, float]] = deque()
+
+    def add(self, units: float, now: float) -> None:
+        tenth = int(now / self._tenth)
+        before = self._spent.pop()[1] if self._spent and self._spent[-1][0] == tenth else 0.0
+        self._spent.append((tenth, before + units))
+
+    def spent(self, now: float) -> float:
+        while self._spent and self._spent[0][0] <= int(now / self._tenth) - 10:
+            self._spent.popleft()
+        return sum(units for _, units in self._spent)
+
+
 class Everybody:
     """What all mailboxes of a project spend together. Nobody publishes what is left of that, so it is
     learned: a refusal lowers the rate below the one at which it came, and then it rises slowly again.
@@ -166,6 +184,7 @@ class Pace:
         self._bytes_each = 1.0
         self._everybody = everybody
         self._allowance = Allowance(quota.units, quota.seconds, clock.now())
+        self._meter = Meter(quota.seconds)
         self._turns = Turns(quota.concurrent)
         self._order = asyncio.Lock()
         self._blocked_until = 0.0
@@ -192,8 +211,14 @@ class Pace:
             now = self.clock.now()
             count = min(most, max(1, int(self._allowance.free(now) / cost))) if cost else most
             spent = self._allowance.take(cost * count, now)
+            self._meter.add(cost * count, now)
         await self._everybody.spend(cost * count)
         return count, spent
+
+    @property
+    def used(self) -> float:
+        """How much of what the window allows was spent in it: 1 is all."""
+        return self._meter.spent(self.clock.now()) / self.quota.units
 
     def answered(self, spent: Spent) -> None:
         """The provider counted these at some time until now."""

@@ -14,5 +14,5 @@ class Measure:
 
 
 async def read(engine: Connection) -> list[Measure]:
-    cursor = await engine.execute("SELECT name, label, also, value FROM metrics()")
+    cursor = await engine.execute("SELECT * FROM metrics() UNION ALL SELECT * FROM pace_metrics()")
     return [Measure(*row) for row in await cursor.fetchall()]

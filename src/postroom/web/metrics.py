@@ -44,6 +44,16 @@ _GAUGES: Final[Mapping[str, tuple[str, str, Sequence[str]]]] = {
         "Messages that the last audits found missing.",
         ("provider",),
     ),
+    "quota_used": (
+        "postroom_quota_used_ratio",
+        "How much of its provider's quota the mailbox nearest to the limit used; 1 is all.",
+        ("provider",),
+    ),
+    "latency": (
+        "postroom_latency_seconds",
+        "From the provider's receipt to our store: the middle of the new mail of the last 5 minutes.",
+        ("provider",),
+    ),
     "subscriptions": ("postroom_subscriptions", "Push channels by status.", ("status", "state")),
     "documents": ("postroom_documents", "Documents by state.", ("state",)),
     "reviews_open": ("postroom_reviews_open", "Documents that wait for a person.", ()),

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from postroom.store import documents, mailboxes
 from postroom.store.mailboxes import Mailbox
 from postroom.store.views import overview
+from postroom.store.views.overview import LastHour
 from postroom.web import pages
 from postroom.web.documents import WORDS
 from postroom.web.health import Watch
@@ -26,12 +27,24 @@ STEP: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One minute of the plot, in units of the drawing."""
+    """One minute of a plot, in units of the drawing."""
 
     x: int
     y: int
     height: int
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """The last hour of one figure: what it is now, and how it was. `summary` says it in words."""
+
+    id: str
+    title: str
+    figure: str
+    unit: str
+    summary: str
+    bars: Sequence[Bar]
 
 
 def routes(gate: Gate) -> list[Route]:
@@ -44,15 +57,13 @@ def routes(gate: Gate) -> list[Route]:
 async def page(gate: Gate, template: str, request: Request) -> Response:
     watch: Watch = request.app.state.watch
     async with gate.database.transaction(visitor_of(request).organization) as connection:
-        found = await overview.arrivals(connection)
+        found = await overview.last_hour(connection)
         boxes = await mailboxes.every(connection)
         counts = await documents.counts(connection)
     report = await watch.report()
     return pages.page(
         template,
-        arrivals=found,
-        bars=bars(found.per_minute),
-        hour=sum(found.per_minute),
+        plots=plots(found),
         mailboxes=boxes,
         health=_by_state(boxes),
         documents=[(each, words, counts.get(each, 0)) for each, words in WORDS.items()],
@@ -63,15 +74,62 @@ async def page(gate: Gate, template: str, request: Request) -> Response:
     )
 
 
-def bars(per_minute: Sequence[int]) -> list[Bar]:
-    """The highest minute fills the height; a minute with any mail is seen."""
-    highest, last = max(per_minute, default=0) or 1, len(per_minute) - 1
+def plots(found: LastHour) -> list[Plot]:
+    hour, peak = sum(found.messages), max(found.quota)
+    latest = next((each for each in reversed(found.seconds) if each is not None), None)
+    middle = "" if found.middle_seconds is None else pages.duration(found.middle_seconds)
+    used = [f"{share:.0%}" for share in found.quota]
+    return [
+        Plot(
+            "mail",
+            "Messages stored",
+            str(found.messages[-1] + found.messages[-2]),
+            "in the last two minutes",
+            f"{_counted(hour, 'message')} in the last hour",
+            bars(found.messages, [_counted(count, "message") for count in found.messages]),
+        ),
+        Plot(
+            "latency",
+            "From the provider to here",
+            "None yet" if latest is None else pages.duration(latest),
+            "for the newest mail" if latest is not None else "since it was connected",
+            f"half of the last hour's new mail within {middle}" if middle else "no new mail in the last hour",
+            bars(found.seconds, [pages.duration(each or 0) for each in found.seconds]),
+        ),
+        Plot(
+            "quota",
+            "Provider quota used",
+            used[-1],
+            "by the mailbox nearest to its limit",
+            f"at most {peak:.0%} in the last hour",
+            bars(found.quota, used, highest=1),
+        ),
+        Plot(
+            "reviews",
+            "Waiting for a person",
+            str(found.reviews[-1]),
+            "document" if found.reviews[-1] == 1 else "documents",
+            f"at most {max(found.reviews)} in the last hour",
+            bars(found.reviews, [_counted(count, "document") for count in found.reviews]),
+        ),
+    ]
+
+
+def bars(values: Sequence[float | None], words: Sequence[str], *, highest: float | None = None) -> list[Bar]:
+    """The highest minute fills the height; a minute with anything is seen."""
+    top, last = highest or max((each or 0 for each in values), default=0) or 1, len(values) - 1
     found: list[Bar] = []
-    for place, count in enumerate(per_minute):
-        height = max(2, round(HEIGHT * count / highest)) if count else 0
+    for place, value in enumerate(values):
+        if not value:
+            continue
+        height = min(HEIGHT, max(2, round(HEIGHT * value / top)))
         when = "this minute" if place == last else f"{last - place} min ago"
-        found.append(Bar(place * STEP, HEIGHT - height, height, f"{count} messages, {when}"))
+        found.append(Bar(place * STEP, HEIGHT - height, height, f"{words[place]}, {when}"))
     return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _by_state(found: Sequence[Mailbox]) -> list[tuple[str, bool, int]]:

@@ -13,7 +13,7 @@ from postroom.flow.sync.commit import started
 from postroom.flow.sync.reading import Reading, Syncing
 from postroom.logs import Log
 from postroom.model import Health, MailboxId
-from postroom.store import cursors, failures, folders, ledger, mailboxes, subscriptions, work
+from postroom.store import cursors, failures, folders, ledger, mailboxes, quota_uses, subscriptions, work
 from postroom.store.ledger import Entry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Finish, Lease
@@ -72,6 +72,7 @@ async def _finish(reading: Reading) -> None:
     parts, lease, did = reading.parts, reading.lease, reading.did
     async with work.fenced(parts.database, lease) as connection:
         await mailboxes.synced(connection, reading.id)
+        await quota_uses.note(connection, reading.id, reading.remote.quota_used())
         if did.anything:
             entries = [] if reading.told_start else [started(reading)]
             await ledger.append(connection, reading.organization, [*entries, _completed(reading)])
@@ -131,6 +132,7 @@ async def _end(
 async def _note(parts: Syncing, lease: Lease, mailbox: Mailbox, error: TransientError) -> None:
     """Trouble that passes is told in words; the connection counts as well."""
     async with work.fenced(parts.database, lease) as connection:
+        await quota_uses.note(connection, mailbox.id, parts.remote(mailbox).quota_used())
         now = await mailboxes.get(connection, mailbox.id)
         if now is not None and now.health is Health.ACTIVE:
             await mailboxes.set_health(connection, mailbox.id, Health.ACTIVE, error=str(error))

@@ -102,3 +102,6 @@ class GmailMailbox:
 
     async def raw(self, key: str) -> bytes:
         return await fetching.raw(self.calls, key)
+
+    def quota_used(self) -> float:
+        return self.calls.pace.used

@@ -133,6 +133,9 @@ class GraphMailbox:
     async def raw(self, key: str) -> bytes:
         return await fetching.raw(self.calls, key)
 
+    def quota_used(self) -> float:
+        return self.calls.pace.used
+
 
 def _channel(told: wire.Subscription) -> Channel:
     return Channel(

@@ -1,4 +1,4 @@
-"""The figures of the overview: how much mail came lately, how fast, and whether a copy is complete."""
+"""The figures of the overview: what came lately, how fast, what it cost; and whether a copy is complete."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,41 +7,61 @@ from postroom.model import MailboxId
 from postroom.store.database import Connection
 
 MINUTES: Final = 60
-# The plot looks at no more than these, however much mail there is.
+# The plots look at no more than these, however much mail there is.
 MOST: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
-    """Messages stored in each of the last minutes, the oldest first; seconds from the provider to here."""
+class LastHour:
+    """By the minute, the oldest first. Where nothing came, nothing took time."""
 
-    per_minute: list[int]
-    seconds: float | None
+    messages: list[int]
+    seconds: list[float | None]  # from the provider to here, the middle of the new mail
+    quota: list[float]  # used by the mailbox nearest to its provider's limit; 1 is all
+    reviews: list[int]  # that waited for a person when the minute ended
+    middle_seconds: float | None  # over the hour
 
 
-async def arrivals(connection: Connection) -> Arrivals:
-    cursor = await connection.execute(
-        """
-        WITH recent AS (
-            SELECT created_at, received_at, mailbox_id FROM messages
-            WHERE organization_id = current_organization() ORDER BY id DESC LIMIT %s
-        ), counted AS (
-            SELECT floor(extract(epoch FROM postroom_now() - created_at) / 60)::int AS ago, count(*) AS came
-            FROM recent WHERE created_at > postroom_now() - interval '1 hour' GROUP BY 1
-        )
-        SELECT
-            (SELECT coalesce(array_agg(coalesce(came, 0) ORDER BY minute DESC), '{}')
-             FROM generate_series(0, %s) AS minute LEFT JOIN counted ON ago = minute),
-            (SELECT percentile_cont(0.5) WITHIN GROUP (
-                ORDER BY extract(epoch FROM recent.created_at - received_at)::float8)
-             FROM recent JOIN mailboxes ON mailboxes.id = mailbox_id
-             WHERE recent.created_at > postroom_now() - interval '1 hour' AND received_at > connected_at)
-        """,
-        [MOST, MINUTES - 1],
-    )
+async def last_hour(connection: Connection) -> LastHour:
+    cursor = await connection.execute(_LAST_HOUR, {"most": MOST, "minutes": MINUTES - 1})
     row = await cursor.fetchone()
     assert row is not None
-    return Arrivals(list(row[0]), row[1])
+    return LastHour(*row)
+
+
+_LAST_HOUR = """
+    WITH recent AS (
+        SELECT created_at, received_at, mailbox_id FROM messages
+        WHERE organization_id = current_organization() ORDER BY id DESC LIMIT %(most)s
+    ), came AS (
+        SELECT floor(extract(epoch FROM postroom_now() - recent.created_at) / 60)::int AS ago,
+            CASE WHEN received_at > connected_at
+                THEN extract(epoch FROM recent.created_at - received_at)::float8 END AS seconds
+        FROM recent JOIN mailboxes ON mailboxes.id = mailbox_id
+        WHERE recent.created_at > postroom_now() - interval '1 hour'
+    ), counted AS (
+        SELECT ago, count(*)::int AS messages, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS seconds
+        FROM came GROUP BY ago
+    ), used AS (
+        SELECT floor(extract(epoch FROM date_trunc('minute', postroom_now()) - minute) / 60)::int AS ago,
+            max(share) AS share
+        FROM quota_uses WHERE minute > postroom_now() - interval '1 hour' GROUP BY 1
+    ), asked AS (
+        SELECT floor(extract(epoch FROM postroom_now() - created_at) / 60)::int AS ago,
+            floor(extract(epoch FROM postroom_now() - decided_at) / 60)::int AS decided_ago
+        FROM reviews WHERE decided_at IS NULL OR decided_at > postroom_now() - interval '1 hour'
+    ), waited AS (
+        SELECT minute, count(asked.ago)::int AS reviews FROM generate_series(0, %(minutes)s) AS minute
+        LEFT JOIN asked ON asked.ago >= minute AND (decided_ago IS NULL OR decided_ago < minute)
+        GROUP BY minute
+    )
+    SELECT array_agg(coalesce(messages, 0) ORDER BY minute DESC),
+        array_agg(seconds ORDER BY minute DESC),
+        array_agg(coalesce(share, 0) ORDER BY minute DESC),
+        array_agg(reviews ORDER BY minute DESC),
+        (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM came)
+    FROM waited LEFT JOIN counted ON counted.ago = minute LEFT JOIN used ON used.ago = minute
+"""
 
 
 async def provider_ids(connection: Connection, mailbox: MailboxId) -> list[str]:
