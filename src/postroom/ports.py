@@ -119,6 +119,10 @@ class RemoteMailbox(Protocol):
         """How much of what the provider allows in its window this process used in it: 1 is all."""
         ...
 
+    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """By which ids those know messages now who do not ask for ids that last; what is gone is left out."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Push:

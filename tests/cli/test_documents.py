@@ -79,7 +79,7 @@ def read_all(tmp_path, database_url):
             open_database(database_url, pool_size=6, name="test") as database,
             Readers(parallel=1, engines=1) as readers,
         ):
-            kinds = wired.kinds(settings, database, readers)
+            kinds = wired.kinds(settings, database, readers, remote=None)
             while True:
                 async with database.engine() as connection:
                     claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=300)

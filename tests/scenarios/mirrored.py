@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from flow.connecting import World, settings, world
 from postroom import wiring
@@ -105,7 +106,7 @@ async def postroom(
         open_database(url, pool_size=8, name="postroom tests") as database,
         world(sim, database, organization, home, **{"gmail_quota": NO_QUOTA} | changed) as made,
     ):
-        yield Postroom(made, owner, home)
+        yield Postroom(made, owner, home, changed)
 
 
 @dataclass
@@ -113,6 +114,7 @@ class Postroom:
     world: World
     owner: object
     home: Path
+    changed: dict[str, Any]  # of the settings
 
     async def mailbox(
         self, provider: str, *, messages: int = 0, address: str | None = None, **given
@@ -123,7 +125,8 @@ class Postroom:
 
     async def connect(self, provider: str, address: str, wish=None) -> Mirrored:
         done = await self.world.login(provider, address, wish)
-        parts = wiring.syncing(settings(self.world.sim, self.home), self.world.database, self.world.remote)
+        given = settings(self.world.sim, self.home, **self.changed)
+        parts = wiring.syncing(given, self.world.database, self.world.remote)
         return Mirrored(self.world, self.owner, parts, address, done.mailbox.id)
 
     async def move_clock(self, seconds: float) -> None:

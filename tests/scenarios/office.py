@@ -49,22 +49,23 @@ class Office:
         await self.work()
 
     async def work(self) -> None:
+        """Everything that is due."""
         database = self.room.world.database
-        kinds = wired.kinds(self.settings, database, self.readers)
+        kinds = wired.kinds(self.settings, database, self.readers, self.room.world.remote)
         while True:
             async with database.engine() as connection:
-                claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=300)
+                claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=86400)
             if not claim.leases:
                 return
             [lease] = claim.leases
             try:
-                await kinds[lease.kind].step(lease)
+                done = await kinds[lease.kind].step(lease)
             except TransientError as error:
                 async with database.engine() as connection:
                     await work.retry(connection, lease, delay=0, error=str(error))
                 continue
             async with work.fenced(database, lease) as connection:
-                await work.finish(connection, [Finish(lease)])
+                await work.finish(connection, [Finish(lease, done and done.again_after)])
 
     def transaction(self):
         return self.room.world.database.transaction(self.room.world.organization)

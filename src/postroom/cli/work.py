@@ -61,7 +61,11 @@ async def _work(settings: "Settings", url: str) -> None:
         Readers() as readers,
     ):
         await wiring.require_blobs_here(settings, opened)
-        kinds = {**wiring.kinds(settings, opened, client), **documents.kinds(settings, opened, readers)}
+        remote = wiring.reaching(settings, opened, client)
+        kinds = {
+            **wiring.kinds(settings, opened, client),
+            **documents.kinds(settings, opened, readers, remote),
+        }
         daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
         always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily

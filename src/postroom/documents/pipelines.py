@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -31,6 +31,9 @@ class Pipeline(BaseModel):
     senders: tuple[Pattern, ...] = ()
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
+    shared_state: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    shared_state_ids: Literal["rest", "immutable"] = "rest"
+    shared_state_minutes: Annotated[float, Field(ge=1, le=1440)] = 60
 
     def takes_mailbox(self, address: str) -> bool:
         return not self.mailboxes or any(fnmatchcase(address.lower(), each) for each in self.mailboxes)

@@ -12,7 +12,7 @@ from postroom.documents import shelf
 from postroom.documents.shelf import Parcel
 from postroom.errors import PermanentError
 from postroom.flow.process import content_of
-from postroom.flow.route import ARCHIVE
+from postroom.flow.route import ARCHIVE, at_its_end
 from postroom.model import Done, OrganizationId
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
@@ -58,6 +58,7 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
     path = await _put(archiving, lease.organization, document, parcel)
     async with work.fenced(archiving.database, lease) as connection:
         await documents.archived(connection, document_id, path)
+        await at_its_end(connection, document_id)
         told = {"archived": True}
         await feed.tell(connection, "document.changed", "document", lease.subject, told)
         await ledger.append(

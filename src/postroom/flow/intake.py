@@ -22,6 +22,7 @@ from postroom.store.work import Wake
 
 PROCESS: Final = "document"  # the work of reading a document; its subject is the document's id
 UNPACK: Final = "unpack"  # the work of opening a container; its subject is message and part
+SHARE: Final = "share"  # the work of sharing a message's state (K6); its subject is pipeline and message
 SOURCES: Final[dict[ProviderName, Source]] = {
     ProviderName.GMAIL: "gmail_push",
     ProviderName.OUTLOOK: "graph_webhook",
@@ -45,6 +46,7 @@ async def take_in(
     await record(connection, organization, [each.arrival for each in decided if each.arrival])
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
     await work.wake(connection, [Wake(organization, UNPACK, subject) for subject in sorted(opened)])
+    await work.wake(connection, _shared(pipelines, organization, decided))
 
 
 async def record(
@@ -59,6 +61,17 @@ async def record(
         connection, organization, [_entry(document, arrival) for document, arrival in new.items()]
     )
     return taken
+
+
+def _shared(pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_Decided"]) -> list[Wake]:
+    """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
+    return [
+        Wake(organization, SHARE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
+        for each in decided
+        if each.verdict.part == ""
+        and each.verdict.accepted
+        and pipelines[each.verdict.pipeline].shared_state is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

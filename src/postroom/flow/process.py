@@ -19,8 +19,9 @@ from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading, Transcript
 from postroom.documents.understood import Understood
 from postroom.errors import LeaseLost, PermanentError, PostroomError
-from postroom.flow import intake, route
+from postroom.flow import intake, route, share
 from postroom.flow.route import Case, Routing
+from postroom.flow.share import Sharing
 from postroom.model import DocumentState, Done, OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
@@ -47,10 +48,13 @@ class Processing:
     understand: Understand
     routing: Routing
     max_attempts: int
+    sharing: Sharing | None = None  # where a pipeline shares its state with a foreign scheduler
 
 
 async def run(processing: Processing, lease: Lease) -> Done:
     """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
+    if processing.sharing and (instead := await share.instead_of_reading(processing.sharing, lease)):
+        return instead
     document = await _begin(processing, lease)
     if document is None:
         return Done()

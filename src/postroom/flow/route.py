@@ -13,8 +13,9 @@ from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.routing import Expected, Match
 from postroom.documents.understood import Understood
+from postroom.flow.intake import SHARE
 from postroom.model import DocumentState, OrganizationId
-from postroom.store import documents, feed, ledger, records, reviews, work
+from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
 from postroom.store.database import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import Entry, Plain
@@ -148,6 +149,7 @@ async def end(
     if moved is None:
         return
     await tell(connection, moved)
+    await at_its_end(connection, moved.id)
     payload: dict[str, Plain] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
     payload |= {"reason": skip_reason or error} if skip_reason or error else {}
     await ledger.append(
@@ -155,6 +157,11 @@ async def end(
         case.organization,
         [Entry(f"DOCUMENT_{state.upper()}", "document", str(moved.id), actor_id=case.actor, payload=payload)],
     )
+
+
+async def at_its_end(connection: Connection, document: UUID) -> None:
+    """Whoever waits for the documents of its message looks again."""
+    await work.nudge(connection, SHARE, await shared_messages.subjects(connection, document))
 
 
 async def tell(connection: Connection, document: Document) -> None:

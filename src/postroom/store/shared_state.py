@@ -26,7 +26,8 @@ LONGEST: Final = 255  # characters of an address in this table
 class Claim(Enum):
     OURS = "ours"  # ours to process
     THEIRS = "theirs"  # somebody else is at it: look again later, it may be left behind
-    DONE = "done"  # processed, by whomever
+    DONE = "done"  # somebody else has processed it
+    ENDED = "ended"  # we have
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Mail:
 async def claim(
     connection: Connection, key: Key, mail: Mail, worker_id: str, *, stale_seconds: float
 ) -> Claim:
-    """Take a message that nobody has, or whose owner has not touched it for so long."""
+    """Take a message that nobody has, or whose owner has not touched it for so long; or show we are at it."""
     cursor = await connection.execute(
         _CLAIM,
         {
@@ -66,7 +67,10 @@ async def claim(
     )
     if await cursor.fetchone() is not None:
         return Claim.OURS
-    return Claim.DONE if await is_done(connection, key) else Claim.THEIRS
+    ended_by = await _ended_by(connection, key)
+    if ended_by is None:
+        return Claim.THEIRS
+    return Claim.ENDED if ended_by == worker_id else Claim.DONE
 
 
 _CLAIM = """
@@ -83,20 +87,16 @@ _CLAIM = """
 """
 
 
-async def is_done(connection: Connection, key: Key) -> bool:
+async def _ended_by(connection: Connection, key: Key) -> str | None:
     cursor = await connection.execute(
         """
-        SELECT FROM bo_airflow.email_ingestion_state
+        SELECT coalesce(worker_id, '') FROM bo_airflow.email_ingestion_state
         WHERE app_name = %s AND message_id = %s AND status = 'success'
         """,
         [key.app_name, key.message_id],
     )
-    return await cursor.fetchone() is not None
-
-
-async def prolong(connection: Connection, key: Key, worker_id: str) -> bool:
-    """We are still at it. False: it is not ours any more."""
-    return await _settle(connection, key, worker_id, status="processing")
+    row = await cursor.fetchone()
+    return row[0] if row else None
 
 
 async def succeed(

@@ -99,6 +99,19 @@ async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
     return cursor.rowcount
 
 
+async def nudge(connection: Connection, kind: str, subjects: Sequence[str]) -> None:
+    """Make rows due that are there, as `wake` does; none is made."""
+    await connection.execute(
+        """
+        UPDATE work SET generation = generation + 1,
+            due_at = CASE WHEN last_error IS NULL THEN least(due_at, postroom_now()) ELSE due_at END
+        WHERE kind = %s AND subject = ANY(%s) AND due_at IS NOT NULL
+        RETURNING pg_notify('postroom_work', '')
+        """,
+        [kind, sorted(subjects)],
+    )
+
+
 # For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
 WOKEN: LiteralString = """
     woken AS (

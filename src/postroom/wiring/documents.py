@@ -1,6 +1,6 @@
 """From settings to the parts that read, route and archive documents. What reads is imported when wanted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,17 @@ from postroom.documents import kind, pipelines
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
-from postroom.flow import archive, process, unpack
+from postroom.flow import archive, process, share, unpack
 from postroom.flow.archive import Archiving
 from postroom.flow.process import Processing
 from postroom.flow.review import Reviewing
 from postroom.flow.route import Identity, Routing
+from postroom.flow.share import Sharing
 from postroom.flow.unpack import Unpacking
-from postroom.ports import Archive
+from postroom.ports import Archive, RemoteMailbox
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
+from postroom.store.mailboxes import Mailbox
 from postroom.wiring import Kind, blobs, bucket
 
 if TYPE_CHECKING:
@@ -60,9 +62,15 @@ def archive_of(settings: Settings) -> Archive | None:
     return bucket(settings, settings.archive, settings.archive_endpoint)
 
 
-def kinds(settings: Settings, database: Database, readers: "Readers") -> Mapping[str, Kind]:
+def kinds(
+    settings: Settings,
+    database: Database,
+    readers: "Readers",
+    remote: Callable[[Mailbox], RemoteMailbox],
+) -> Mapping[str, Kind]:
     """The work that documents are."""
     declared_, kept = declared(settings), blobs(settings)
+    sharing = Sharing(database, declared_, remote, archives=settings.archive != "none")
     processing = Processing(
         database=database,
         blobs=kept,
@@ -71,10 +79,12 @@ def kinds(settings: Settings, database: Database, readers: "Readers") -> Mapping
         understand=partial(_understand, kind.installed(), _field_reader(settings)),
         routing=routing(settings),
         max_attempts=settings.max_attempts,
+        sharing=sharing if any(each.shared_state for each in declared_.values()) else None,
     )
     found = {
         # The step itself counts the attempts: a document that ends its worker must be told as failed.
         process.KIND: Kind(partial(process.run, processing), None),
+        share.KIND: Kind(partial(share.run, sharing), None),
         unpack.KIND: Kind(partial(unpack.run, Unpacking(database, kept, declared_)), settings.max_attempts),
     }
     if (archived := archive_of(settings)) is not None:

@@ -1,6 +1,6 @@
 """Gmail as a `ports.Provider`, and one account's mailbox there."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -105,3 +105,6 @@ class GmailMailbox:
 
     def quota_used(self) -> float:
         return self.calls.pace.used
+
+    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+        return {key: key for key in keys}  # a message has one id for all its life

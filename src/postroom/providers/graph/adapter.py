@@ -1,6 +1,6 @@
 """Microsoft 365 as a `ports.Provider`, and one account's mailbox there."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -135,6 +135,9 @@ class GraphMailbox:
 
     def quota_used(self) -> float:
         return self.calls.pace.used
+
+    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+        return await fetching.passing_ids(self.calls, keys)
 
 
 def _channel(told: wire.Subscription) -> Channel:

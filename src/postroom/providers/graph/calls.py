@@ -40,6 +40,15 @@ class Calls:
             pace=self.pace,
         )
 
+    async def post(self, path: str, given: object, shape: type[T]) -> T:
+        """Ask with a body; nothing is changed by it, so it may be asked again."""
+        return await self.api.read(
+            Call("POST", f"{self.url}/{path}", headers=_preferring(None), json=given),
+            lambda answer: answer.read(shape),
+            tokens=self.tokens,
+            pace=self.pace,
+        )
+
     async def download(self, path: str) -> bytes:
         call = Call("GET", f"{self.url}/{path}", headers=_preferring(None))
         return (await self.api.send(call, tokens=self.tokens, pace=self.pace)).body

@@ -23,6 +23,7 @@ PARALLEL: Final = 3
 SMALL_BYTES: Final = 3 * 2**20  # attachments of one message that come together with it
 CHUNK_BYTES: Final = 16 * 2**20  # attachments that are held at a time
 _STREAMED_BYTES: Final = 2**20
+MOST_TRANSLATED: Final = 1000  # ids of one call
 _EXPANDED: Final = f"attachments($select={letters.ATTACHMENT})"
 _LISTED: Final = f"{letters.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
@@ -207,6 +208,23 @@ async def _all_pages(calls: Calls, page: wire.Attachments) -> list[Enclosure]:
 
 async def raw(calls: Calls, key: str) -> bytes:
     return await calls.download(calls.path("messages", key, "$value"))
+
+
+async def passing_ids(calls: Calls, keys: Sequence[str]) -> Mapping[str, str]:
+    """The ids that change with every move, as they are now."""
+    found: dict[str, str] = {}
+    for start in range(0, len(keys), MOST_TRANSLATED):
+        told = await calls.post(
+            calls.path("translateExchangeIds"),
+            {
+                "inputIds": list(keys[start : start + MOST_TRANSLATED]),
+                "sourceIdType": "restImmutableEntryId",
+                "targetIdType": "restId",
+            },
+            wire.Translations,
+        )
+        found |= {each.source_id: each.target_id for each in told.value if each.target_id}
+    return found
 
 
 async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator[bytes]:

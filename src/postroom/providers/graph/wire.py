@@ -39,6 +39,15 @@ class Subscriptions(msgspec.Struct):
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
+class Translation(msgspec.Struct, rename="camel"):
+    source_id: str
+    target_id: str | None = None
+
+
+class Translations(msgspec.Struct):
+    value: list[Translation]
+
+
 class Folder(msgspec.Struct, rename="camel"):
     id: str
     display_name: str = ""

@@ -1,0 +1,106 @@
+"""Messages whose state a foreign scheduler shares (K6), from our side: their ids there, their documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from postroom.model import MailboxId
+from postroom.store.database import Connection
+from postroom.store.shared_state import Mail
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMessage:
+    """A message that a pipeline with shared state takes from. `foreign_id`: None until it was asked for."""
+
+    id: int
+    mailbox: MailboxId
+    provider_message_id: str
+    foreign_id: str | None
+    mail: Mail
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the documents of one message in one pipeline stand. `pending`: not all have ended, or are known."""
+
+    documents: int
+    pending: bool
+    records: int
+    archive_paths: Sequence[str]
+    error: str | None
+
+
+async def get(connection: Connection, pipeline: str, messages: Sequence[int]) -> list[SharedMessage]:
+    cursor = await connection.execute(
+        """
+        SELECT messages.id, mailbox_id, provider_message_id, foreign_id, address, from_address, received_at,
+            subject
+        FROM messages
+        JOIN mailboxes ON mailboxes.organization_id = messages.organization_id AND mailboxes.id = mailbox_id
+        LEFT JOIN shared_ids ON shared_ids.message_id = messages.id AND pipeline = %s
+        WHERE messages.id = ANY(%s) ORDER BY messages.id
+        """,
+        [pipeline, list(messages)],
+    )
+    return [
+        SharedMessage(id_, mailbox, ours, theirs, Mail(*mail))
+        for id_, mailbox, ours, theirs, *mail in await cursor.fetchall()
+    ]
+
+
+async def remember(connection: Connection, pipeline: str, message: int, foreign_id: str) -> None:
+    await connection.execute(
+        """
+        INSERT INTO shared_ids (organization_id, pipeline, message_id, foreign_id)
+        VALUES (current_organization(), %s, %s, %s)
+        """,
+        [pipeline, message, foreign_id],
+    )
+
+
+async def standing(connection: Connection, pipeline: str, message: int, *, archives: bool) -> Standing:
+    """`archives`: a completed document is at its end only when it is archived, too."""
+    cursor = await connection.execute(
+        """
+        SELECT count(*),
+            coalesce(bool_or(state IN ('queued', 'processing')
+                OR (%(archives)s AND state = 'completed' AND archived_at IS NULL)), false)
+                OR EXISTS (SELECT FROM work WHERE kind = 'unpack' AND due_at IS NOT NULL
+                    AND starts_with(subject, %(message)s || '/')),
+            count(DISTINCT record_id), coalesce(array_agg(archive_path ORDER BY archive_path)
+                FILTER (WHERE archive_path IS NOT NULL), '{}'),
+            min(last_error) FILTER (WHERE state = 'failed')
+        FROM documents
+        WHERE pipeline = %(pipeline)s
+            AND id IN (SELECT document_id FROM arrivals WHERE message_id = %(message)s::int8)
+        """,
+        {"pipeline": pipeline, "message": str(message), "archives": archives},
+    )
+    [row] = await cursor.fetchall()
+    return Standing(*row)
+
+
+async def queued(connection: Connection, pipeline: str, message: int) -> list[str]:
+    """The documents of a message that wait to be read."""
+    cursor = await connection.execute(
+        """
+        SELECT DISTINCT id::text FROM documents WHERE pipeline = %s AND state = 'queued'
+            AND id IN (SELECT document_id FROM arrivals WHERE message_id = %s)
+        """,
+        [pipeline, message],
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def subjects(connection: Connection, document: UUID) -> list[str]:
+    """Pipeline and message of every mail that brought the document, as the work of sharing names them."""
+    cursor = await connection.execute(
+        """
+        SELECT DISTINCT pipeline || '/' || message_id
+        FROM arrivals JOIN documents ON documents.id = document_id
+        WHERE document_id = %s AND message_id IS NOT NULL
+        """,
+        [document],
+    )
+    return [row[0] for row in await cursor.fetchall()]

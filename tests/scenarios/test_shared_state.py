@@ -1,0 +1,238 @@
+"""K6: a pipeline shares the state of messages with a foreign scheduler that works on the same mailbox."""
+
+import asyncio
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from databases import session
+from flow.connecting import TOPIC
+from mailsim import letters
+from postroom.flow import intake, review
+from postroom.flow.share import LOOK_AGAIN_SECONDS, PROCESSED_ELSEWHERE
+from postroom.model import DocumentState, ProviderName
+from postroom.store import mailboxes, work
+from postroom.store.work import Wake
+from scenarios import foreign
+from scenarios.mirrored import postroom
+from scenarios.office import office
+from simulator.driver import running
+
+PIPELINE = """
+[contract-notes]
+kind = "contract-note"
+shared_state = "pad_contract_notes"
+shared_state_minutes = 5
+"""
+ROW = "SELECT status, worker_id FROM bo_airflow.email_ingestion_state WHERE message_id = %s"
+
+
+@pytest.fixture(scope="module")
+def sim():
+    with running("--clock", "manual", "--quota", "off") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+def pipelines(tmp_path):
+    file = tmp_path / "pipelines.toml"
+    file.write_text(PIPELINE)
+    return file
+
+
+@pytest.fixture
+async def room(sim, database_url, owner, organization, tmp_path, pipelines):
+    async with postroom(sim, database_url, owner, organization, tmp_path, pipelines=pipelines) as made:
+        yield made
+
+
+@pytest.fixture
+async def desk(room, tmp_path, pipelines):
+    async with office(room, tmp_path, pipelines=pipelines) as made:
+        yield made
+
+
+@pytest.fixture
+async def box(room):
+    return await room.mailbox(ProviderName.OUTLOOK)
+
+
+@pytest.fixture
+async def them(database_url):
+    async with session(database_url) as connection:
+        await foreign.set_clock(connection)
+        yield connection
+
+
+async def passing_ids(box):
+    """The ids of a mailbox's messages, newest first, as they are for who does not ask for lasting ones."""
+    async with box.database.transaction(box.organization) as connection:
+        mailbox = await mailboxes.get(connection, box.mailbox)
+    token = await box.world.source(mailbox).current()
+    url = f"{box.sim.http}/v1.0/users/{quote(mailbox.provider_user_id)}/messages?$select=id,subject&$top=50"
+    async with httpx2.AsyncClient() as client:
+        answer = await client.get(url, headers={"authorization": f"Bearer {token.reveal()}"})
+    return [each["id"] for each in answer.json()["value"]]
+
+
+async def later(desk, seconds=LOOK_AGAIN_SECONDS + 1):
+    await desk.room.move_clock(seconds)
+    await desk.work()
+
+
+async def read_by_us(desk):
+    """How often we have read each document."""
+    return await desk.rows(
+        "SELECT (SELECT count(*) FROM extractions WHERE document_id = documents.id),"
+        " (SELECT count(*) FROM ledger WHERE entity_id = documents.id::text"
+        " AND event_type = 'DOCUMENT_COMPLETED'), state, skip_reason FROM documents"
+    )
+
+
+async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_sides_id(
+    desk, box, them, organization
+):
+    note = desk.order("contract-note", "statement")
+    await desk.deliver(box, note, desk.order("newsletter", ""))
+    document = await desk.document("contract-notes", note)
+    assert document.state is DocumentState.COMPLETED
+    theirs = (await passing_ids(box))[-1]
+    [row] = await desk.rows(
+        "SELECT message_id, mailbox_email, sender_email, subject, status, error_message,"
+        " attachments_processed, trades_extracted, archive_gcs_paths, worker_id"
+        " FROM bo_airflow.email_ingestion_state"
+    )
+    assert row == (
+        theirs,
+        box.address,
+        note.sender[1],
+        row[3],
+        "success",
+        None,
+        1,
+        1,
+        [document.archive_path],
+        f"postroom {organization}",
+    )
+    assert await foreign.has_ended(them, theirs)
+    assert await foreign.claim(them, theirs, box.address) == []
+
+
+async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box, them):
+    note = desk.order("contract-note", "statement")
+    box.sim.deliver(box.address, letters.write(note))
+    [theirs] = await passing_ids(box)
+    await foreign.claim(them, theirs, box.address)
+    await desk.deliver(box)
+    assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
+    await later(desk)
+    assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
+    await foreign.succeed(them, theirs)
+    await later(desk)
+    left = await desk.document("contract-notes", note)
+    assert (left.state, left.skip_reason) == (DocumentState.SKIPPED, PROCESSED_ELSEWHERE)
+    assert await desk.rows(ROW, theirs) == [("success", "them")]
+    assert await desk.rows("SELECT count(*) FROM work WHERE kind IN ('share', 'document')") == [(0,)]
+
+
+@pytest.mark.parametrize("end", ["failure", "death"])
+async def test_what_they_fail_at_or_leave_behind_is_processed_by_us(desk, box, them, end):
+    note = desk.order("contract-note", "statement")
+    box.sim.deliver(box.address, letters.write(note))
+    [theirs] = await passing_ids(box)
+    await foreign.claim(them, theirs, box.address)
+    await desk.deliver(box)
+    if end == "failure":
+        await foreign.fail(them, theirs)
+        await later(desk)
+    else:
+        await later(desk, 240)
+        assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
+        await later(desk, 70)
+    assert (await desk.document("contract-notes", note)).state is DocumentState.COMPLETED
+    assert await desk.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("success",)]
+
+
+async def test_a_row_that_they_reopen_is_ended_again_and_the_document_not_read_again(desk, box, them):
+    await desk.deliver(box, desk.order("contract-note", "statement"))
+    [theirs] = await passing_ids(box)
+    await foreign.fail(them, theirs)  # too late, and it asks for no owner
+    [(document, message)] = await desk.rows("SELECT document_id::text, message_id FROM arrivals")
+    subjects = {intake.PROCESS: document, intake.SHARE: f"contract-notes/{message}"}
+    async with desk.transaction() as connection:
+        wakes = [Wake(box.organization, kind, subject) for kind, subject in subjects.items()]
+        await work.wake(connection, wakes)
+    await desk.work()
+    assert await read_by_us(desk) == [(1, 1, "completed", None)]
+    assert await desk.rows(ROW, theirs) == [("success", us(desk))]
+
+
+def us(desk):
+    return f"postroom {desk.room.world.organization}"
+
+
+async def test_a_document_that_failed_fails_the_message_until_a_person_has_it_read_again(desk, box, them):
+    damaged = desk.order("invoice-odd", "cut-off")
+    await desk.deliver(box, damaged)
+    [theirs] = await passing_ids(box)
+    document = await desk.document("contract-notes", damaged)
+    failed = await desk.rows("SELECT status, error_message FROM bo_airflow.email_ingestion_state")
+    assert failed == [("failed", document.last_error)]
+    assert await foreign.claim(them, theirs, box.address) == [("processing",)], "they may try"
+    async with desk.transaction() as connection:
+        await review.read_again(connection, box.organization, document.id, actor="Ann")
+    await desk.work()
+    assert (await desk.document("contract-notes", damaged)).state is DocumentState.QUEUED
+    await foreign.fail(them, theirs)
+    await later(desk)
+    assert await desk.rows(ROW, theirs) == [("failed", us(desk))]
+    assert (await desk.told(document)).count("DOCUMENT_FAILED") == 2
+
+
+async def test_where_messages_have_one_id_for_all_their_life_both_sides_use_it(desk, room):
+    box = await room.mailbox(ProviderName.GMAIL)
+    await desk.deliver(box, desk.order("contract-note", "statement"))
+    [(ours, theirs)] = await desk.rows(
+        "SELECT provider_message_id, state.message_id"
+        " FROM messages CROSS JOIN bo_airflow.email_ingestion_state AS state WHERE status = 'success'"
+    )
+    assert ours == theirs
+
+
+async def test_a_message_without_documents_is_skipped(desk, box):
+    await desk.deliver(box, desk.order("meeting", ""))
+    assert await desk.rows("SELECT count(*) FROM documents") == [(0,)]
+    assert await desk.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("skipped",)]
+
+
+async def test_beside_the_scheduler_nothing_is_read_twice_by_us_and_nothing_is_lost(
+    desk, box, them, database_url
+):
+    notes = [desk.order("contract-note", "statement", seed=seed) for seed in range(6)]
+    for note in notes:
+        box.sim.deliver(box.address, letters.write(note))
+    theirs, stop = await passing_ids(box), asyncio.Event()
+    workers = [
+        asyncio.create_task(foreign.run(database_url, name, box.address, theirs, stop))
+        for name in ("them 1", "them 2")
+    ]
+    await asyncio.gather(desk.deliver(box), desk.work())
+    for _ in range(8):
+        await asyncio.gather(later(desk), desk.work())
+        await asyncio.sleep(0.1)
+    stop.set()
+    ended = set[str]().union(*await asyncio.gather(*workers))
+    # What the dead ones claimed lapses.
+    for _ in range(3):
+        await later(desk, 301)
+    statuses = await desk.rows("SELECT DISTINCT status FROM bo_airflow.email_ingestion_state")
+    found = await read_by_us(desk)
+    assert len(found) == len(notes)
+    assert all(reads <= 1 and completed <= 1 for reads, completed, *_ in found), found
+    by_us = [each for each in found if each[2] == "completed"]
+    left = [each for each in found if each[2:] == ("skipped", PROCESSED_ELSEWHERE)]
+    assert len(by_us) + len(left) == len(notes), found
+    assert len(left) <= len(ended)
+    assert statuses in ([("success",)], [("failed",), ("success",)]), statuses
