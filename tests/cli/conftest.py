@@ -1,11 +1,11 @@
 """Runs the command line as what it is: a process."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from cli.launcher import Launcher
 
 SOURCES = Path(__file__).parents[2] / "src"
 
@@ -16,22 +16,20 @@ def environment(**settings):
     return kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings
 
 
+@pytest.fixture(scope="session")
+def launcher():
+    launcher = Launcher(environment())
+    yield launcher
+    launcher.end()
+
+
 @pytest.fixture
-def postroom(tmp_path):
+def postroom(launcher, tmp_path):
     """Run one command to its end, in a directory and a home of its own."""
 
     def run(*arguments, **settings):
         settings = {"POSTROOM_HOME": str(tmp_path / "home")} | settings
-        return subprocess.run(
-            [sys.executable, "-m", "postroom", *arguments],
-            cwd=tmp_path,
-            env=environment(**settings),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return launcher.run(arguments, tmp_path, environment(**settings), seconds=60)
 
     return run
 
