@@ -92,7 +92,7 @@ async def test_a_consent_denied_or_not_given_whole_connects_nothing(page, url):
     await look(page, "3-unticked")
     await page.get_by_role("link", name="Try again").click()
     await agree(page, "ann@example.com")
-    await expect(page.get_by_role("status")).to_contain_text("ann@example.com is connected")
+    await expect(page.locator("section[role=status]")).to_contain_text("ann@example.com is connected")
     await page.go_back()
     await page.go_back()
     await page.reload()
@@ -104,7 +104,7 @@ async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_
     await page.goto(f"{url}/mailboxes")
     for which, address in (("gmail", "ann@example.com"), ("outlook", "bob@example.com")):
         await connect(page, which, address)
-        await expect(page.get_by_role("status")).to_contain_text(f"{address} is connected")
+        await expect(page.locator("section[role=status]")).to_contain_text(f"{address} is connected")
     await expect(page.locator(".badge")).to_have_text(["Connected", "Connected"])
     await look(page, "4-both")
     ann = page.get_by_role("region", name="ann@example.com")
@@ -112,7 +112,7 @@ async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_
     for region, address in ((ann, "ann@example.com"), (bob, "bob@example.com")):
         await region.get_by_role("link", name="Reconnect").click()
         await agree(page, address)
-        await expect(page.get_by_role("status")).to_contain_text(f"{address} is connected")
+        await expect(page.locator("section[role=status]")).to_contain_text(f"{address} is connected")
     await expect(page.locator(".mailbox")).to_have_count(2)
     await ann.get_by_role("button", name="Pause").click()
     await expect(ann.locator(".badge")).to_have_text("Paused")

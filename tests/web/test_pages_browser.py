@@ -17,7 +17,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 PAGES = (
     "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/ledger",
-    "/keys", "/members", "/settings",
+    "/keys", "/members", "/settings", "/api",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 RAN = "document.title='RAN'"

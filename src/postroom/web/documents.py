@@ -1,10 +1,10 @@
 """The pages of documents: the list, live, and one document beside its fields, where a person decides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from postroom.errors import Gone, PermanentError, Unreadable
 from postroom.flow import review
 from postroom.flow.process import content_of
 from postroom.flow.review import Reviewing
+from postroom.flow.route import MACHINE
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
@@ -69,8 +70,16 @@ class Field:
         return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
 
     @property
-    def is_table(self) -> bool:
-        return isinstance(self.value, list | dict)
+    def rows(self) -> list[Mapping[str, Any]] | None:
+        """Of a field that is a table: the same columns in each row."""
+        if not isinstance(self.value, list):
+            return None
+        given = [
+            cast("Mapping[str, Any]", row) for row in cast("list[Any]", self.value) if isinstance(row, dict)
+        ]
+        columns = list(dict.fromkeys(column for row in given for column in row))
+        columns.sort(key=lambda column: column != "description")
+        return [{column: row.get(column) for column in columns} for row in given]
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -153,7 +162,8 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         by = [each.actor_id for each in history] + ([record.confirmed_by] if record else [])
         people = await actors.names(connection, by)
         waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
-    fields = _fields(extraction.fields if extraction else {})
+    kind = desk.reviewing.routing.identities.get(extraction.kind) if extraction else None
+    fields = _fields(extraction.fields if extraction else {}, list(kind.shapes) if kind else [])
     return pages.page(
         "document.html",
         409 if problem else 200,
@@ -168,7 +178,7 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         asked=next((each for each in history if each.decision is None), None),
         shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
         waiting=waiting,
-        people=people,
+        people={**people, MACHINE: "Postroom"},
         problem=problem,
         now=datetime.now(UTC),
     )
@@ -181,7 +191,9 @@ async def _found(connection: Connection, document: UUID) -> Document:
     return found
 
 
-def _fields(given: Mapping[str, Any]) -> list[Field]:
+def _fields(given: Mapping[str, Any], order: Sequence[str]) -> list[Field]:
+    """In the order in which the kind declares them; the database keeps none."""
+    place = {name: number for number, name in enumerate(order)}
     return [
         Field(
             name,
@@ -191,7 +203,7 @@ def _fields(given: Mapping[str, Any]) -> list[Field]:
             each.get("page"),
             _place(each.get("box")),
         )
-        for name, each in given.items()
+        for name, each in sorted(given.items(), key=lambda field: place.get(field[0], len(place)))
     ]
 
 

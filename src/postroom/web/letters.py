@@ -49,7 +49,7 @@ def frame(body_html: str | None, body_plain: str | None, pictures: Mapping[str, 
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Message</title><style>'
         "body{font:15px/1.5 system-ui,sans-serif;margin:12px;color:#1a1f29;background:#fff}"
         "body{overflow-wrap:anywhere}"
-        "pre{white-space:pre-wrap;font:inherit;margin:0}img{max-width:100%;height:auto}"
+        "pre{white-space:pre-wrap;font:inherit;margin:0}img{max-width:100%;height:auto}table{max-width:100%!important}"
         f"</style></head><body>{inside}</body></html>"
     )
 

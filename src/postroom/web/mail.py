@@ -142,6 +142,7 @@ async def message_page(shelf: Shelf, request: Request) -> Response:
         mailbox=mailbox,
         has_body=content is not None and bool(content.body_html or content.body_plain),
         attachments=attachments,
+        files={each.part: each.file_name for each in attachments},
         verdicts=verdicts,
         documents=taken,
         events=[(_KINDS[each.kind], each) for each in events],

@@ -18,6 +18,8 @@ from postroom.model import ContentPolicy, Health, MailboxId, ProviderName, Role
 from postroom.store import alarms, mailboxes
 from postroom.store.mailboxes import Mailbox
 from postroom.store.sessions import Visitor
+from postroom.store.views import standing
+from postroom.store.views.standing import Standing
 from postroom.web import pages
 from postroom.web.connect import Counter, authorize, authorize_path, callback
 from postroom.web.sessions import guarded, visitor_of
@@ -56,6 +58,7 @@ class Shown:
     meaning: str
     well: bool
     reconnect: str | None
+    standing: Standing | None
 
 
 def routes(counter: Counter) -> list[Route]:
@@ -74,10 +77,13 @@ async def page(counter: Counter, request: Request) -> Response:
         found = await mailboxes.every(connected)
         app_only = await mailboxes.app_only(connected)
         troubles = await alarms.standing(connected)
+        standings = await standing.of_all(connected)
     asked = request.query_params.get("connected")
     return pages.page(
         "mailboxes.html",
-        mailboxes=[_shown(counter, each, app_only=each.id in app_only) for each in found],
+        mailboxes=[
+            _shown(counter, each, standings.get(each.id), app_only=each.id in app_only) for each in found
+        ],
         new=next((each for each in found if str(each.id) == asked), None),
         troubles=troubles,
         choices=_choices(counter),
@@ -98,11 +104,11 @@ def state_of(mailbox: Mailbox) -> tuple[str, str, bool]:
     return state, meaning, well
 
 
-def _shown(counter: Counter, mailbox: Mailbox, *, app_only: bool) -> Shown:
+def _shown(counter: Counter, mailbox: Mailbox, stands: Standing | None, *, app_only: bool) -> Shown:
     state, meaning, well = state_of(mailbox)
     by_login = mailbox.provider in counter.desk.sign_ins and not app_only
     link = authorize_path(mailbox.provider, Wish(mailbox.policy, mailbox=mailbox.id)) if by_login else None
-    return Shown(mailbox, NAMES[mailbox.provider], KEPT[mailbox.policy], state, meaning, well, link)
+    return Shown(mailbox, NAMES[mailbox.provider], KEPT[mailbox.policy], state, meaning, well, link, stands)
 
 
 def _choices(counter: Counter) -> list[tuple[str, list[tuple[str, str]] | None]]:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from postroom.config import Shown
 from postroom.flow import seal, sync
+from postroom.flow.route import MACHINE
 from postroom.flow.seal import SignatureCheck
 from postroom.model import Role
 from postroom.store import mailboxes, work
@@ -24,6 +25,8 @@ from postroom.web import forms, pages
 from postroom.web.sessions import Gate, guarded, visitor_of
 
 PAGE: Final = 100
+# Where an entry's subject is shown.
+_PLACES: Final = {"document": "/documents/", "mailbox": "/mailboxes/", "message": "/messages/"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ async def ledger(parts: Upkeep, request: Request, proof: seal.Proof | None = Non
         entries=found[:PAGE],
         older=found[PAGE - 1].id if len(found) > PAGE else None,
         proof=proof,
-        people=people,
+        people={**people, MACHINE: "Postroom"},
+        places=_PLACES,
         now=datetime.now(UTC),
     )
 

@@ -1,6 +1,7 @@
 // Asks for the page again when the feed tells of a change, and puts its changing parts in place.
 const live = document.getElementById("live");
 let waiting;
+let held = false;
 
 async function refresh() {
   waiting = undefined;
@@ -10,9 +11,20 @@ async function refresh() {
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = document.getElementById(part.id);
-    if (old && old.innerHTML !== part.innerHTML) old.replaceChildren(...part.childNodes);
+    if (old && old.innerHTML !== part.innerHTML) place(part, old);
   }
 }
+
+// What somebody has in hand stays as it is, and who reads further down a list is not moved.
+function place(part, old) {
+  if (old.querySelector("details[open]") || old.contains(document.activeElement)) return;
+  const rows = part.querySelectorAll("tr[id]");
+  held = scrollY > 120 && rows.length > 0;
+  if (!held) return old.replaceChildren(...part.childNodes);
+  for (const row of rows) document.getElementById(row.id)?.replaceChildren(...row.childNodes);
+}
+
+addEventListener("scroll", () => { if (held && scrollY <= 120) { held = false; changed(); } }, { passive: true });
 
 function changed() {
   // Many changes in a moment are one look.

@@ -1,0 +1,51 @@
+"""How mailboxes stand beyond their health: the progress of listings, the push channel, the last audit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    mailbox_id: UUID
+    listing: bool  # something is still to be listed
+    listed: int
+    expected: int
+    channel: str | None  # the status of the push channel
+    channel_ends_at: datetime | None
+    audited_at: datetime | None
+    compared: int | None
+    differing: int | None
+
+
+async def of_all(connection: Connection) -> Mapping[UUID, Standing]:
+    cursor = connection.cursor(row_factory=class_row(Standing))
+    await cursor.execute(
+        """
+        SELECT mailboxes.id AS mailbox_id, listings.listing, listings.listed,
+            greatest(listings.expected, listings.listed) AS expected,
+            channel.status AS channel, channel.expires_at AS channel_ends_at,
+            audit.completed_at AS audited_at, audit.listed AS compared, audit.differing
+        FROM mailboxes
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(listed), 0)::int8 AS listed, coalesce(sum(expected), 0)::int8 AS expected,
+                coalesce(bool_or(kind <> 'backfill' OR completed_at IS NULL), false) AS listing
+            FROM cursors WHERE mailbox_id = mailboxes.id AND kind IN ('backfill', 'resync', 'refill')
+        ) AS listings
+        LEFT JOIN LATERAL (
+            SELECT CASE WHEN confirmed_at IS NULL THEN 'asked' ELSE status END AS status, expires_at
+            FROM subscriptions
+            WHERE mailbox_id = mailboxes.id AND replaced_at IS NULL ORDER BY created_at DESC LIMIT 1
+        ) AS channel ON true
+        LEFT JOIN LATERAL (
+            SELECT completed_at, listed, missing + extra + different AS differing FROM audits
+            WHERE mailbox_id = mailboxes.id ORDER BY id DESC LIMIT 1
+        ) AS audit ON true
+        """
+    )
+    return {each.mailbox_id: each for each in await cursor.fetchall()}

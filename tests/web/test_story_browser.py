@@ -1,0 +1,154 @@
+"""The whole story in one browser: connect, mail arrives, its document is there without a reload, a person
+sees where each field stands, corrects and confirms, and another application is told.
+"""
+
+import asyncio
+import json
+import re
+import socket
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import async_playwright, expect
+from standardwebhooks import Webhook as Referee
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from flow.connecting import settings_given
+from scenarios.programs import Program
+from simulator.driver import running
+from web.hooks import serving
+from web.test_connect_browser import CHROMIUM, agree
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+ADDRESS = "ann@example.com"
+PATIENCE = 60_000
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+
+
+@pytest.fixture
+def sim():
+    with running("--quota", "off") as simulation:
+        simulation.create("outlook", ADDRESS, messages=2)
+        yield simulation
+
+
+@pytest.fixture
+async def told():
+    """What an outside application is told: its address, and a queue of headers and bodies."""
+    heard = asyncio.Queue()
+
+    async def take(request):
+        heard.put_nowait((dict(request.headers), await request.body()))
+        return Response(status_code=204)
+
+    async with serving(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
+        yield f"{url}/hook", heard
+
+
+@pytest.fixture
+async def page(sim, database_url, tmp_path):
+    """A browser that signed in with the link that `postroom up` printed."""
+    (tmp_path / "pipelines.toml").write_text('[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n')
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    given = settings_given(sim) | {
+        "database_url": database_url,
+        "home": tmp_path / "home",
+        "public_url": f"http://127.0.0.1:{port}",
+        "pipelines": tmp_path / "pipelines.toml",
+        "webhook_networks": "127.0.0.0/8",
+        "simulator_url": sim.ready["control"],
+    }
+    environment = {f"POSTROOM_{name.upper()}": str(value) for name, value in given.items()}
+    with Program(tmp_path, "up", "--port", str(port), **environment) as server:
+        link = server.line("Sign in once, within the hour: ")
+        async with async_playwright() as playwright:
+            arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+            page = await browser.new_page(viewport=DESK, base_url=given["public_url"])
+            page.set_default_timeout(PATIENCE)
+            await page.goto(link)
+            await expect(page.get_by_role("heading", name="Overview")).to_be_visible(timeout=PATIENCE)
+            yield page
+            await browser.close()
+        assert server.end() == 0
+
+
+async def usable(page):
+    """By everybody, on a phone too."""
+    await page.set_viewport_size(PHONE)
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+    found = (await Axe().run(page)).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == [], page.url
+    await page.set_viewport_size(DESK)
+
+
+async def connected(page):
+    """A mailbox, by the consent page of its provider; its push channel stands."""
+    await page.goto("/mailboxes")
+    await page.get_by_role("link", name="Everything").last.click()
+    await agree(page, ADDRESS)
+    await expect(page.locator("section[role=status]")).to_contain_text(f"{ADDRESS} is connected")
+    while "active, ends in" not in await page.get_by_role("region", name=ADDRESS).inner_text():
+        await asyncio.sleep(0.3)
+        await page.goto("/mailboxes")
+    await usable(page)
+
+
+async def webhook_to(page, url):
+    """The secret of a webhook that is told of documents."""
+    body = {"url": url, "kinds": ["document.changed"]}
+    address = page.url.partition("/mailboxes")[0]
+    answer = await page.request.post("/api/v1/webhooks", data=body, headers={"origin": address})
+    assert answer.status == 201, await answer.text()
+    return (await answer.json())["secret"]
+
+
+async def reviewed(page):
+    """Where a field stands is shown, and back; one is put right; the rest is confirmed."""
+    await page.get_by_role("link", name=re.compile(r"\.pdf$")).click()
+    await expect(page.get_by_role("heading", name="A person must decide")).to_be_visible()
+    assert await page.locator(".sheet img").first.evaluate(
+        "async each => (await each.decode(), each.naturalWidth)"
+    )
+    await page.get_by_label("number").focus()
+    await expect(page.locator("rect[data-field=number]")).to_have_class(re.compile("shown"))
+    await page.locator("rect[data-field=gross]").click(force=True)
+    await expect(page.get_by_label("gross")).to_be_focused()
+    await usable(page)
+    document = page.url
+    await page.get_by_label("number").fill("R-4711")
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page).to_have_url(re.compile(r"/documents\?state=needs_review$"))
+    await page.goto(document)
+    await expect(page.get_by_text(re.compile("^Corrected by"))).to_be_visible()
+    return document.rpartition("/")[2]
+
+
+async def test_mail_becomes_a_record_before_ones_eyes(page, sim, told):
+    url, heard = told
+    await connected(page)
+    secret = await webhook_to(page, url)
+    await page.goto("/documents")
+    await expect(page.locator("#live")).to_have_text("Updated live")
+    await page.evaluate("window.same = true")
+    order = {"kind": "invoice", "variant": "letterhead", "language": "en"}
+    await asyncio.to_thread(sim.deliver, ADDRESS, **order)
+    row = page.locator("#rows tr", has_text="Needs review")
+    await expect(row).to_be_visible(timeout=PATIENCE)
+    assert await page.evaluate("window.same"), "without a reload"
+    document = await reviewed(page)
+    while True:
+        headers, body = await heard.get()
+        Referee(secret).verify(body, headers)
+        if json.loads(body)["data"]["state"] == "completed":
+            break
+    assert json.loads(body)["data"]["entity_id"] == document
+    await page.get_by_role("link", name="message").click()
+    await expect(page.frame_locator("iframe.letter").locator("body")).not_to_be_empty()
+    await usable(page)
+    await page.goto("/demo")
+    await expect(page.get_by_role("cell", name="Connected")).to_be_visible()
+    await usable(page)
