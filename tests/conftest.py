@@ -45,6 +45,11 @@ def pytest_unconfigure(config):
         databases.remove_home(Path(os.environ["TEST_SERVERS"]))
 
 
+def pytest_collection_modifyitems(items):
+    """The long ones first: at the end of a run nobody waits for the last of them."""
+    items.sort(key=lambda item: "scenarios" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def major():
     """The PostgreSQL that a test runs on. The store's own tests run on each that we have."""
