@@ -51,6 +51,11 @@ class ChannelRequest:
 class RemoteMailbox(Protocol):
     """One account at its provider. Every call is paced, retried and translated to our errors."""
 
+    @property
+    def pushes_apart_seconds(self) -> float:
+        """A change that follows a pushed one sooner than this is not pushed; 0 where every one is."""
+        ...
+
     async def check(self) -> None:
         """Read the least there is to read: raises where the mailbox cannot be read."""
         ...

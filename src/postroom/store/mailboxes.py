@@ -200,18 +200,20 @@ class Standing:
     policy: ContentPolicy
     wanted: bool
     generation: int
+    woken_seconds: float | None  # ago
 
 
 async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Standing | None:
     cursor = await connection.execute(
         """
-        SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation
+        SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation,
+            extract(epoch FROM postroom_now() - woken_at)::float8
         FROM mailboxes CROSS JOIN work WHERE mailboxes.id = %b AND work.id = %b
         """,
         [mailbox, work],
     )
     row = await cursor.fetchone()
-    return Standing(ContentPolicy(row[0]), row[1], row[2]) if row else None
+    return Standing(ContentPolicy(row[0]), *row[1:]) if row else None
 
 
 async def synced(connection: Connection, mailbox: MailboxId) -> None:

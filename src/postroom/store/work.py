@@ -115,12 +115,14 @@ async def nudge(connection: Connection, kind: str, subjects: Sequence[str]) -> N
 # For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
 WOKEN: LiteralString = """
     woken AS (
-        INSERT INTO work (organization_id, kind, subject, due_at, trace)
-        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second', trace
+        INSERT INTO work (organization_id, kind, subject, due_at, woken_at, trace)
+        SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second',
+            postroom_now(), trace
         FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[], %b::text[])
             AS asked (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO UPDATE SET
             generation = work.generation + 1,
+            woken_at = excluded.woken_at,
             trace = coalesce(excluded.trace, work.trace),
             due_at = CASE
                 WHEN work.last_error IS NOT NULL THEN work.due_at

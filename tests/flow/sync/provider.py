@@ -46,6 +46,7 @@ class Remote:
     tree: list[RemoteFolder]
     labelled: bool
     page: int = 3
+    pushes_apart_seconds: float = 0.0
     items: dict[str, Item] = field(default_factory=dict)
     log: list[tuple[str, Change]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired

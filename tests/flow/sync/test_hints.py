@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
+from postroom.flow import sync
 from postroom.model import RemoteFolder
+from postroom.store import work
 
 DAY = timedelta(days=1)
 
@@ -90,3 +92,36 @@ async def test_a_sweep_is_made_even_while_pushes_come_all_day(folders, move_cloc
     await folders.hint(folders.remote.deliver())
     await folders.sync()
     await folders.assert_mirrors()
+
+
+async def test_where_close_pushes_are_dropped_a_second_look_follows_the_last_one(labels, move_clock):
+    labels.remote.pushes_apart_seconds = 100
+    await labels.settle()
+    await move_clock(200)
+    await labels.hint()
+    await labels.sync()
+    labels.remote.deliver()  # and no push tells of it
+    assert 0 < await due_in(labels) <= 100
+    await move_clock(101)
+    await run_what_is_due(labels)
+    await labels.assert_mirrors()
+    assert await due_in(labels) > 800, "then the sweep is enough"
+
+
+async def test_where_every_change_is_pushed_there_is_no_second_look(labels):
+    await labels.settle()
+    await labels.hint()
+    await labels.sync()
+    assert await due_in(labels) > 800
+
+
+async def due_in(mirror) -> int:
+    return await mirror.one("SELECT extract(epoch FROM due_at - postroom_now())::int FROM work")
+
+
+async def run_what_is_due(mirror) -> None:
+    """Without anybody waking it."""
+    async with mirror.database.engine() as connection:
+        claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=60)
+    [lease] = claim.leases
+    await sync.run(mirror.parts(), lease)

@@ -35,7 +35,7 @@ async def run(reading: Reading, *, seconds: float) -> None:
             await ahead.take(cursor)
             if time.monotonic() >= until:  # a page at least, however short the time is
                 break
-            if reading.generation > reading.answered:
+            if reading.is_told_more:
                 await ahead.land()
                 await live.run(reading)
                 ahead = _Ahead(reading)

@@ -2,9 +2,11 @@
 
 A push only narrows where to look: its messages, and the feeds of the folders they lie or lay in. Feeds that
 were not read since the last sweep are read with them, so a mailbox that is pushed to all day is swept too.
+Where the provider drops pushes that come too close together, a second look follows the last one.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -48,7 +50,16 @@ async def _hints(reading: Reading) -> Hints:
         standing = await mailboxes.standing(connection, reading.id, reading.lease.id)
         if standing is not None:
             reading.answered = reading.generation = standing.generation
+            reading.second_look_at = _second_look(reading, standing.woken_seconds)
         return await notifications.hints(connection, reading.id)
+
+
+def _second_look(reading: Reading, woken_seconds: float | None) -> float | None:
+    """Of what this look comes too early for, nobody may tell."""
+    apart = reading.remote.pushes_apart_seconds
+    if woken_seconds is None or woken_seconds >= apart:
+        return None
+    return time.monotonic() + apart - woken_seconds
 
 
 def _live(reading: Reading) -> list[str]:

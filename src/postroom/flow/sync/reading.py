@@ -1,5 +1,6 @@
 """What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -68,6 +69,7 @@ class Reading:
     did: Did = field(default_factory=Did)
     generation: int = 0  # of the work row, as the last commit saw it
     answered: int = 0  # the generation whose news were read
+    second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
     told_start: bool = False
     begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
     arrived: list[datetime] = field(default_factory=list[datetime])  # when new mail of the feeds was received
@@ -79,6 +81,12 @@ class Reading:
     @property
     def organization(self) -> OrganizationId:
         return self.mailbox.organization
+
+    @property
+    def is_told_more(self) -> bool:
+        """Whether there may be news since they were read."""
+        overdue = self.second_look_at is not None and self.second_look_at <= time.monotonic()
+        return overdue or self.generation > self.answered
 
     def cursor(self, kind: CursorKind, scope: str) -> Cursor | None:
         return self.cursors.get((kind, scope))

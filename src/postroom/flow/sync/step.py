@@ -1,6 +1,7 @@
 """The work of the kind `sync`: one mailbox brought up to date, or a slice of a long listing."""
 
 import random
+import time
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Final
@@ -107,11 +108,17 @@ def _completed(reading: Reading) -> Entry:
 
 
 def _again_after(reading: Reading, failing: float | None) -> float:
-    """At once while there is something to list; else at the next sweep, which the jitter spreads out."""
+    """At once while there is something to list; else when something is to be tried or looked at again, or at
+    the next sweep, which the jitter spreads out.
+    """
     if reading.listings():
         return 0.0
-    sweep = reading.parts.sweep_seconds[reading.mailbox.provider] * random.uniform(0.9, 1)
-    return sweep if failing is None else max(min(sweep, failing), 0.0)
+    waits = [reading.parts.sweep_seconds[reading.mailbox.provider] * random.uniform(0.9, 1)]
+    if failing is not None:
+        waits.append(failing)
+    if reading.second_look_at is not None:
+        waits.append(reading.second_look_at - time.monotonic())
+    return max(min(waits), 0.0)
 
 
 async def _end(

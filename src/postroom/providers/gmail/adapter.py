@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from postroom.model import (
     Change,
@@ -22,6 +23,9 @@ from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
 from postroom.providers.pace import Paces
 from postroom.providers.transport import Transport
+
+# Gmail drops what it would have to tell of an account in the second after it told something; and some.
+PUSHES_APART_SECONDS: Final = 1.1
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Gmail:
 class GmailMailbox:
     calls: Calls
     topic: str
+    pushes_apart_seconds: float = PUSHES_APART_SECONDS
 
     async def check(self) -> None:
         await reading.pin(self.calls)

@@ -45,6 +45,7 @@ class GraphMailbox:
     calls: Calls
     subscriptions: Transport
     folder: str | None
+    pushes_apart_seconds: float = 0.0
 
     async def check(self) -> None:
         await self.calls.get(self.calls.path("mailFolders", "inbox", select="id"), wire.Folder)
