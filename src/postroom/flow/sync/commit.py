@@ -149,6 +149,8 @@ def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, r
             continue
         if rewrites or row.is_draft:
             writing.rewritten[ready.key] = ready
+        if ready.version < row.version and not row.deleted:
+            continue  # a page that was fetched beside this one knows more
         told = Told(Change(ready.key, Presence.HERE, ready.version, ready.state), certain=True)
         _apply(reading, writing, row, told)
     for key in gathered.gone:

@@ -24,6 +24,7 @@ from postroom.store.messages import Content, Stored
 # How long a message that failed alone waits for its next attempt, and when it is left to a person.
 WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 HEAD_BYTES: Final = 1024
+LAST_SHARE: Final = 0.3  # of a page: when no more is missing, the next page is asked for
 # A message may be told of before it can be read.
 EARLY_WAITS: Final = (2.0, 8.0, 30.0)
 
@@ -96,6 +97,18 @@ class Manner:
     refetches: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Pages that are fetched side by side: each begins when most of the one before has come."""
+
+    mine: asyncio.Event = field(default_factory=asyncio.Event)
+    before: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        if self.before is not None:
+            await self.before.wait()
+
+
 @dataclass
 class _Sorted:
     changes: list[Told] = field(default_factory=list[Told])
@@ -103,7 +116,18 @@ class _Sorted:
     fetch: dict[str, Change] = field(default_factory=dict[str, Change])
 
 
-async def gather(reading: Reading, told: Sequence[Told], manner: Manner) -> Gathered:
+async def gather(
+    reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn | None = None
+) -> Gathered:
+    turn = turn or Turn()
+    await turn.wait()
+    try:
+        return await _gather(reading, told, manner, turn)
+    finally:
+        turn.mine.set()
+
+
+async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn) -> Gathered:
     found = Gathered(shown=[each.change.key for each in told if each.change.presence is Presence.HERE])
     known = await _known(reading, {each.change.key for each in told})
     sorted_ = _sort(reading, told, known, manner)
@@ -115,7 +139,7 @@ async def gather(reading: Reading, told: Sequence[Told], manner: Manner) -> Gath
         sorted_.changes += again.changes
         sorted_.fetch.update(again.fetch)
     found.changes = sorted_.changes
-    await _fetch(reading, found, list(sorted_.fetch.values()), manner)
+    await _fetch(reading, found, list(sorted_.fetch.values()), manner, turn)
     return found
 
 
@@ -183,14 +207,21 @@ def _scope_of(reading: Reading, row: Stored) -> str | None:
 
 
 def _is_bare(change: Change) -> bool:
-    told = replace(change.state, thread=None) != State() or change.labels_added | change.labels_removed
-    return not change.version and not told
+    if change.version or change.labels_added or change.labels_removed:
+        return False
+    return change.state == State(thread=change.state.thread)
 
 
-async def _fetch(reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner) -> None:
+async def _fetch(
+    reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
+) -> None:
     if not wanted:
         return
+    missing = len(wanted)
     async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
+        missing -= len(group)
+        if missing <= LAST_SHARE * len(wanted):
+            turn.mine.set()
         fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
         for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
             found.ready.append(ready)

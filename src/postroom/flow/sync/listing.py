@@ -1,47 +1,42 @@
 """Listings: the first sync, a full one after an expired cursor, and the refill after a policy was raised.
 
-Page by page, newest first, resumable where it stopped. While a page is committed the next one is fetched.
+Page by page, newest first, resumable where it stopped. While a page is committed the next ones are fetched;
+they are committed in their order, and none after one that failed.
 """
 
 import asyncio
 import time
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from postroom.errors import CursorExpired, Gone, TransientError
+from postroom.errors import CursorExpired, Gone, PostroomError, TransientError
 from postroom.flow.sync import live, tree
 from postroom.flow.sync.commit import Passing, commit
-from postroom.flow.sync.gather import Gathered, Manner, certain, gather, observed
+from postroom.flow.sync.gather import Gathered, Manner, Told, Turn, certain, gather, observed
 from postroom.flow.sync.reading import Reading
-from postroom.model import Change, Presence
+from postroom.model import Change, Page, Presence
 from postroom.store import cursors, messages
 from postroom.store.cursors import Begin, Cursor, CursorKind, Move
 
 STORED_PAGE: Final = 100  # of what is stored and looked at or fetched again
+FETCHED_TOGETHER: Final = 2  # pages
 
 
 async def run(reading: Reading, *, seconds: float) -> None:
     """Go on with what is not at its end, for about so long. New mail does not wait behind old mail."""
     until = time.monotonic() + seconds
-    ahead = _Ahead(reading)
-    try:
-        while reading.listings():
-            cursor = ahead.next()
-            if cursor is None:
-                await ahead.land()
-                ahead = _Ahead(reading)
-                continue
-            await ahead.take(cursor)
-            if time.monotonic() >= until:  # a page at least, however short the time is
-                break
-            if reading.is_told_more:
-                await ahead.land()
-                await live.run(reading)
-                ahead = _Ahead(reading)
-        await ahead.land()
-    finally:
-        await ahead.abandon()
+    while reading.listings():
+        ahead = _Ahead(reading)
+        try:
+            await ahead.go(until)
+        finally:
+            await ahead.abandon()
+        if time.monotonic() >= until:
+            break
+        if reading.is_told_more:
+            await live.run(reading)
 
 
 @dataclass
@@ -54,19 +49,49 @@ class _Place:
     at_end: bool = False
 
 
+@dataclass(frozen=True)
+class _Fetching:
+    """A page on its way, and how its commit passes over it."""
+
+    gathered: asyncio.Task[Gathered]
+    turn: Turn
+    passing: Callable[[Gathered], Passing]
+    rewrites: bool
+
+
 @dataclass
 class _Ahead:
-    """Fetches pages while the one before is being committed."""
+    """Fetches pages while those before are being committed."""
 
     reading: Reading
     places: dict[tuple[CursorKind, str], _Place] = field(default_factory=dict[tuple[CursorKind, str], _Place])
+    fetching: deque[_Fetching] = field(default_factory=deque[_Fetching])
     commit: "asyncio.Task[None] | None" = None
 
     def __post_init__(self) -> None:
         for cursor in self.reading.listings():
             self.places[cursor.kind, cursor.scope] = _Place(cursor, cursor.value, cursor.listed)
 
-    def next(self) -> _Place | None:
+    async def go(self, until: float) -> None:
+        """Until all is read, the time is over, or there is news. What was fetched before an error is kept."""
+        try:
+            while (place := self._next()) is not None:
+                await self._take(place)  # a page at least, however short the time is
+                if time.monotonic() >= until or self.reading.is_told_more:
+                    break
+        except PostroomError:
+            await self._land()
+            raise
+        await self._land()
+
+    async def abandon(self) -> None:
+        """End what is under way; nothing is where all went well."""
+        await self._drop()
+        if self.commit is not None:
+            self.commit.cancel()
+            await asyncio.gather(self.commit, return_exceptions=True)
+
+    def _next(self) -> _Place | None:
         """The one that has come least far: folders take turns. A refill waits for all others."""
         open_ = [place for place in self.places.values() if not place.at_end]
         order = {scope: number for number, scope in enumerate(self.reading.scopes())}
@@ -80,7 +105,7 @@ class _Ahead:
             default=None,
         )
 
-    async def take(self, place: _Place) -> None:
+    async def _take(self, place: _Place) -> None:
         match place.cursor.kind:
             case CursorKind.REFILL:
                 await self._refill(place)
@@ -89,21 +114,54 @@ class _Ahead:
             case _:
                 await self._list(place)
 
-    async def land(self) -> None:
-        """Wait for the commit under way."""
+    async def _fetch(
+        self,
+        told: Sequence[Told],
+        manner: Manner,
+        passing: Callable[[Gathered], Passing],
+        *,
+        together: int = FETCHED_TOGETHER,
+    ) -> None:
+        """Let a page be fetched after those before it, so many at a time, and commit what has come."""
+        turn = Turn(before=self.fetching[-1].turn.mine if self.fetching else None)
+        task = asyncio.create_task(gather(self.reading, told, manner, turn))
+        self.fetching.append(_Fetching(task, turn, passing, manner.refetches))
+        while len(self.fetching) >= together:
+            await self._commit_next()
+
+    async def _commit_next(self) -> None:
+        """Begin the next commit, when the one before has ended. No page may be passed over."""
+        page = self.fetching.popleft()
+        try:
+            await self._committed()
+            gathered = await page.gathered
+            if not live.are_known(self.reading, gathered):
+                await tree.follow(self.reading)
+        except BaseException:
+            page.gathered.cancel()
+            await asyncio.gather(page.gathered, return_exceptions=True)
+            await self._drop()
+            raise
+        passing = page.passing(gathered)
+        self.commit = asyncio.create_task(commit(self.reading, gathered, passing, rewrites=page.rewrites))
+
+    async def _committed(self) -> None:
         if self.commit is not None:
             task, self.commit = self.commit, None
             await task
 
-    async def abandon(self) -> None:
-        if self.commit is not None:
-            self.commit.cancel()
-            with suppress(BaseException):
-                await self.commit
+    async def _land(self) -> None:
+        """Wait until everything that is under way is committed."""
+        while self.fetching:
+            await self._commit_next()
+        await self._committed()
 
-    async def _then(self, gathered: Gathered, passing: Passing, *, rewrites: bool = False) -> None:
-        await self.land()
-        self.commit = asyncio.create_task(commit(self.reading, gathered, passing, rewrites=rewrites))
+    async def _drop(self) -> None:
+        tasks = [page.gathered for page in self.fetching]
+        self.fetching.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _list(self, place: _Place) -> None:
         reading, kind, scope = self.reading, place.cursor.kind, place.cursor.scope
@@ -115,39 +173,40 @@ class _Ahead:
             await self._begin_anew(place)
             return
         except Gone:
-            await self.land()
+            await self._land()
             await tree.follow(reading)
             place.at_end = True
             return
         manner = Manner(since, fetches_bare=not resync, looks_at_bare=resync)
-        gathered = await live.gathered_in_known_folders(reading, observed(page.changes, scope), manner)
-        done = not page.more
+        place.value, place.listed = page.cursor, place.listed + max(len(page.changes), 1)
+        place.at_end = not page.more
+        # A full listing looks at what is stored: what was seen first must be written first.
+        await self._fetch(
+            observed(page.changes, scope),
+            manner,
+            lambda gathered: self._passing(place, page, gathered),
+            together=1 if resync else FETCHED_TOGETHER,
+        )
+
+    def _passing(self, place: _Place, page: Page, gathered: Gathered) -> Passing:
+        kind, scope = place.cursor.kind, place.cursor.scope
+        resync, done = kind is CursorKind.RESYNC, not page.more
         begins = (
             [Begin(CursorKind.LIVE, scope, page.live)]
-            if done and page.live and self._needs_live(place)
+            if done and page.live and (resync or self.reading.cursor(CursorKind.LIVE, scope) is None)
             else []
         )
-        await self._then(
-            gathered,
-            Passing(
-                [Move(kind, scope, page.cursor, len(page.changes), page.expected, done)],
-                begins,
-                listed=[(scope, gathered.shown)] if resync else (),
-            ),
-        )
-        place.value, place.listed, place.at_end = page.cursor, place.listed + max(len(page.changes), 1), done
-
-    def _needs_live(self, place: _Place) -> bool:
-        return (
-            place.cursor.kind is CursorKind.RESYNC
-            or self.reading.cursor(CursorKind.LIVE, place.cursor.scope) is None
+        return Passing(
+            [Move(kind, scope, page.cursor, len(page.changes), page.expected, done)],
+            begins,
+            listed=[(scope, gathered.shown)] if resync else (),
         )
 
     async def _begin_anew(self, place: _Place) -> None:
         """A listing that can be continued no more. Where it alone gives the live cursor, changes were missed
         since it began, so it becomes a full one.
         """
-        await self.land()
+        await self._land()
         scope = place.cursor.scope
         if scope in self.reading.begun_anew:
             raise TransientError("The provider's listings expire while they are read.")
@@ -161,7 +220,7 @@ class _Ahead:
 
     async def _settle(self, place: _Place) -> None:
         """What is stored and was not listed: a look tells whether it was moved or deleted."""
-        await self.land()
+        await self._land()
         reading, scope = self.reading, place.cursor.scope
         async with reading.parts.database.transaction(reading.organization) as connection:
             keys = await cursors.unlisted(
@@ -186,12 +245,11 @@ class _Ahead:
         async with reading.parts.database.transaction(reading.organization) as connection:
             rows = await messages.keys_below(connection, reading.id, below=below, limit=STORED_PAGE)
         if not rows:
-            await self._then(Gathered(), Passing(drops=[(CursorKind.REFILL, "")]))
+            await self._land()
+            await commit(reading, Gathered(), Passing(drops=[(CursorKind.REFILL, "")]))
             place.at_end = True
             return
         told = certain(Change(key, Presence.HERE) for _, key in rows)
-        gathered = await gather(reading, told, Manner(None, refetches=True))
         place.value = str(rows[-1][0])
-        await self._then(
-            gathered, Passing([Move(CursorKind.REFILL, "", place.value, len(rows))]), rewrites=True
-        )
+        passing = Passing([Move(CursorKind.REFILL, "", place.value, len(rows))])
+        await self._fetch(told, Manner(None, refetches=True), lambda _: passing)

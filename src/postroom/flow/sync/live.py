@@ -90,9 +90,14 @@ async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], boo
 async def gathered_in_known_folders(reading: Reading, told: Sequence[Told], manner: Manner) -> Gathered:
     """A page whose folders are all known: the tree is read again where one is new."""
     gathered = await gather(reading, told, manner)
-    if any(key not in reading.folders or reading.folders[key].deleted for key in gathered.folders()):
+    if not are_known(reading, gathered):
         await tree.follow(reading)
     return gathered
+
+
+def are_known(reading: Reading, gathered: Gathered) -> bool:
+    """Whether the folders of a page are."""
+    return all(key in reading.folders and not reading.folders[key].deleted for key in gathered.folders())
 
 
 async def _recent(reading: Reading) -> None:
