@@ -48,11 +48,12 @@ class Allowance:
     """
 
     def __init__(self, units: float, seconds: float, now: float) -> None:
-        # What is spent here at one moment is counted there at another: margins for the difference.
+        # What is spent here at one moment is counted there at another: margins for the difference. Of the
+        # half that comes back at once it is known when it was counted at the latest.
         usable = units * 0.985
-        self._window = seconds + 1
+        self._window = seconds + 0.25
         self._burst = usable / 2
-        self._rate = usable / 2 / self._window
+        self._rate = usable / 2 / (seconds + 1)
         self._most_saved = units * 0.015
         self._saved = self._most_saved
         self._seen = now
