@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import token_bytes
+from typing import Final
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -18,6 +19,7 @@ from psycopg.rows import class_row
 from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
+_ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 Plain = str | int | bool | None | Sequence["Plain"] | Mapping[str, "Plain"]
 
 
@@ -248,7 +250,7 @@ _READ = """
 
 def canonical(value: Plain) -> str:
     """One text for one value, whatever order its keys were written in."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _ENCODE(value)
 
 
 def personal_digest(salt: bytes | None, personal: Mapping[str, Plain] | None) -> bytes | None:

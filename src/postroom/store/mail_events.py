@@ -42,6 +42,6 @@ async def add(connection: Connection, mailbox: MailboxId, events: Sequence[MailE
             [row.to_folder for row in rows],
             ["\n".join(sorted(row.labels_added)) for row in rows],
             ["\n".join(sorted(row.labels_removed)) for row in rows],
-            [json.dumps(row.changed, sort_keys=True) for row in rows],
+            [json.dumps(row.changed, sort_keys=True) if row.changed else "{}" for row in rows],
         ],
     )

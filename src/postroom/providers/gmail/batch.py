@@ -36,7 +36,8 @@ def opened(answer: Answer) -> Mapping[int, Answer]:
         lines, _, body = inner.partition(b"\r\n\r\n")
         place, status = _PLACE.search(envelope_lines), _STATUS.match(lines)
         if place and status:
-            parts[int(place[1])] = Answer(int(status[1]), dated | _headers(lines), body)
+            told = {} if status[1] == b"200" else dated | _headers(lines)  # only a refusal's say something
+            parts[int(place[1])] = Answer(int(status[1]), told, body)
     return parts
 
 
