@@ -2,7 +2,8 @@
 
 Without latency: beside a bare loop that downloads the same answers with the same client, takes them apart
 (email, compat32) and COPYs the rows. With 50 ms of latency: beside the sequential way, one message asked for
-and inserted after the other, measured on a few hundred. CPU seconds tell who was the limit.
+and inserted after the other, measured on a few hundred. CPU seconds tell who was the limit. Where lieer is
+installed, its rate stands beside ours: `--lieer` names a Python that has it.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import psycopg
 import uvloop
 
 from postroom.store import roles
-from stage import NO_QUOTA, Stage, cpu_seconds, stage, verdict, worker
+from stage import NO_QUOTA, Stage, cpu_seconds, lieer, stage, verdict, worker
 
 MESSAGES, SEQUENTIAL, LATENCY_MS, BATCH, PARALLEL = 20_000, 300, 50, 50, 4
 WANTED_RATIO, WANTED_TIMES, BUSY = 0.5, 40, 0.9
@@ -189,14 +190,33 @@ async def ours(there: Stage) -> Took:
     return Took(await there.stored(), seconds, *used)
 
 
-async def against_the_bare_loop(messages: int) -> bool:
+async def lieers(there: Stage, python: str) -> Took:
+    """A pull into an empty notmuch database."""
+    token = there.sim.post("google/tokens", address=ADDRESS)["access_token"]
+    simulator, used = there.sim.process.pid, 0.0
+    before, begin = cpu_seconds(simulator), time.perf_counter()
+    with lieer.pull(python, there.home, there.sim.http, ADDRESS, token) as process:
+        while process.poll() is None:
+            used = cpu_seconds(process.pid)
+            await asyncio.sleep(0.05)
+        assert process.returncode == 0, "lieer failed"
+    seconds = time.perf_counter() - begin
+    return Took(lieer.pulled(there.home), seconds, used, cpu_seconds(simulator) - before)
+
+
+async def against_the_bare_loop(messages: int, python: str | None) -> bool:
     print(f"{messages:,} messages of 8 KB, a tenth with an attachment of 100 KB, no quota, no latency")
     async with stage("--quota", "off") as there:
         there.fill("gmail", ADDRESS, messages)
         hand = await by_hand(there, None)
         we = await ours(there)
+        other = await lieers(there, python) if python else None
     hand.show("bare loop, compat32, COPY")
     we.show("postroom")
+    if other is None:
+        print("lieer is not installed here")
+    else:
+        other.show("lieer")
     assert we.messages == hand.messages == messages, "not every message was stored"
     print(f"  the simulator was busy for {hand.simulator_busy:.0%} and {we.simulator_busy:.0%} of the time")
     if max(hand.simulator_busy, we.simulator_busy) > BUSY:
@@ -219,8 +239,8 @@ async def against_the_sequential_way(messages: int, few: int) -> bool:
     return verdict(f"{times:.0f} times (wanted: {WANTED_TIMES} or more)", reached=times >= WANTED_TIMES)
 
 
-async def main(messages: int, few: int) -> int:
-    reached = [await against_the_bare_loop(messages), await against_the_sequential_way(messages, few)]
+async def main(messages: int, few: int, python: str | None) -> int:
+    reached = [await against_the_bare_loop(messages, python), await against_the_sequential_way(messages, few)]
     return 0 if all(reached) else 1
 
 
@@ -228,5 +248,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--sequential", type=int, default=SEQUENTIAL, help="messages of the sequential way")
+    parser.add_argument("--lieer", metavar="PYTHON", help="a Python in which lieer is installed")
     given = parser.parse_args()
-    sys.exit(uvloop.run(main(given.messages, given.sequential)))
+    python = lieer.python_with_lieer(given.lieer)
+    sys.exit(uvloop.run(main(given.messages, given.sequential, python)))
