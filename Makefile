@@ -47,13 +47,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
-	@echo "installing Postroom"
-	@$(INSTALL) --no-deps --require-hashes -r requirements/runtime.txt
+	@echo "installing Postroom; the first time this takes a minute or two"
+	@scripts/install $(BIN)/python requirements/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
 	@echo "installing what the tests need"
-	@$(INSTALL) --no-deps --require-hashes -r requirements/dev.txt
+	@scripts/install $(BIN)/python requirements/dev.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.runtime

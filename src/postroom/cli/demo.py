@@ -64,6 +64,7 @@ def demo(port: Port = 0) -> None:
         # What goes wrong is made good sooner than elsewhere, for those who watch.
         given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
         given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
+        given |= {"lease_seconds": 10}
         settings = opening.settings_for("demo", ignoring=_NOT_YOURS, home=home, **given)
         environment = config.environment_with(**dict.fromkeys(_NOT_YOURS), home=home, **given)
         with opening.database_url(settings) as database_url:
