@@ -46,20 +46,6 @@ def visitor(running):
         yield client, is_well
 
 
-def test_the_demo_says_its_address_works_and_ends_cleanly_on_ctrl_c(tmp_path):
-    with Program(tmp_path, "demo") as demo:
-        with visitor(demo) as (client, is_well):
-            wait_until(is_well)
-            wait_until(lambda: "ada@example.com" in client.get("/mailboxes").text)
-        assert {name: len(pids) for name, pids in children(demo.process.pid).items()} == {
-            "serve": 1,
-            "work": 2,
-        }
-        assert demo.end(signal.SIGINT) == 0
-        assert not any("Traceback" in line for line in demo.said)
-    wait_until(lambda: running_in(tmp_path) == [])
-
-
 def test_whatever_part_is_killed_comes_back(demo, tmp_path):
     data = tmp_path / ".demo/postgres/data"
     parts = {
@@ -92,15 +78,24 @@ def is_complete(client):
     return len(found) == 2 and all(row[0] >= 200 and row[2:] == [0, 0, 0] for row in found)
 
 
-def test_what_the_guided_page_breaks_is_made_good(demo):
+def test_it_says_its_address_makes_good_what_the_guided_page_breaks_and_ends_cleanly_on_ctrl_c(
+    demo, tmp_path
+):
     with demo() as running:
-        with visitor(running) as (client, _):
+        with visitor(running) as (client, is_well):
+            wait_until(is_well)
             wait_until(lambda: is_complete(client))
+            assert {name: len(pids) for name, pids in children(running.process.pid).items()} == {
+                "serve": 1,
+                "work": 2,
+            }
             for trouble in ("worker", "database", "cursors"):
                 assert client.post(f"/demo/break/{trouble}").status_code == 303
                 wait_until(lambda: is_complete(client))
             assert client.post("/demo/break/nothing").status_code == 404
-        assert running.end() == 0
+        assert running.end(signal.SIGINT) == 0
+        assert not any("Traceback" in line for line in running.said)
+    wait_until(lambda: running_in(tmp_path) == [])
 
 
 def kill_and_wait_for_another(pids_of, pid):
