@@ -38,8 +38,8 @@ def person(
     """Forget a person: the mail they sent, who sent documents, and their address in the ledger.
 
     Mail that others sent to them stays, as do documents and records: those are not theirs alone. The ledger
-    stays whole; `postroom ledger verify` then says purged. Where the mail still is in a connected mailbox, a
-    full sync would bring it back: let it be deleted there first.
+    stays whole; `postroom ledger verify` then says purged. Where the mail still is in a connected mailbox, it
+    stays there and is not fetched again; mail that they send from now on is new.
     """
     from postroom import config
     from postroom.cli import opening, output

@@ -20,14 +20,16 @@ from uuid import UUID
 from postroom.errors import DatabaseUnavailable, PermanentError, TransientError
 from postroom.flow import sync
 from postroom.flow.sync import Syncing, merge
+from postroom.flow.sync.reading import first_day, later
 from postroom.logs import Log
-from postroom.model import Change, Health, MailboxId, OrganizationId, Presence
+from postroom.model import Change, ContentPolicy, Fetched, Health, MailboxId, OrganizationId, Presence
 from postroom.ports import RemoteMailbox
 from postroom.store import (
     audits,
     cursors,
     failures,
     folders,
+    forgotten_people,
     ledger,
     mailboxes,
     messages,
@@ -37,6 +39,7 @@ from postroom.store import (
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.failures import Failure
+from postroom.store.forgotten_people import Sent
 from postroom.store.ledger import Entry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.messages import Stored
@@ -129,12 +132,13 @@ class _Audit:
         backfills = [row for row in rows if row.kind is CursorKind.BACKFILL]
         if not backfills or any(row.completed_at is None for row in backfills):
             raise PermanentError("The first sync of this mailbox is not at its end; audit it afterwards.")
-        since = min((row.since for row in backfills if row.since), default=None)
+        oldest = self.parts.oldest_kept(self.mailbox.policy, found.started_at)
+        since = later(first_day(backfills), oldest)
         mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
         async for changes in self._listed([row.scope for row in backfills], since):
             await self._compare(changes, since, mirrored, found)
         await self._find_extra(since, found)
-        found.missing = await self._still_missing(found)
+        found.missing = await self._not_left_out(await self._still_missing(found))
         found.different = await self._still_different(found)
         await self._keep(found)
         return found
@@ -207,6 +211,22 @@ class _Audit:
                 stored = await messages.known(connection, self.mailbox.id, there)
             missing += [key for key in there if key not in stored or stored[key].deleted]
         return missing
+
+    async def _not_left_out(self, missing: list[str]) -> list[str]:
+        """Mail of people who were purged is not missed."""
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            if not missing or not await forgotten_people.there_are_any(connection):
+                return missing
+        wanted = [Change(key, Presence.HERE) for key in missing]
+        sent = [
+            Sent(each.key, each.letter.sender.address, each.state.received_at)
+            async for group in self.remote.fetch(wanted, ContentPolicy.METADATA)
+            for each in group
+            if isinstance(each, Fetched) and each.letter.sender is not None
+        ]
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            out = await forgotten_people.mail_of(connection, sent)
+        return [key for key in missing if key not in out]
 
     async def _still_different(self, found: Findings) -> list[str]:
         """A change between the listing and the look into the store is none."""

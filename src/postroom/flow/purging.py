@@ -1,13 +1,14 @@
 """Forgets a person (K7): the mail they sent, and their name in what is told of documents and in the ledger.
 
 Mail that others sent to them is the others' and stays. What was removed is counted in the ledger, without
-a name.
+a name. Where their mail is still at a provider, syncs leave it there: first it is noted whose mail that is.
 """
 
 from typing import Final
 
+from postroom.flow import sync
 from postroom.model import OrganizationId
-from postroom.store import ledger, purge
+from postroom.store import forgotten_people, ledger, purge, work
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
 from postroom.store.purge import Traces
@@ -26,6 +27,9 @@ async def person(
 ) -> Traces:
     """Forget, in batches that may be repeated after a crash; what was there before."""
     before = await traces(database, organization, address)
+    async with database.transaction(organization) as connection:
+        await work.hold_all(connection, sync.KIND)  # no page is being committed by somebody who does not know
+        await forgotten_people.add(connection, address)
     while True:
         async with database.transaction(organization) as connection:
             ids = await purge.sent_by(connection, address, limit=BATCH)

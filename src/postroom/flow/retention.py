@@ -4,7 +4,7 @@ Each batch is a transaction of its own, under the lease. What was removed is cou
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from postroom.logs import Log
@@ -30,7 +30,7 @@ class Periods:
     mail_events: float | None = None
     personal_values: float | None = None
     deleted_messages: float | None = None
-    messages: Mapping[ContentPolicy, float | None] | None = None
+    messages: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
 
 # Removes the next batch of what is older than so many days; how many went.
@@ -62,9 +62,11 @@ async def _remove(database: Database, lease: Lease, removal: Removal, days: floa
 
 def _removals(periods: Periods) -> list[tuple[str, float | None, Removal]]:
     """In the order in which they are done: mail takes its events with it."""
-    by_policy = periods.messages or {}
     return [
-        *((f"messages_{policy}", by_policy.get(policy), _old_messages(policy)) for policy in ContentPolicy),
+        *(
+            (f"messages_{policy}", periods.messages.get(policy), _old_messages(policy))
+            for policy in ContentPolicy
+        ),
         ("deleted_messages", periods.deleted_messages, _deleted_messages),
         ("mail_events", periods.mail_events, _mail_events),
         ("personal_values", periods.personal_values, _personal_values),

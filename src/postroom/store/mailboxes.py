@@ -201,13 +201,15 @@ class Standing:
     wanted: bool
     generation: int
     woken_seconds: float | None  # ago
+    people_forgotten: bool
 
 
 async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Standing | None:
     cursor = await connection.execute(
         """
         SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation,
-            extract(epoch FROM postroom_now() - woken_at)::float8
+            extract(epoch FROM postroom_now() - woken_at)::float8,
+            EXISTS (SELECT FROM forgotten_people)
         FROM mailboxes CROSS JOIN work WHERE mailboxes.id = %b AND work.id = %b
         """,
         [mailbox, work],

@@ -300,6 +300,11 @@ async def hold(connection: Connection, kind: str, subject: str) -> None:
     await connection.execute("SELECT FROM work WHERE kind = %s AND subject = %s FOR UPDATE", [kind, subject])
 
 
+async def hold_all(connection: Connection, kind: str) -> None:
+    """The same for all work of this kind in the organization."""
+    await connection.execute("SELECT FROM work WHERE kind = %s ORDER BY id FOR UPDATE", [kind])
+
+
 _FINISH = """
     WITH held AS MATERIALIZED (
         SELECT work.id, ended.again_after, work.generation > ended.generation AS woken

@@ -127,6 +127,7 @@ def syncing(settings: Settings, database: Database, remote: Callable[[Mailbox], 
         backfill_days=settings.backfill_days,
         slice_seconds=SLICE_SECONDS,
         take_in=partial(intake.take_in, pipelines.load(settings.pipelines, kinds=papers.installed())),
+        kept_days=periods(settings).messages,
     )
 
 

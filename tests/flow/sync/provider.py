@@ -51,6 +51,7 @@ class Remote:
     log: list[tuple[str, Change]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
+    senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
     sizes: dict[str, int] = field(default_factory=dict)  # as told, where it is not 100
     refused: list[Exception] = field(default_factory=list)
     calls: Counter = field(default_factory=Counter)
@@ -227,7 +228,7 @@ class Remote:
         bare = policy is ContentPolicy.METADATA
         letter = Letter(
             f"<{key}@example.org>",
-            Person("Ann", "Ann@Example.org"),
+            Person("Ann", self.senders.get(key, "Ann@Example.org")),
             (Person("Bob, B.", "bob@example.com"),),
             (),
             (),

@@ -1,8 +1,7 @@
 """What a person asks of a mailbox's syncs: one now, a full one, or more of the past."""
 
 from postroom.errors import PermanentError
-from postroom.flow.sync import tree
-from postroom.flow.sync.reading import KIND
+from postroom.flow.sync.reading import KIND, days_before
 from postroom.model import MailboxId, OrganizationId
 from postroom.store import cursors, failures, ledger, subscriptions, work
 from postroom.store.cursors import Begin, CursorKind
@@ -51,7 +50,7 @@ async def reach_back(
     rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:
         raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
-    since = tree.days_before(await subscriptions.now(connection), days)
+    since = days_before(await subscriptions.now(connection), days)
     later = [row.scope for row in rows if row.since is None or row.since > since]
     if not later:
         return False

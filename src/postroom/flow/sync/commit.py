@@ -17,6 +17,7 @@ from postroom.store import (
     cursors,
     failures,
     feed,
+    forgotten_people,
     ledger,
     mail_events,
     mailboxes,
@@ -28,6 +29,7 @@ from postroom.store.cursors import Begin, CursorKind, Move
 from postroom.store.database import Connection
 from postroom.store.failures import Failure
 from postroom.store.feed import News
+from postroom.store.forgotten_people import Sent
 from postroom.store.ledger import Entry
 from postroom.store.mail_events import MailEvent
 from postroom.store.messages import Attached, Stored
@@ -111,7 +113,10 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, man
     """The transaction."""
     before = replace(reading.did)
     async with work.fenced(reading.parts.database, reading.lease) as connection:
-        reading.generation = await _still_wanted(reading, connection)
+        standing = await _still_wanted(reading, connection)
+        reading.generation = standing.generation
+        if standing.people_forgotten:
+            gathered = await _without_the_forgotten(connection, gathered)
         stored = await messages.known(connection, reading.id, gathered.keys())
         writing = _write(reading, gathered, stored, rewrites=manner.rewrites)
         try:
@@ -126,12 +131,21 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, man
         reading.arrived += [row.received_at for _, row in writing.new if row.received_at]
 
 
-async def _still_wanted(reading: Reading, connection: Connection) -> int:
+async def _still_wanted(reading: Reading, connection: Connection) -> mailboxes.Standing:
     """The work row is locked, so a change of the policy waits for this page or is seen by it."""
     found = await mailboxes.standing(connection, reading.id, reading.lease.id)
     if found is None or found.policy != reading.mailbox.policy or not found.wanted:
         raise TransientError("The mailbox was changed during its sync.", retry_after=0)
-    return found.generation
+    return found
+
+
+async def _without_the_forgotten(connection: Connection, gathered: Gathered) -> Gathered:
+    """Mail of people who were purged stays out (K7)."""
+    sent = [
+        Sent(each.key, each.content.from_address or "", each.state.received_at) for each in gathered.ready
+    ]
+    out = await forgotten_people.mail_of(connection, sent)
+    return replace(gathered, ready=[each for each in gathered.ready if each.key not in out])
 
 
 def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, rewrites: bool) -> _Writing:

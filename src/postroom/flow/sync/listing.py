@@ -166,7 +166,7 @@ class _Ahead:
     async def _list(self, place: _Place) -> None:
         reading, kind, scope = self.reading, place.cursor.kind, place.cursor.scope
         resync = kind is CursorKind.RESYNC
-        since = reading.since(scope) if resync else place.cursor.since
+        since = reading.since(scope)
         try:
             page = await reading.remote.listing(scope, cursor=place.value, since=None if resync else since)
         except CursorExpired:

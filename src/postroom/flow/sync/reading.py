@@ -1,13 +1,13 @@
 """What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from postroom.flow.sync.content import Accept
-from postroom.model import FolderRole, MailboxId, OrganizationId, ProviderName
+from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.cursors import Cursor, CursorKind
 from postroom.store.database import Connection, Database
@@ -34,6 +34,21 @@ class Syncing:
     backfill_days: float
     slice_seconds: float
     take_in: TakeIn | None = None
+    kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
+
+    def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
+        """What was received before is not kept, so it need not come; None: everything is."""
+        days = self.kept_days.get(policy)
+        return None if days is None else days_before(now, days)
+
+
+def days_before(now: datetime, days: float) -> datetime:
+    """Where a window begins: with a whole second, since providers may tell no parts of one."""
+    return (now - timedelta(days=days)).replace(microsecond=0)
+
+
+def later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -115,12 +130,14 @@ class Reading:
     def since(self, scope: str) -> datetime | None:
         """How far back mail of a scope is mirrored."""
         backfill = self.cursor(CursorKind.BACKFILL, scope)
-        return backfill.since if backfill else None
+        return later(backfill.since if backfill else None, self._oldest_kept())
 
     def earliest(self) -> datetime | None:
         """How far back mail is mirrored at all."""
-        found = [cursor.since for cursor in self.of_kind(CursorKind.BACKFILL) if cursor.since]
-        return min(found) if found else None
+        return later(first_day(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
+
+    def _oldest_kept(self) -> datetime | None:
+        return self.parts.oldest_kept(self.mailbox.policy, self.now)
 
     def listings(self) -> Collection[Cursor]:
         """Those that are not at their end."""
@@ -130,3 +147,8 @@ class Reading:
             if cursor.kind in {CursorKind.RESYNC, CursorKind.REFILL}
             or (cursor.kind is CursorKind.BACKFILL and cursor.completed_at is None)
         ]
+
+
+def first_day(backfills: Iterable[Cursor]) -> datetime | None:
+    """Where the longest of these windows begins."""
+    return min((cursor.since for cursor in backfills if cursor.since), default=None)

@@ -1,9 +1,9 @@
 """The folder tree is followed: new folders are listed, and what lay in those that are gone is looked for."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
-from postroom.flow.sync.reading import Reading
+from postroom.flow.sync.reading import Reading, days_before, first_day
 from postroom.store import cursors, folders, work
 from postroom.store.cursors import Begin, CursorKind
 
@@ -15,11 +15,6 @@ def is_stale(reading: Reading, kind: CursorKind, scope: str = "") -> bool:
     found = reading.cursor(kind, scope)
     age = timedelta(seconds=FRESH * reading.parts.sweep_seconds[reading.mailbox.provider])
     return found is None or found.updated_at < reading.now - age
-
-
-def days_before(now: datetime, days: float) -> datetime:
-    """Where a window begins: with a whole second, since providers may tell no parts of one."""
-    return (now - timedelta(days=days)).replace(microsecond=0)
 
 
 async def follow(reading: Reading) -> None:
@@ -52,7 +47,9 @@ def _reads(kind: CursorKind) -> bool:
 
 async def _begin(reading: Reading, scope: str) -> list[Begin]:
     """Pinned before it is listed, so that nothing falls in between; else the listing's end is the pin."""
-    since = reading.earliest() or days_before(reading.now, reading.parts.backfill_days)
+    since = first_day(reading.of_kind(CursorKind.BACKFILL)) or days_before(
+        reading.now, reading.parts.backfill_days
+    )
     pinned = await reading.remote.pin(scope)
     listing = Begin(CursorKind.BACKFILL, scope, since=since)
     return [listing] if pinned is None else [Begin(CursorKind.LIVE, scope, pinned), listing]
