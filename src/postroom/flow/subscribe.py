@@ -59,6 +59,7 @@ SPACING_SECONDS: Final = 600.0
 REFUSED_SECONDS: Final = 6 * 3600.0
 # The provider's own delays, the ten minutes in which it holds back what a slow receiver gets, and some.
 SILENCE_SECONDS: Final = 1200.0
+SKEW_SECONDS: Final = 600.0  # by which a provider's clock and ours may disagree
 ATTEMPTS: Final = 3
 AGAIN_SECONDS: Final = 3600.0
 
@@ -167,7 +168,11 @@ async def push_is_silent(
     In the caller's transaction. A dead channel is made anew; until then the sweeps go on.
     """
     dead = await subscriptions.replace_silent(
-        connection, mailbox, changed_at=changed_at, patience_seconds=SILENCE_SECONDS
+        connection,
+        mailbox,
+        changed_at=changed_at,
+        patience_seconds=SILENCE_SECONDS,
+        skew_seconds=SKEW_SECONDS,
     )
     if dead is None:
         return False

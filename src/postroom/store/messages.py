@@ -315,14 +315,17 @@ async def keys_below(
     return await cursor.fetchall()
 
 
-async def newest(connection: Connection, mailbox: MailboxId) -> datetime | None:
-    """When the newest message was received."""
+async def newest(
+    connection: Connection, mailbox: MailboxId, *, before: datetime | None = None
+) -> datetime | None:
+    """When the newest message was received, or the newest before a moment."""
     cursor = await connection.execute(
         """
-        SELECT received_at FROM messages WHERE mailbox_id = %s AND received_at IS NOT NULL
+        SELECT received_at FROM messages
+        WHERE mailbox_id = %b AND received_at < coalesce(%b::timestamptz, 'infinity')
         ORDER BY received_at DESC LIMIT 1
         """,
-        [mailbox],
+        [mailbox, before],
     )
     row = await cursor.fetchone()
     return row[0] if row else None

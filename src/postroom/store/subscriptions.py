@@ -7,7 +7,7 @@ A row is   asked      no confirmed_at: the provider may or may not have made it
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
@@ -161,21 +161,34 @@ async def replace(connection: Connection, subscription: SubscriptionId) -> Statu
 
 
 async def replace_silent(
-    connection: Connection, mailbox: MailboxId, *, changed_at: datetime, patience_seconds: float
+    connection: Connection,
+    mailbox: MailboxId,
+    *,
+    changed_at: datetime,
+    patience_seconds: float,
+    skew_seconds: float,
 ) -> SubscriptionId | None:
-    """Replace the live channel if it was there when something changed, had time to tell, and did not."""
+    """Replace the live channel if it was there when something changed, had time to tell, and did not.
+
+    The change is dated by the provider's clock, the rest by ours.
+    """
     cursor = await connection.execute(
         """
         UPDATE subscriptions SET replaced_at = postroom_now(), status = 'expired'
         FROM mailboxes
         WHERE mailbox_id = %(mailbox)s AND mailboxes.id = mailbox_id
-          AND status = 'active' AND replaced_at IS NULL AND confirmed_at < %(changed_at)s
+          AND status = 'active' AND replaced_at IS NULL AND confirmed_at < %(before)s
           AND %(changed_at)s < postroom_now() - %(patience)s * interval '1 second'
-          AND (subscriptions.last_notified_at < %(changed_at)s) IS NOT FALSE
-          AND (mailboxes.last_notified_at < %(changed_at)s) IS NOT FALSE
+          AND (subscriptions.last_notified_at < %(before)s) IS NOT FALSE
+          AND (mailboxes.last_notified_at < %(before)s) IS NOT FALSE
         RETURNING subscriptions.id
         """,
-        {"mailbox": mailbox, "changed_at": changed_at, "patience": patience_seconds},
+        {
+            "mailbox": mailbox,
+            "changed_at": changed_at,
+            "before": changed_at - timedelta(seconds=skew_seconds),
+            "patience": patience_seconds,
+        },
     )
     row = await cursor.fetchone()
     return SubscriptionId(row[0]) if row else None

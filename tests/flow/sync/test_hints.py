@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
 from postroom.flow import sync
-from postroom.model import RemoteFolder
+from postroom.model import Health, RemoteFolder
 from postroom.store import work
 
 DAY = timedelta(days=1)
@@ -125,3 +127,52 @@ async def run_what_is_due(mirror) -> None:
         claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=60)
     [lease] = claim.leases
     await sync.run(mirror.parts(), lease)
+
+
+@pytest.fixture
+async def channel(mirror):
+    """A push channel that stands since an hour, and the first sync is done."""
+    await mirror.settle()
+    await mirror.owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, confirmed_at)
+        VALUES (%s, %s, 'mail', 'http://127.0.0.1:9', postroom_now() - interval '1 hour')
+        """,
+        [mirror.organization, mirror.mailbox],
+    )
+    return "SELECT status FROM subscriptions"
+
+
+async def test_mail_that_no_push_told_of_gets_the_channel_made_anew(mirror, channel, move_clock):
+    """Sweeps find mail soon, so it is long known when a push is overdue."""
+    mirror.remote.deliver(age=DAY / 1440)
+    await mirror.sync()
+    assert await mirror.one(channel) == "active", "the provider may take its time"
+    await move_clock(1300)
+    await mirror.sync()
+    assert await mirror.one(channel) == "expired"
+    assert (await mirror.get()).health is Health.SUBSCRIPTION_EXPIRED
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'subscribe'")
+    told = "SELECT count(*) FROM ledger WHERE event_type = 'SUBSCRIPTION_EXPIRED'"
+    assert await mirror.one(told) == 1
+
+
+@pytest.mark.parametrize("skew", [-300, 300])
+async def test_a_channel_that_tells_is_kept_though_clocks_disagree(mirror, channel, move_clock, skew):
+    """The provider's clock dates the mail, ours the push."""
+    told = mirror.remote.deliver(age=timedelta(seconds=-skew))
+    await mirror.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
+    await mirror.hint(told)
+    for _ in range(3):
+        await mirror.sync()
+        await move_clock(1300)
+    assert await mirror.one(channel) == "active"
+    assert (await mirror.get()).health is Health.ACTIVE
+
+
+async def test_a_channel_is_not_blamed_for_mail_from_before_it(mirror, channel, move_clock):
+    mirror.remote.deliver(age=timedelta(seconds=3700))
+    mirror.remote.deliver(age=DAY)
+    await move_clock(1300)
+    await mirror.sync()
+    assert await mirror.one(channel) == "active"

@@ -65,33 +65,25 @@ async def commit(
     gathered: Gathered,
     passing: Passing,
     *,
-    live: bool = False,
     rewrites: bool = False,
 ) -> None:
-    """Write a page. `live`: it came by a feed, so that new mail in it should have been announced.
+    """Write a page. `rewrites`: what was fetched of stored messages replaces what is stored.
 
     A message that the database refuses becomes a failure; the others of its page are written before it.
     """
-    manner = _Manner(live, rewrites)
     try:
-        await _write_all(reading, gathered, passing, manner)
+        await _write_all(reading, gathered, passing, rewrites=rewrites)
     except Exception as error:
         if not refused(error) or not gathered.keys():
             raise
-        found = await _in_parts(reading, gathered, gathered.keys(), manner, error)
+        found = await _in_parts(reading, gathered, gathered.keys(), error, rewrites=rewrites)
         log.info("sync.refused", mailbox=reading.id, count=len(found))
         rest = Gathered(failures=[*gathered.failures, *found], retried=gathered.retried)
-        await _write_all(reading, rest, passing, manner)
-
-
-@dataclass(frozen=True, slots=True)
-class _Manner:
-    live: bool
-    rewrites: bool
+        await _write_all(reading, rest, passing, rewrites=rewrites)
 
 
 async def _in_parts(
-    reading: Reading, gathered: Gathered, keys: Sequence[str], manner: _Manner, error: Exception
+    reading: Reading, gathered: Gathered, keys: Sequence[str], error: Exception, *, rewrites: bool
 ) -> list[Failure]:
     """Write half of it, then the other half, and so on, until what is refused stands alone."""
     if len(keys) == 1:
@@ -101,15 +93,15 @@ async def _in_parts(
     half = len(keys) // 2
     for part in (keys[:half], keys[half:]):
         try:
-            await _write_all(reading, gathered.only(part), Passing(), manner)
+            await _write_all(reading, gathered.only(part), Passing(), rewrites=rewrites)
         except Exception as again:
             if not refused(again):
                 raise
-            found += await _in_parts(reading, gathered, part, manner, again)
+            found += await _in_parts(reading, gathered, part, again, rewrites=rewrites)
     return found
 
 
-async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, manner: _Manner) -> None:
+async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, *, rewrites: bool) -> None:
     """The transaction."""
     before = replace(reading.did)
     async with work.fenced(reading.parts.database, reading.lease) as connection:
@@ -118,7 +110,7 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, man
         if standing.people_forgotten:
             gathered = await _without_the_forgotten(connection, gathered)
         stored = await messages.known(connection, reading.id, gathered.keys())
-        writing = _write(reading, gathered, stored, rewrites=manner.rewrites)
+        writing = _write(reading, gathered, stored, rewrites=rewrites)
         try:
             await _store(reading, connection, writing, stored)
             await _pass(reading, connection, gathered, passing)
@@ -127,8 +119,6 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, man
             raise
     reading.did.pages += 1
     reading.told_start = reading.told_start or reading.did.anything
-    if manner.live:
-        reading.arrived += [row.received_at for _, row in writing.new if row.received_at]
 
 
 async def _still_wanted(reading: Reading, connection: Connection) -> mailboxes.Standing:

@@ -82,7 +82,7 @@ async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], boo
     gathered.failures += [
         Failure("message", key, "It was told of and could not be read yet.", EARLY_WAITS[0]) for key in early
     ]
-    await commit(reading, gathered, Passing(), live=True)
+    await commit(reading, gathered, Passing())
     keys = gathered.folders() | {row.folder for row in before.values() if row.folder}
     return {reading.folders[key].scope for key in keys if key in reading.folders}, not early
 
@@ -115,7 +115,7 @@ async def _recent(reading: Reading) -> None:
     changes = await reading.remote.recent(since)
     if changes:
         gathered = await gathered_in_known_folders(reading, observed(changes, ""), Manner(reading.earliest()))
-        await commit(reading, gathered, Passing(), live=True)
+        await commit(reading, gathered, Passing())
 
 
 async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ async def _take(reading: Reading, pages: dict[str, Page]) -> None:
     told = [each for scope, page in pages.items() for each in observed(page.changes, scope)]
     gathered = await gathered_in_known_folders(reading, told, Manner(reading.earliest()))
     moves = [Move(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
-    await commit(reading, gathered, Passing(moves), live=True)
+    await commit(reading, gathered, Passing(moves))
 
 
 async def _expire(reading: Reading, scope: str) -> None:

@@ -87,7 +87,6 @@ class Reading:
     second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
     told_start: bool = False
     begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
-    arrived: list[datetime] = field(default_factory=list[datetime])  # when new mail of the feeds was received
 
     @property
     def id(self) -> MailboxId:

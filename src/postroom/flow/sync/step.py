@@ -3,7 +3,7 @@
 import random
 import time
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -14,7 +14,18 @@ from postroom.flow.sync.commit import started
 from postroom.flow.sync.reading import Reading, Syncing
 from postroom.logs import Log
 from postroom.model import Health, MailboxId
-from postroom.store import cursors, failures, folders, ledger, mailboxes, quota_uses, subscriptions, work
+from postroom.store import (
+    cursors,
+    failures,
+    folders,
+    ledger,
+    mailboxes,
+    messages,
+    quota_uses,
+    subscriptions,
+    work,
+)
+from postroom.store.database import Connection
 from postroom.store.ledger import Entry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Finish, Lease
@@ -77,11 +88,7 @@ async def _finish(reading: Reading) -> None:
         if did.anything:
             entries = [] if reading.told_start else [started(reading)]
             await ledger.append(connection, reading.organization, [*entries, _completed(reading)])
-        silent = [each for each in reading.arrived if _is_late(reading, each)]
-        if silent:
-            await subscribe.push_is_silent(
-                connection, reading.organization, reading.id, changed_at=max(silent)
-            )
+        await _listen(reading, connection)
         failing = await failures.next_due_seconds(connection, reading.id)
         again = _again_after(reading, failing)
         seen = replace(lease, generation=max(lease.generation, reading.answered))
@@ -91,8 +98,15 @@ async def _finish(reading: Reading) -> None:
     )
 
 
-def _is_late(reading: Reading, arrived: datetime) -> bool:
-    return (reading.now - arrived).total_seconds() > subscribe.SILENCE_SECONDS
+async def _listen(reading: Reading, connection: Connection) -> None:
+    """Mail came, some time ago, and no push told of it or of anything since: the channel may be dead."""
+    patience = reading.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
+    notified = reading.mailbox.last_notified_at
+    if notified is not None and notified > patience:
+        return
+    changed_at = await messages.newest(connection, reading.id, before=patience)
+    if changed_at is not None:
+        await subscribe.push_is_silent(connection, reading.organization, reading.id, changed_at=changed_at)
 
 
 def _completed(reading: Reading) -> Entry:
