@@ -42,8 +42,8 @@ KINDS: tuple[str, ...] = (*ANSWER_KINDS, *get_args(ProviderKind))
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`mailbox` and `endpoint` are patterns (`*`, `messages.*`). `times` None: for ever. `skip`: spare the
-    first ones.
+    """`mailbox`, `endpoint` and, of answers, `path` are patterns (`*`, `messages.*`). `times` None: for ever.
+    `skip`: spare the first ones.
     """
 
     kind: str
@@ -57,6 +57,7 @@ class Fault:
     retry_after: int = 0
     seconds: float = 0.0
     code: str = ""
+    path: str = "*"
 
 
 @dataclass(slots=True)
@@ -109,18 +110,20 @@ class Faults:
         """The fault of this kind that shall happen now, if any. Asking counts: ask once for each occasion."""
         return self._first(frozenset({kind}), mailbox, endpoint, provider) if self._plans else None
 
-    def take_answer(self, mailbox: str, endpoint: str, provider: str) -> Fault | None:
+    def take_answer(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
         """What shall go wrong with the answer to this request, if anything."""
-        return self._first(_ANSWERS, mailbox, endpoint, provider) if self._plans else None
+        return self._first(_ANSWERS, mailbox, endpoint, provider, path) if self._plans else None
 
-    def take_part(self, mailbox: str, endpoint: str, provider: str) -> Fault | None:
+    def take_part(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
         """The same for one part of a batch, which can only be refused."""
-        return self._first(_REFUSALS, mailbox, endpoint, provider) if self._plans else None
+        return self._first(_REFUSALS, mailbox, endpoint, provider, path) if self._plans else None
 
-    def _first(self, kinds: frozenset[str], mailbox: str, endpoint: str, provider: str) -> Fault | None:
+    def _first(
+        self, kinds: frozenset[str], mailbox: str, endpoint: str, provider: str, path: str = ""
+    ) -> Fault | None:
         for plan in self._plans.values():
             fault = plan.fault
-            if fault.kind in kinds and not plan.spent and _meets(fault, mailbox, endpoint, provider):
+            if fault.kind in kinds and not plan.spent and _meets(fault, mailbox, endpoint, provider, path):
                 plan.asked[mailbox, endpoint] += 1
                 plan.matched += 1
                 if plan.matched > fault.skip and self._falls(plan, mailbox, endpoint):
@@ -135,9 +138,10 @@ class Faults:
         return draw / 2**64 < plan.fault.probability
 
 
-def _meets(fault: Fault, mailbox: str, endpoint: str, provider: str) -> bool:
+def _meets(fault: Fault, mailbox: str, endpoint: str, provider: str, path: str) -> bool:
     return (
         fnmatchcase(mailbox.lower(), fault.mailbox.lower())
         and fnmatchcase(endpoint, fault.endpoint)
         and fnmatchcase(provider, fault.provider)
+        and fnmatchcase(path, fault.path)
     )

@@ -57,7 +57,7 @@ class Gate:
         try:
             if sim.options.latency_ms:
                 await asyncio.sleep(sim.options.latency_ms / 1000)
-            fault = sim.faults.take_answer(exchange.mailbox, exchange.endpoint, self.provider.name)
+            fault = sim.faults.take_answer(exchange.mailbox, exchange.endpoint, self.provider.name, path)
             if sim.log.bodies:
                 receive, send = _recorded(exchange, scope, receive, send)
             if fault is None:

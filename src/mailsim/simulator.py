@@ -99,19 +99,16 @@ class Simulator:
     # "http" and "https": the base URLs, once known
     places: dict[str, str] = field(default_factory=dict[str, str])
 
-    def refused(
-        self, provider: ProviderName, mailbox: str, endpoint: str, entry: Exchange | None = None
-    ) -> Reply | None:
+    def refused(self, provider: ProviderName, mailbox: str, endpoint: str, entry: Exchange) -> Reply | None:
         """For one part of a batch: the answer of a fault, if one shall happen, noted in its log entry.
 
         A part can be refused; stalls, cut connections and the like befall the batch that carries it.
         """
-        fault = self.faults.take_part(mailbox, endpoint, provider)
+        fault = self.faults.take_part(mailbox, endpoint, provider, entry.path)
         if fault is None:
             return None
         self.meters.of(mailbox).faults += 1
-        if entry is not None:
-            entry.fault = fault.kind
+        entry.fault = fault.kind
         if fault.kind == "throttle":
             return self.providers[provider].refusal(429, fault.retry_after)
         return self.providers[provider].refusal(fault.status or 503, fault.retry_after)

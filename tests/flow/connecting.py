@@ -116,7 +116,9 @@ def state_of(url: str) -> str:
 
 
 @asynccontextmanager
-async def world(sim: Simulation, database, organization, home, **changed) -> AsyncGenerator[World]:
-    async with open_client() as client:
+async def world(
+    sim: Simulation, database, organization, home, *, read_seconds: float = 30, **changed
+) -> AsyncGenerator[World]:
+    async with open_client(read_seconds=read_seconds) as client:
         desk = wiring.desk(settings(sim, home, **changed), database, client, URL)
         yield World(sim, database, desk, wiring.access_tokens(desk), organization, Secret(uuid4().hex))

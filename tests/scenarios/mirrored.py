@@ -23,6 +23,7 @@ from scenarios.truth import assert_mirrors
 from simulator.driver import Simulation
 
 _numbers = count(1)
+MORE_THAN_A_PAGE = {"gmail": 520, "outlook": 230}  # of a listing, where there is no quota
 NO_QUOTA = "999999999"  # units a minute: the simulator counts none either
 
 
@@ -55,6 +56,10 @@ class Mirrored:
     async def sync(self, *, patiently: bool = False) -> None:
         """Runs whatever is due, of all mailboxes; patiently: trouble that passes is tried again."""
         await self.wake()
+        await self.work_off(patiently=patiently)
+
+    async def work_off(self, *, patiently: bool = False) -> None:
+        """The same, without making anything due."""
         while await self._step(patiently=patiently):
             pass
 
@@ -88,6 +93,9 @@ class Mirrored:
     async def one(self, query: str, *parameters):
         row = await (await self.owner.execute(query.encode(), parameters)).fetchone()
         return row[0] if row else None
+
+    async def rows(self, query: str, *parameters) -> list[tuple]:
+        return await (await self.owner.execute(query.encode(), parameters)).fetchall()
 
     def requests(self, after: int = 0) -> list[dict]:
         """What was asked of the provider, batches once."""

@@ -83,6 +83,16 @@ class Person:
         answer = self.sim.control.patch(f"mailboxes/{self.address}/folders/{key}", json={"name": name})
         assert answer.is_success, answer.text
 
+    def move_folder(self, key: str, name: str, *, under: str) -> None:
+        """Labels do not nest: one that is called `Above/Below` counts as lying in `Above`."""
+        if self.provider == "gmail":
+            shown = self.sim.get(f"mailboxes/{self.address}")["folders"]
+            [above] = [each["name"] for each in shown if each["key"] == under]
+            self.rename_folder(key, f"{above}/{name}")
+            return
+        answer = self.sim.control.patch(f"mailboxes/{self.address}/folders/{key}", json={"parent": under})
+        assert answer.is_success, answer.text
+
     def delete_folder(self, key: str) -> None:
         self.sim.delete(f"mailboxes/{self.address}/folders/{key}")
         self.made.remove(key)

@@ -79,7 +79,7 @@ class Simulation:
         return found
 
     def fault(self, kind: str, **details: Any) -> dict[str, Any]:
-        return self.post("faults", kind=kind, **details)
+        return _checked(self.control.post("faults", json={"kind": kind, **details}))
 
     def move_clock(self, seconds: float) -> str:
         return self.post("clock", seconds=seconds)["now"]

@@ -74,6 +74,14 @@ def test_throttling_can_come_without_a_time_to_wait(client):
     assert "retry-after" not in answer.headers
 
 
+def test_a_fault_can_be_of_one_path_alone(client):
+    one, other = (each["id"] for each in client.sim.truth(client.address, digests=False)[:2])
+    client.sim.fault("error", mailbox=client.address, status=500, path=f"*{one.rstrip('=')}*")
+    paths = {"one": f"{LIST[client.provider]}/{one}", "other": f"{LIST[client.provider]}/{other}"}
+    assert [client.get(path).status_code for path in (paths["one"], paths["other"])] == [500, 200]
+    assert client.list().status_code == 200
+
+
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_server_errors_are_json_of_the_provider(client, status):
     client.sim.fault("error", mailbox=client.address, status=status)

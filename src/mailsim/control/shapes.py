@@ -272,6 +272,7 @@ class NewFault(Given, frozen=True):
     retry_after: int = 0
     seconds: float = 0.0
     code: str = ""
+    path: str = "*"
 
 
 class FaultShape(msgspec.Struct, frozen=True):
@@ -287,6 +288,7 @@ class FaultShape(msgspec.Struct, frozen=True):
     retry_after: int
     seconds: float
     code: str
+    path: str
     matched: int
     taken: int
 

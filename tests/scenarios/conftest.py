@@ -1,0 +1,32 @@
+"""A Postroom in this process over a simulator that the tests of a module share."""
+
+import pytest
+
+from flow.connecting import TOPIC
+from postroom.model import ProviderName
+from scenarios.mirrored import postroom
+from simulator.driver import running
+
+
+@pytest.fixture(scope="module")
+def shared_sim():
+    with running("--clock", "manual", "--quota", "off") as simulation:
+        simulation.post("google/topics", name=TOPIC)
+        yield simulation
+
+
+@pytest.fixture
+def sim(shared_sim):
+    yield shared_sim
+    shared_sim.delete("faults")
+
+
+@pytest.fixture
+async def room(sim, database_url, owner, organization, tmp_path):
+    async with postroom(sim, database_url, owner, organization, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=list(ProviderName))
+def provider(request):
+    return request.param
