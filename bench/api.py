@@ -183,7 +183,7 @@ def main() -> None:
     from postroom.store.embedded import attach
     from postroom.store.migrate import migrate
 
-    paths = {"list": f"/mailboxes/{MAILBOX}/messages", "get": "/threads/1"}
+    paths = {"list": f"/mailboxes/{MAILBOX}/messages", "get": f"/messages/{MESSAGES // 2}"}
     ratios: dict[str, list[float]] = {"list": [], "get": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, attach(Path(home)) as attached:
         asyncio.run(migrate(attached.url))
