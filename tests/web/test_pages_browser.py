@@ -88,6 +88,25 @@ async def test_an_admin_makes_a_key_and_invites_a_member_on_the_pages(database_u
         assert complaints == []
 
 
+async def test_operations_of_the_api_are_tried_on_their_page(database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, complaints):
+        await page.goto("/api")
+        for path, given in (("/orders", None), ("/documents", "bill.pdf")):
+            summary = page.locator("summary", has_text="POST").filter(has=page.get_by_text(path, exact=True))
+            await summary.click()
+            form = page.locator(f'form[data-method="POST"][data-path="/api/v1{path}"]')
+            if given:
+                await form.get_by_label("pipeline").fill("invoices")
+                await form.get_by_label("file_name").fill(given)
+                content = {"name": given, "mimeType": "application/pdf", "buffer": b"%PDF-1.7 example"}
+                await form.get_by_label("File", exact=True).set_input_files(content)
+            else:
+                await form.get_by_label("Body").fill('{"kind": "invoice", "orders": [{"reference": "O-1"}]}')
+            await form.get_by_role("button", name="Call").click()
+            await expect(form.locator("pre")).to_contain_text("201" if given else '"new": 1')
+        assert complaints == []
+
+
 @pytest.fixture
 async def hostile_message(owner, make_mailbox):
     organization = OrganizationId(ORGANIZATION)

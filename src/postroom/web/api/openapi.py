@@ -30,7 +30,7 @@ class ProblemAnswer(msgspec.Struct, frozen=True, rename={"kind": "type"}):
 
 def document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:
     answers = [each.answer for each in operations if each.answer is not Response]
-    bodies = [each.types[2] for each in operations if each.types[2] not in {type(None), bytes}]
+    bodies = [each.types[2] for each in operations if each.body == "json"]
     given = [each.types[number] for each in operations for number in (0, 1)]
     kinds = [ProblemAnswer, *(kind for kind in [*answers, *bodies] if kind is not type(None))]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -68,10 +68,10 @@ def _operation(
         found["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200}}
         )
-    if body is bytes:
+    if operation.body == "file":
         content: dict[str, Any] = {"application/octet-stream": {}}
         found["requestBody"] = {"required": True, "content": content}
-    elif body is not type(None):
+    elif operation.body == "json":
         content = {"application/json": {"schema": named[_key(body)]}}
         found["requestBody"] = {"required": True, "content": content}
     return found

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -119,6 +119,11 @@ class Operation:
     @property
     def summary(self) -> str:
         return (self.call.__doc__ or "").strip().partition("\n")[0]
+
+    @property
+    def body(self) -> Literal["none", "file", "json"]:
+        kind = self.types[2]
+        return "none" if kind is type(None) else "file" if kind is bytes else "json"
 
     @property
     def writes(self) -> bool:

@@ -127,7 +127,7 @@ def _wanted(body: bytes, kind: type[Any]) -> Any:
 
 
 async def _body(request: Request, operation: Operation) -> bytes:
-    largest = LARGEST_FILE if operation.types[2] is bytes else LARGEST_BODY
+    largest = LARGEST_FILE if operation.body == "file" else LARGEST_BODY
     read = bytearray()
     async for chunk in request.stream():
         read += chunk

@@ -7,9 +7,10 @@ async function call(form) {
     else if (field.value) query.set(field.name, field.value);
   }
   const options = { method: form.dataset.method };
-  if (form.elements.body) {
-    options.body = form.elements.body.value;
-    options.headers = { "content-type": "application/json" };
+  const body = form.elements.body;
+  if (body) {
+    options.body = body.files ? body.files[0] : body.value;
+    options.headers = { "content-type": body.files ? "application/octet-stream" : "application/json" };
   }
   const answer = await fetch(query.size ? `${path}?${query}` : path, options);
   const kind = answer.headers.get("content-type") ?? "";
