@@ -215,20 +215,37 @@ def _is_bare(change: Change) -> bool:
 async def _fetch(
     reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
 ) -> None:
+    """While the bytes of a group are made safe, the next one is asked for."""
     if not wanted:
         return
     missing = len(wanted)
-    async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
-        missing -= len(group)
-        if missing <= LAST_SHARE * len(wanted):
-            turn.mine.set()
-        fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
-        for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
-            found.ready.append(ready)
-            found.failures += failures
-        for each in group:
-            if isinstance(each, Unfetched):
-                _note_unfetched(found, each)
+    preparing: asyncio.Task[None] | None = None
+    try:
+        async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
+            missing -= len(group)
+            if missing <= LAST_SHARE * len(wanted):
+                turn.mine.set()
+            if preparing is not None:
+                await preparing
+            preparing = asyncio.create_task(_take(reading, found, group, manner))
+        if preparing is not None:
+            await preparing
+    finally:
+        if preparing is not None:
+            preparing.cancel()
+            await asyncio.gather(preparing, return_exceptions=True)
+
+
+async def _take(
+    reading: Reading, found: Gathered, group: Sequence[Fetched | Unfetched], manner: Manner
+) -> None:
+    fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
+    for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
+        found.ready.append(ready)
+        found.failures += failures
+    for each in group:
+        if isinstance(each, Unfetched):
+            _note_unfetched(found, each)
 
 
 def _too_old(fetched: Fetched, manner: Manner) -> bool:
