@@ -139,7 +139,9 @@ class _Worker:
             if free == 0:
                 await self._either(self.freed)
             elif idle_seconds := await self._claim(free):
-                await self._either(self.woken, timeout=idle_seconds)
+                # What ends meanwhile may be due again before that, unless the interval shall be the brake.
+                ended = [self.freed] if self.limits.wake_by_notify else []
+                await self._either(self.woken, *ended, timeout=idle_seconds)
 
     async def _claim(self, free: int) -> float:
         """Start what was claimed. Where that is nothing, how long to wait for the next claim."""
@@ -160,9 +162,9 @@ class _Worker:
         # Not before the row is due, lest the wait become a loop.
         return min(self.limits.poll_seconds, max(claim.next_in, SHORTEST_WAIT_SECONDS))
 
-    async def _either(self, event: asyncio.Event, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Wait for the event or the stop, or not longer than the time-out."""
-        waits = [asyncio.create_task(event.wait()), asyncio.create_task(self.stop.wait())]
+    async def _either(self, *events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Wait for one of the events or the stop, or not longer than the time-out."""
+        waits = [asyncio.create_task(event.wait()) for event in (*events, self.stop)]
         try:
             await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -1,5 +1,6 @@
 """Listings go on where they stopped, let new mail pass, and settle only what they covered."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -29,6 +30,33 @@ async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
     await mirror.settle()
     await mirror.assert_mirrors()
     assert mirror.remote.calls["fetch"] < 3
+
+
+async def test_no_page_is_committed_after_one_that_failed(labels):
+    keys = [labels.remote.deliver(age=age * DAY) for age in range(1, 13)]
+    real, listed = labels.remote.fetch, asyncio.Event()
+
+    def note(call):
+        if call == "listing" and labels.remote.calls["listing"] == 3:
+            listed.set()
+
+    async def fetch(wanted, policy):
+        if keys[3] in [change.key for change in wanted]:
+            await listed.wait()  # the next page is on its way already
+            raise TransientError("not now")
+        async for group in real(wanted, policy):
+            yield group
+
+    labels.remote.fetch, labels.remote.before = fetch, note
+    with pytest.raises(TransientError):
+        await labels.sync()
+    stored = [key for (key,) in await labels.rows("SELECT provider_message_id FROM messages ORDER BY 1")]
+    assert stored == keys[:3]
+    assert await labels.one("SELECT listed FROM cursors WHERE kind = 'backfill'") == 3
+    labels.remote.fetch = real
+    await labels.owner.execute("UPDATE work SET lease_token = NULL, leased_until = NULL, last_error = NULL")
+    await labels.settle()
+    await labels.assert_mirrors()
 
 
 async def test_a_long_listing_works_in_slices(mirror):
