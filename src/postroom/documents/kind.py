@@ -157,6 +157,7 @@ class Kind:
     key: tuple[str, ...]  # the parts of the record's name in the archive; `username` is whose it is
     relations: tuple[Relation, ...] = ()
     decoys: str = ""  # labels of values that are none of the fields
+    otherwise: str = ""  # titles of papers that look alike and say something else: those are for a person
 
     @property
     def fields(self) -> dict[str, Field]:

@@ -46,6 +46,7 @@ _FILLERS: Final = frozenset(
 )
 _PROSE: Final = 6  # words before a label that make its line running text
 _ROWS_BELOW: Final = 5
+_TAKEN: Final = 0.3  # what is left of a label that goes on from one of something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Surroundings:
     values: dict[int, list[Value]]  # by line, from left to right
     hits: dict[int, list[Hit]]
     shapes: dict[str, str]  # the shape of value that each field takes
+    amounts: frozenset[str]  # the fields that are amounts of money
     titles: frozenset[int]  # lines that begin with a title of the kind
 
 
@@ -82,7 +84,8 @@ def surroundings(sheet: Sheet, values: Iterable[Value], hits: Iterable[Hit], kin
         for _, start, _ in search.find(line)
         if start == 0 or line.text.rfind(" ", 0, start) < 3 or len(line.words) <= 6
     )
-    return Surroundings(sheet, by_line, hits_by_line, shapes, titles)
+    amounts = frozenset(name for name, field in kind.fields.items() if field.shape == "amount")
+    return Surroundings(sheet, by_line, hits_by_line, shapes, amounts, titles)
 
 
 def weight(around: Surroundings, hit: Hit) -> float:
@@ -91,7 +94,18 @@ def weight(around: Surroundings, hit: Hit) -> float:
         return min(hit.weight + 0.4, 1.0)
     words = around.sheet.lines[hit.line].text[: hit.start].split()
     decoyed = any(other.field == DECOY and other.end <= hit.start for other in around.hits[hit.line])
+    if _is_taken(around, hit):
+        return hit.weight * _TAKEN
     return hit.weight * (0.7 if len(words) >= _PROSE else 1.0) * (0.6 if decoyed and hit.weight < 1 else 1.0)
+
+
+def _is_taken(around: Surroundings, hit: Hit) -> bool:
+    """A new balance in your favour is a balance, whatever is in your favour elsewhere."""
+    line = around.sheet.lines[hit.line].text
+    return hit.field in around.amounts and any(
+        other.field == DECOY and other.end <= hit.start and not line[other.end : hit.start].strip(" :")
+        for other in around.hits[hit.line]
+    )
 
 
 def candidates(around: Surroundings, name: str, field: Field) -> list[Candidate]:
@@ -223,7 +237,8 @@ def _below(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
                 other.end <= value.start and not other.unit and _rivals(around, other, hit)
                 for other in around.hits.get(index, ())
             )
-            worth = hit.weight * score * fade * (0.4 if own else 1.0) * (0.4 if goods else 1.0)
+            worth = hit.weight * score * fade * (_TAKEN if _is_taken(around, hit) else 1.0)
+            worth *= (0.4 if own else 1.0) * (0.4 if goods else 1.0)
             column.append(Candidate(value, worth, f"below “{_label(around, hit)}”", hit))
         if values and around.sheet.has_layout is False:
             break

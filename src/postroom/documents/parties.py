@@ -111,7 +111,8 @@ def party(around: Surroundings, name: str) -> Pick | None:
     behind = scores[ranked[1]] if len(ranked) > 1 else 0.0
     label = min(scores[ranked[0]] / 2.0, 1.0)
     margin = min((scores[ranked[0]] - behind) / 1.0, 1.0)
-    return Pick(segment.text, segment.line.index, segment.start, segment.end, label, margin, why)
+    again = _key(sheet.text).count(ranked[0]) > 1
+    return Pick(segment.text, segment.line.index, segment.start, segment.end, label, margin, why, again=again)
 
 
 def _whole(sheet: Sheet, segment: _Segment) -> _Segment:

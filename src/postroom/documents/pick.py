@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |th
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
 CODE: Final = re.compile(r"(?=[^\s]*\d)[A-Za-z0-9][\w./#-]*\w|\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
+_DATED: Final = re.compile(r"[\s.:#°]*(\S*\d\S*(?: \S+){0,3}?)\s+(?:vom|von|du|of|dated|del|van|from)\s*$")
 _SLACK: Final = timedelta(days=10)  # a letter older than this before its settlement is about something else
 
 
@@ -55,6 +56,22 @@ def best(found: Sequence[Candidate], *, count: Counter[Any] | None = None) -> Pi
     )
 
 
+def _headings(around: Surroundings, name: str = "") -> Iterator[tuple[Hit, int, int, Value]]:
+    """Label, number and date in the title, as in "Invoice no. 4711 of 3 May"."""
+    for line in around.titles:
+        text = around.sheet.lines[line].text
+        for day in around.values.get(line, ()):
+            hits = [hit for hit in around.hits.get(line, ()) if hit.end <= day.start and not hit.unit]
+            last = max(
+                (hit for hit in hits if around.shapes.get(hit.field) != "date"),
+                key=lambda h: h.end,
+                default=None,
+            )
+            found = _DATED.match(text[last.end : day.start]) if last and day.shape == "date" else None
+            if last and found and last.field != DECOY and name in {"", last.field}:
+                yield last, last.end + found.start(1), last.end + found.end(1), day
+
+
 def dates(around: Surroundings, kind: Kind) -> dict[str, Pick]:
     """Every date field; those with a fallback last, for they look at the others."""
     every = [value for values in around.values.values() for value in values if value.shape == "date"]
@@ -64,12 +81,30 @@ def dates(around: Surroundings, kind: Kind) -> dict[str, Pick]:
     for name, field in sorted(fields.items(), key=lambda each: bool(each[1].goes_with)):
         fitting = [*candidates(around, name, field), *_unlabelled(around, every, field)]
         timed = [_timed(each) if field.timed else each for each in fitting]
-        pick = best(timed, count=count)
+        pick = best(_named(around, timed), count=count)
         if field.goes_with and (pick is None or pick.label < 0.15):
             pick = _or_else(found, [each.strip() for each in field.goes_with.split(",")], every) or pick
         if pick:
             found[name] = pick
     return found
+
+
+def _named(around: Surroundings, found: Sequence[Candidate]) -> list[Candidate]:
+    """Beside an "invoice date" that is sure, what is called a "date" and nothing else is another one."""
+
+    def label(hit: Hit) -> str:
+        return around.sheet.lines[hit.line].folded[hit.start : hit.end]
+
+    first = max(found, key=lambda each: each.score, default=None)
+    if first is None or first.hit is None or first.score < 0.9:
+        return list(found)
+    name = label(first.hit)
+    return [
+        replace(each, score=each.score * 0.5)
+        if each.hit and label(each.hit) in name and label(each.hit) != name
+        else each
+        for each in found
+    ]
 
 
 def _timed(candidate: Candidate) -> Candidate:
@@ -81,6 +116,10 @@ def _timed(candidate: Candidate) -> Candidate:
 
 
 def _unlabelled(around: Surroundings, every: Sequence[Value], field: Field) -> Iterator[Candidate]:
+    if field.letter:
+        for hit, *_, day in _headings(around):
+            if around.shapes.get(hit.field) == "":
+                yield Candidate(day, 1.4, "behind the number in the title")
     for value in every:
         line = around.sheet.lines[value.line]
         if field.letter and _LETTERHEAD.search(line.text[: value.start]):
@@ -179,6 +218,10 @@ def codes(around: Surroundings, name: str, shape: re.Pattern[str] = CODE) -> Pic
         for hit in hits:
             if hit.field == name:
                 found.extend(_codes_beside(around, hit, shape))
+    for hit, start, end, _ in _headings(around, name):
+        line = around.sheet.lines[hit.line]
+        words = f"between “{line.text[hit.start : hit.end]}” and the date"
+        found.append((weight(around, hit) + 0.5, line.text[start:end], line, start, end, words))
     if not found:
         return None
     found.sort(key=lambda each: -each[0])

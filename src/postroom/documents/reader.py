@@ -20,6 +20,7 @@ from postroom.documents.sheet import Sheet, lay_out
 from postroom.documents.transcript import Transcript
 from postroom.documents.values import Value, values
 
+_SURE: Final = 0.9  # a value that fits its label this well is meant by it
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
@@ -153,6 +154,7 @@ def _number(
         max(min(label - others, 1.0), -1.0),
         agreed=name in solved.agreed,
         again=len(number.places) > 1,
+        twice=shape == "amount" and any(_same_label(sheet, name, number, each) for each in every),
     )
     fit = number.fits.get(name)
     words = [fit.why if fit else "", solved.words.get(name, "")]
@@ -165,6 +167,19 @@ def _number(
     return _field(
         amount, signals, "; ".join(filter(None, words)), **_place(sheet, place.line, place.start, place.end)
     )
+
+
+def _same_label(sheet: Sheet, name: str, one: solve.Number, other: solve.Number) -> bool:
+    """Whether two amounts stand right of the same words on two lines, each in the same currency."""
+    fits = (one.fits.get(name), other.fits.get(name))
+    if one.size == other.size or any(
+        fit is None or fit.hit is None or fit.score < _SURE or not fit.why.startswith("right") for fit in fits
+    ):
+        return False
+    hits = [fit.hit for fit in fits if fit and fit.hit]
+    labels = {sheet.lines[hit.line].folded[hit.start : hit.end] for hit in hits}
+    currencies = {fit.value.currency for fit in fits if fit}
+    return len(labels) == len(currencies) == 1 and hits[0].line != hits[1].line
 
 
 def _several(sheet: Sheet, fits: Sequence[Candidate]) -> FieldValue | None:

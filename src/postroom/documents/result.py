@@ -17,6 +17,7 @@ class Signals:
     agreed: bool = False  # arithmetic confirmed it
     checked: bool = False  # its check digits are right
     again: bool = False  # it stands in the document more than once
+    twice: bool = False  # another value stands beside the very same label
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
+from postroom.documents import settling
 from postroom.documents.kind import Kind, Product, Settlement, Sum
 from postroom.documents.near import Candidate
 from postroom.documents.values import Value
 
 _MANY: Final = 120  # numbers beyond these are looked at only where they have a label
+_LIKELY: Final = 0.6  # a number that fits a label this well is what the label says
 _EXTRAS: Final = 7  # fees and taxes of which every combination is tried
 
 
@@ -135,11 +137,8 @@ def _products(relation: Product, all_numbers: list[Number]) -> list[Found]:
     ways = [_alone(names, all_numbers)]
     factors = [each for each in all_numbers if each.size > 0]
     for left in factors:
-        if left.percent:
-            continue
         for right in factors:
-            unlabelled = left.score(names[0]) + right.score(names[1]) == 0
-            if right is left or (unlabelled and left.digits + right.digits < 5):
+            if not _may_multiply(names, left, right):
                 continue
             for factor in (0.01,) if right.percent else (1.0, 0.01, 100.0):
                 wanted = left.size * right.size * factor
@@ -161,13 +160,21 @@ def _products(relation: Product, all_numbers: list[Number]) -> list[Found]:
     return sorted(ways, key=lambda way: -way.score)[:25]
 
 
+def _may_multiply(names: tuple[str, str, str], left: Number, right: Number) -> bool:
+    unlabelled = left.score(names[0]) + right.score(names[1]) == 0
+    if left.percent or right is left or (unlabelled and left.digits + right.digits < 5):
+        return False
+    # An amount of money is changed at a rate, not bought at a price.
+    return bool(left.score(names[0])) or not all(place.currency for place in left.places)
+
+
 def _product(
     names: tuple[str, str, str], parts: tuple[Number, Number, Number], off: float, factor: float
 ) -> Found:
     left, right, result = parts
     labels = sum(number.score(name) for name, number in zip(names, parts, strict=True))
     tight = off <= 0.0051 or off <= 0.5 * 10.0**-result.decimals + 1e-9
-    worth = 0.35 + 0.2 * min(left.digits + right.digits - 2, 8)
+    worth = 0.35 + 0.2 * min(left.digits + right.digits - 2, 2 * result.digits, 8)
     worth *= 1.0 if tight else 0.6 if off < 0.004 * result.size else 0.3
     worth *= 1.0 if labels >= 0.3 else 0.6
     worth *= 1.0 if factor == 1.0 or right.percent else 0.85
@@ -182,10 +189,13 @@ def _product(
     in_pence = factor < 1 and any(
         place.currency in {"GBP", "GBX"} for place in (*right.places, *result.places)
     )
+    # Few digits agree by chance: then the labels of both must say so too. A few cents are no evidence.
+    telling = left.digits + right.digits >= 4 or min(left.score(names[0]), right.score(names[1])) >= 0.5
+    telling = telling and result.size > 1
     return Found(
         dict(zip(names, parts, strict=True)),
         labels + worth,
-        names if tight or rounded else (),
+        names if (tight and telling) or rounded else (),
         dict.fromkeys(names, words),
         1.0 if in_pence else factor,
     )
@@ -251,7 +261,11 @@ def _settlements(
     worth = way.chosen.get(relation.worth)
     rates = [rate for rate in rates if rate != 1]
     maybe = [
-        each.size for each in all_numbers if each.decimals >= 4 and 0.01 < each.size < 200 and not each.fits
+        each.size
+        for each in all_numbers
+        if each.decimals >= 4
+        and 0.01 < each.size < 200
+        and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY
     ]
     towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
     reached = _reached(relation, worth, money, [*rates, *maybe], towards) if worth else {}
@@ -261,7 +275,8 @@ def _settlements(
         best, how = reached.get(paid.size, (0.0, ""))
         best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
         if label + best > 0:
-            proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
+            enough = 0.25 if paid is worth and label >= 0.5 else 0.4
+            proven = best >= 0.85 or (best >= enough and relation.worth in way.agreed)
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
             score -= 0.0 if worth is None or _plausible(worth, paid, rates) else 0.6
@@ -310,7 +325,30 @@ def _reached(
                     found[each.size] = (found[base.size][0] * 0.3 + told[0], told[1])
                     nexts.append(each)
         bases = nexts
+    for step in _steps(relation, worth, money, rates):
+        right_side = step.changed or (step.size - worth.size) * towards >= 0
+        told = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
+        found[step.size] = max(found.get(step.size, told), told)
     return found
+
+
+def _steps(
+    relation: Settlement, worth: Number, money: Sequence[Number], rates: Sequence[float]
+) -> Iterator[settling.Step]:
+    amounts = settling.money([place for each in money for place in each.places])
+    below = {each.line: each for each in amounts}
+    yield from settling.booked(worth.size, below, rates)
+    interest = frozenset(
+        each.place("accrued_interest").line for each in money if each.score("accrued_interest") >= 0.5
+    )
+    starts = {worth.place(relation.worth), *worth.places}
+    for start in sorted(starts, key=lambda each: each.line)[:3]:
+        before = sum(
+            abs(float(below[line].number)) for line in interest if line < start.line and line in below
+        )
+        yield from settling.in_row(start, amounts)
+        for head in dict.fromkeys((0.0, before)):
+            yield from settling.steps(start, below, rates, interest, head=head)
 
 
 def _leads_to(

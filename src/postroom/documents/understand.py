@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from postroom.documents import classify, exact, reader
-from postroom.documents.checks import check
+from postroom.documents.checks import check, paper
 from postroom.documents.classify import Verdict
 from postroom.documents.exact import Difference, Exact
 from postroom.documents.kind import Kind
@@ -74,7 +74,7 @@ def understand(reading: Reading, kinds: Sequence[Kind], *, use_exact: bool = Tru
         return _skipped(verdict)
     if found:
         return _exactly(verdict, found, sheet)
-    return _read(verdict, reader.read(reading.transcript, verdict.kind))
+    return _read(verdict, sheet, reader.read(reading.transcript, verdict.kind))
 
 
 async def understand_with(
@@ -92,7 +92,7 @@ async def understand_with(
         return _skipped(verdict)
     if found:
         return _exactly(verdict, found, sheet)
-    return _read(verdict, await field_reader.read(reading, verdict.kind, file))
+    return _read(verdict, sheet, await field_reader.read(reading, verdict.kind, file))
 
 
 def _looked_at(
@@ -128,10 +128,10 @@ def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
     )
 
 
-def _read(verdict: Verdict, extraction: Extraction) -> Understanding:
+def _read(verdict: Verdict, sheet: Sheet, extraction: Extraction) -> Understanding:
     assert verdict.kind
     known = Check("kind", verdict.certainty >= _KNOWN, f"certain to {verdict.certainty:.2f}")
-    checks = (known, *check(verdict.kind, extraction.fields))
+    checks = (known, *paper(verdict.kind, sheet), *check(verdict.kind, extraction.fields))
     return Understanding(
         verdict.kind,
         verdict.certainty,

@@ -108,7 +108,11 @@ _RATE_WORDS: Final = re.compile(
     r"|taux de (?:change|conversion)"
     r"|cours de change|wisselkoers|cambio divisa|tasso di cambio|\bchange\b)[^\d]{0,40}$"
 )
-_TIME: Final = re.compile(r"^[\s,/-]*(?:um|at|a|om|alle|,)?\s*\d{1,2}[:.]\d{2}(?:[:.]\d{1,2})?(?![\d.])")
+_TIME: Final = re.compile(
+    r"^[\s,/-]*(?:um|at|a|om|alle|,|(?:[a-z]*(?:zeit|time)|heure|ora|hora|tijd)\b:?)?\s*"
+    r"\d{1,2}[:.]\d{2}(?:[:.]\d{1,2})?(?![\d.])"
+)
+_CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}:\d{2}(?!\d)")
 _MORE_DIGITS: Final = re.compile(r"(?:[ \u00a0\u202f]\d{3})+(?![\d.,])")
 _SPACED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+,\d{2}(?!\d)")
 _GLUED: Final = re.compile(
@@ -170,7 +174,8 @@ def values(sheet: Sheet) -> tuple[Value, ...]:
     spaces = _SPACED.search(sheet.text) is not None
     found: list[Value] = []
     for line in sheet.lines:
-        fixed = [*_codes(line), *_dates(line, month_first=month_first)]
+        clock = any(_CLOCK.match(below.text) for below in sheet.lines[line.index + 1 : line.index + 3])
+        fixed = [*_codes(line), *_dates(line, month_first=month_first, clock_below=clock)]
         found.extend(fixed)
         currencies = list(_currencies(line))
         found.extend(currencies)
@@ -193,7 +198,7 @@ def _codes(line: Line) -> Iterator[Value]:
             yield Value("iban", code, line.index, found.start(), found.start() + length)
     for found in _ISIN.finditer(line.text):
         swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not isin_is_right(found.group(1))
-        like = isin_is_right(found.group(1)) or sum(map(str.isdigit, found.group(1))) >= 3
+        like = sum(map(str.isdigit, found.group(1))) >= (2 if isin_is_right(found.group(1)) else 3)
         if like and not swiss_vat and not _inside(*found.span(1), taken):
             taken.append(found.span(1))
             yield Value("isin", found.group(1), line.index, *found.span(1))
@@ -221,14 +226,15 @@ def _iban(text: str) -> tuple[str, int] | None:
     return (code, length) if iban_is_right(code) or code[4:].isdigit() or grouped else None
 
 
-def _dates(line: Line, *, month_first: bool) -> Iterator[Value]:
+def _dates(line: Line, *, month_first: bool, clock_below: bool) -> Iterator[Value]:
+    """A time of day stands behind its date, or begins a line below where the date begins its line."""
     taken: list[tuple[int, int]] = []
     for pattern in _DATES:
         for found in pattern.finditer(line.folded):
             day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
             if day:
                 taken.append(found.span())
-                timed = bool(_TIME.match(line.folded[found.end() :]))
+                timed = bool(_TIME.match(line.folded[found.end() :])) or (clock_below and found.start() == 0)
                 yield Value("date", day, line.index, *found.span(), timed=timed)
 
 

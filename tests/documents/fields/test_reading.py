@@ -166,3 +166,76 @@ def test_generated_documents_of_six_languages_are_read(write, kind):
     # Some notes name no day of trade, and what is meant then can only be guessed.
     wanted = {name: 0.85 if name == "trade_date" else 0.95 for name in every}
     assert {name: right[name] / every[name] >= wanted[name] for name in every} == dict.fromkeys(every, True)
+
+
+UNKNOWN_FEES = """Talblick Depotbank AG
+Wertpapierabrechnung Kauf
+Stück Wertpapierbezeichnung ISIN
+19 Clairmont Energie US0378331005
+Kurs USD 8.705
+Handelstag 04.02.2022
+Kurswert USD 165.40
+USD 165.40
+Devisenkurs 0.9206 CHF 152.25
+Externe Ausführungsabgabe CHF 0.15
+Eidgenössisches Allerlei CHF 0.23
+Belastung 123.456.780 Valuta 08.02.2022 CHF 152.63
+"""
+
+
+def test_what_was_paid_is_proven_line_by_line_whatever_the_lines_are_called():
+    fields = read(UNKNOWN_FEES, CONTRACT_NOTE)
+    assert fields["net"].value == Decimal("152.63")
+    assert fields["net"].signals.agreed
+    assert "line by line" in fields["net"].evidence
+    other = read(UNKNOWN_FEES.replace("0.23", "0.33"), CONTRACT_NOTE)
+    assert not other["net"].signals.agreed
+
+
+def test_the_sum_of_rows_proves_what_was_paid():
+    rows = "Stempelgebühr -25.50 0.938270 -23.93\nAktienbetrag -16'997.84 0.938270 -15'948.56\n"
+    text = "Wertpapierabrechnung Kauf\nKurswert -16'997.84 EUR\nKurs 55.5485 EUR\nMenge 306.00\n" + rows
+    fields = read(text + "Nettobetrag - - -39.83 -15'972.49\n", CONTRACT_NOTE)
+    assert fields["net"].value == Decimal("15972.49")
+    assert fields["net"].signals.agreed
+
+
+def test_a_row_that_leads_to_its_last_amount_proves_it():
+    head = "Montant brut Commission Frais Montant net au débit de votre compte\n"
+    text = "Avis d'opéré Achat\nQuantité 2 Cours 482,51 EUR\n" + head + "965,02 EUR 4,83 EUR 969,85 EUR\n"
+    fields = read(text, CONTRACT_NOTE)
+    assert fields["net"].value == Decimal("969.85")
+    assert fields["net"].signals.agreed
+
+
+def test_a_balance_in_your_favour_is_not_what_was_paid():
+    text = NOTE + "Neuer Saldo zu Ihren Gunsten 5,36 EUR\n"
+    assert read(text, CONTRACT_NOTE)["net"].value == Decimal("15574.10")
+
+
+def test_two_trades_on_one_paper_make_the_amount_uncertain():
+    twice = NOTE + NOTE.replace("15.574,10", "15.600,00")
+    assert read(NOTE, CONTRACT_NOTE)["net"].confidence >= 0.95 > read(twice, CONTRACT_NOTE)["net"].confidence
+
+
+@pytest.mark.parametrize(
+    "title", ["Rechnung Nr. 210111 mit LV vom 30.05.2026", "Rechnung 4711 von 30.05.2026"]
+)
+def test_the_title_tells_number_and_date_together(title):
+    fields = read(f"{title}\nBestellung vom 01.03.2026\nDatum: 02.04.2026\nNr. 99\n", INVOICE)
+    assert fields["number"].value in {"210111 mit LV", "4711"}
+    assert fields["issued_on"].value == date(2026, 5, 30)
+
+
+def test_the_plain_word_date_is_no_rival_of_an_invoice_date():
+    text = "Rechnung\nRechnungsdatum: 13.11.2017\nZahlung\nDatum: 05.11.2017\nBetrag: 201,00 €\n"
+    found = read(text, INVOICE)["issued_on"]
+    assert found.value == date(2017, 11, 13)
+    assert found.confidence >= 0.95
+
+
+def test_a_time_of_day_below_its_date_tells_when_it_was_traded():
+    head = "AVIS D'OPÉRATIONS\nAu 27 mars 2024\nDésignation Débit Crédit\n"
+    assert read(head + "26-03-2024 Référence 94R6\n16:27:35 Sens Achat\n", CONTRACT_NOTE)[
+        "trade_date"
+    ].value == date(2024, 3, 26)

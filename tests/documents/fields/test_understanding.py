@@ -189,3 +189,29 @@ def test_of_several_kinds_the_likeliest_is_taken():
     assert understand(reading(BILL), [NOTES, INVOICE]).kind is INVOICE
     assert understand(reading(NOTE), [INVOICE, NOTES]).kind is NOTES
     assert classify.classify(lay_out(plain.transcribe("")), [INVOICE]).certainty < 0.7
+
+
+@pytest.mark.parametrize(
+    "change, check",
+    [
+        (lambda text: text, ""),
+        (lambda text: text.replace("Erika", "Stornierung Kauf\nErika"), "title"),
+        (lambda text: text.replace("Erika", "Dividende Unsere Referenz 7\nErika"), "title"),
+        (lambda text: text + "2 Beispiel Chemie DE0005552004\n", "one isin"),
+        (lambda text: text.replace("Erika", "Zürich, 20.03.2024\nErika"), "trade_date before issued_on"),
+    ],
+    ids=["plain", "taken back", "another paper", "two securities", "written before the trade"],
+)
+def test_a_paper_that_speaks_against_itself_is_for_a_person(change, check):
+    found = understand(Reading(plain.transcribe(change(NOTE))), [NOTES])
+    failed = [each.split(":")[0] for each in found.failed_checks if not each.startswith("kind")]
+    assert failed == ([check] if check else [])
+
+
+def test_parts_of_shares_may_be_rounded_but_not_more():
+    small = NOTE.replace("475 ", "0,025 ").replace("35,356 EUR", "915,14 EUR")
+    for worth, right in (("22,53", True), ("24,53", False)):
+        text = small.replace("16.794,10", worth).replace("15.574,10", worth)
+        found = understand(Reading(plain.transcribe(text)), [NOTES])
+        (check,) = [each for each in found.checks if each.name.startswith("quantity x price")]
+        assert check.passed is right

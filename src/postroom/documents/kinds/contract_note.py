@@ -62,14 +62,14 @@ class ContractNote:
             "Execution date, Execution date/time, Execution time, Date of execution, Trade date and time, "
             "buy order of?, sell order of?, Executed on, Date of trade, Contract date, Traded on, Bargain "
             "date, Order executed, Date and time of execution, Date of transaction",
-            fr="Date d'exécution, Date et heure d'exécution, locale d'exécution, exécuté le, Date de "
-            "négociation, Date de transaction, Date de l'opération, Date opération, "
+            fr="Date d'exécution, Date Quantité, Date et heure d'exécution, locale d'exécution, exécuté le, "
+            "Date de négociation, Date de transaction, Date de l'opération, Date opération, "
             "Date de bourse, OPERATION DE BOURSE le?, Date du versement?, Date d'opération, négocié le",
             it="Data esecuzione, Data operazione, Data di negoziazione, ordine sopra riportato del?",
             es="Fecha ejecución, Fecha de ejecución, Fecha operación, Fecha contratación",
             nl="Uitvoering op, Uitvoeringsdatum, Datum uitvoering, Transactiedatum, uitgevoerd op",
             units="ausgeführt, gekauft, verkauft, gezeichnet, abgerechnet, executed, exécuté, eseguito, "
-            "unten angeführtes Geschäft",
+            "unten angeführtes Geschäft, haben wir, we have, nous avons, abbiamo, hemos",
             timed=True,
             or_else="issued_on, settlement_date",
         ),
@@ -162,7 +162,7 @@ class ContractNote:
             it="Quantità, Quantita', Quantita, Numero titoli, acquisto di, vendita di, eseguito per",
             es="Nº de valores, Número participaciones, Participaciones, Número de títulos, Títulos, "
             "Cantidad, S/títulos, Núm. títulos, Nº títulos",
-            nl="Aantal, Aantal delen, Aantal stuks, Hoeveelheid",
+            nl="Nominaal bedrag, Nominale waarde, Aantal, Aantal delen, Aantal stuks, Hoeveelheid",
             units="Stück, Stk, St, Ant, Anteile, Anteil, Aktien, Namen-Aktie*, Inhaber-Aktie*, "
             "Namenaktie*, Inhaberaktie*, Namenakt*, Registered Sh*, Akt, shares, units, parts, "
             "titres, titre, actions, Anrechte, ETF, Fondsanteile, azioni, acciones, títulos, "
@@ -243,7 +243,7 @@ class ContractNote:
             fr="Intérêts courus, Intérêts",
             it="Rateo, Interessi",
             es="Cupón corrido",
-            nl="Opgelopen rente",
+            nl="Opgelopen rente, Verlopen interest",
             several=True,
         ),
     ] = None
@@ -329,10 +329,16 @@ CONTRACT_NOTE: Final = Kind(
     "Anschaffungskosten, Einstandswert, Berechnungsgrundlage*, Bemessungsgrundlage*, Freistellungsauftrag, "
     "Sparerpauschbetrag, Verlusttopf*, Verlustverrechnung*, Zwischengewinn*, Gewinn, Verlust, "
     "Auftragsdatum, Auftrag vom, Orderdatum, Auftragseingang, Auftragserteilung, Datum order, Order date, "
-    "Date of order, Druckdatum, Gültig bis, gültig bis, Ordereingang, Eingang, Erteilt am, Fälligkeit, "
+    "Date of order, Druckdatum, Gültig bis, gültig bis, Generated at, Generated on, Generiert um, "
+    "Generiert am, Printed on, Gedruckt am, Erstellt um, Reporting period, Berichtszeitraum, Transmission, "
+    "Ordereingang, Eingang, Erteilt am, Fälligkeit, "
     "Auftragszeit, Zahlbarkeitstag, Laufzeit, Scadenza, Kup, Zinstermin, Rücknahmeabschlag, "
     "Auftragsnummer, Auftrags-Nr, Order-ID, Telefon, Tel, Fax, BLZ, Kontraktgrösse, Multiplikator, "
     "Ausübungspreis, aktueller Zinssatz, Zinssatz, Seite, page, Steuerliche*, Kundenberater, "
     "Rechnungsnummer, Belegnummer, Referenz*, Valor, Valorennummer, WKN, Sedol, Geburtsdatum, Anlage, "
     "Nennwert pro*",
+    otherwise="Storno*, Stornierung, Annulation, Annullierung, Cancellation, Cancelled, Dividende*, "
+    "Dividend, Ausschüttung*, Ertragsgutschrift, Ertrag, Zinsgutschrift, Coupon, Kapitalrückzahlung, "
+    "Distribution, Capital repayment, Depotauszug, Kontoauszug, Vermögensübersicht, Portfolio statement, "
+    "Relevé de compte, Corporate action",
 )

@@ -222,4 +222,7 @@ INVOICE: Final = Kind(
     "Quantité, GLN, Datum der Bestellung, Zahlungsart, Valuta, Mandatsreferenz, Gläubiger-ID, "
     "Ursprungsbeleg-Nr, N° de facture associée, Date de facture associée, Version, Kapital, capital, "
     "Abrechnungszeitraum, Zeitraum, period",
+    otherwise="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
+    "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
+    "Aanmaning",
 )

@@ -16,9 +16,11 @@ def same(name: str, wanted: Any, read: Any) -> bool:
         return bool(read == wanted)
     one, other = _plain(wanted), _plain(read)
     if name in {"supplier", "broker", "name"}:
-        # A name with or without its legal form, or with what stands beside it, is the same name.
-        shorter, longer = sorted((one, other), key=len)
-        return shorter in longer and len(shorter) >= 0.5 * len(longer)
+        # A name with or without its legal form, or with what stands beside it, is the same name. Some
+        # write numbers of theirs on lines above or below it.
+        lines = [one, *map(_plain, str(wanted).splitlines())]
+        pairs = [sorted((line, other), key=len) for line in lines if line]
+        return any(shorter in longer and len(shorter) >= 0.5 * len(longer) for shorter, longer in pairs)
     return one == other
 
 

@@ -1,0 +1,69 @@
+"""Papers as they come out of the world: letters misread, lines between the lines that have nothing to say."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from random import Random
+from typing import Final
+
+from postroom.documents.training.papers import Paper
+
+# What recognition and bad fonts take for one another. Digits suffer ten times less than letters.
+_LETTERS: Final = {
+    "l": "1I",
+    "I": "l1",
+    "O": "0",
+    "o": "c0",
+    "S": "5",
+    "B": "8",
+    "e": "c",
+    "c": "e",
+    "ä": "a",
+    "ö": "o",
+    "ü": "u",
+    "é": "e",
+    "n": "r",
+    "t": "f",
+    "g": "q",
+}
+_DIGITS: Final = {"0": "8O", "1": "7l", "3": "8", "5": "6S", "6": "5", "8": "3B", "9": "g"}
+_DISTRACTIONS: Final = (
+    "Generiert um: {day} 07:23:37",
+    "Printed on {day} 11:02:45",
+    "Berichtszeitraum {day} - {day}",
+    "Ihr Auftrag vom {day}",
+    "Bemessungsgrundlage {amount} EUR",
+    "Steuerlicher Anschaffungswert {amount} EUR",
+    "Neuer Saldo zu Ihren Gunsten {amount} EUR",
+    "Limit {amount}",
+    "Referenz {number}",
+    "Tel. 0441 {number}",
+    "Account balance {amount}",
+    "Formular {number} Version {day}",
+    "Solde {amount} EUR",
+    "Vorgang {number} / {number}",
+)
+
+
+def worn(paper: Paper, seed: int, *, misread: float) -> Paper:
+    """The same paper with this share of its letters misread, and lines put in that distract."""
+    dice = Random(seed)
+    lines = paper.text.split("\n")
+    for _ in range(dice.randint(0, 4)):
+        lines.insert(dice.randint(1, len(lines)), _distraction(dice))
+    text = "".join(_seen(sign, dice, misread) for sign in "\n".join(lines))
+    return replace(paper, text=text)
+
+
+def _distraction(dice: Random) -> str:
+    day = date(2016, 1, 1) + timedelta(days=dice.randrange(3600))
+    amount = f"{dice.randint(100, 900_000) / 100:.2f}"
+    return dice.choice(_DISTRACTIONS).format(
+        day=day.strftime(dice.choice(["%d.%m.%Y", "%d/%m/%Y"])),
+        amount=amount if dice.random() < 0.5 else amount.replace(".", ","),
+        number=dice.randint(10_000, 99_999_999),
+    )
+
+
+def _seen(sign: str, dice: Random, misread: float) -> str:
+    like, chance = (_DIGITS, misread / 10) if sign.isdigit() else (_LETTERS, misread)
+    return dice.choice(like[sign]) if sign in like and dice.random() < chance else sign
