@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
+from documents.fields.test_language_model import Vendor, served
 from flow.connecting import TOPIC
 from mailsim import letters
 from postroom import wiring
@@ -327,3 +329,28 @@ async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(desk, box):
         "SELECT payload->>'order' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED'"
     )
     assert reason.startswith("order O-1: ")
+
+
+async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(room, tmp_path, box):
+    vendor = Vendor({"isin": "US0378331005", "direction": "buy"})
+    async with served(vendor) as url:
+        model = {"llm": "openai:gpt-4o", "llm_base_url": f"{url}/v1", "llm_key": "sk-test"}
+        async with office(room, tmp_path, **model, llm_usd_per_day=0.0001) as desk:
+            first, second, third = (desk.order("contract-note", "statement", seed=seed) for seed in (1, 2, 3))
+            await desk.deliver(box, first)
+            await desk.deliver(box, second)
+            [(_, _, asked)] = vendor.asked  # the budget is used up, and for another pipeline nobody was asked
+            await desk.rows("UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id")
+            await desk.deliver(box, third)
+            read = await desk.rows("SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id")
+            async with desk.transaction() as connection:
+                assert await records.spent_today(connection) > 0
+            async with room.world.database.transaction(uuid4()) as connection:
+                assert await records.spent_today(connection) == 0
+    assert "data:image/webp;base64," in json.dumps(asked)
+    assert [(reader, paid) for reader, paid, _ in read] == [
+        ("openai:gpt-4o", True),
+        ("offline", False),
+        ("openai:gpt-4o", True),
+    ]
+    assert "budget of today is used up" in read[1][2]

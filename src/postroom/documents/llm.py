@@ -8,11 +8,11 @@ import asyncio
 import importlib
 import importlib.util
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, Literal, cast
 
 from postroom.documents import reader
@@ -37,26 +37,8 @@ _INSTRUCTIONS: Final = (
 )
 
 
-@dataclass(slots=True)
-class Spending:
-    """What was spent today, by this process; the day is UTC's."""
-
-    usd_per_day: float
-    _day: date | None = None
-    _spent: float = 0.0
-
-    def is_used_up(self) -> bool:
-        return self._today() >= self.usd_per_day
-
-    def add(self, usage: Usage) -> None:
-        tokens = usage.input_tokens + usage.output_tokens
-        self._spent = self._today() + (tokens * _UNKNOWN_PRICE if usage.cost_usd is None else usage.cost_usd)
-
-    def _today(self) -> float:
-        today = datetime.now(UTC).date()
-        if self._day != today:
-            self._day, self._spent = today, 0.0
-        return self._spent
+# What was spent today by whoever pays for the reading, in dollars.
+SpentToday = Callable[[], Awaitable[float]]
 
 
 class OfflineReader:
@@ -72,14 +54,15 @@ class LanguageModel:
     vendor: Literal["anthropic", "openai"]
     model: str
     key: Secret
-    spending: Spending
+    usd_per_day: float
+    spent_today: SpentToday
     base_url: str | None = None
     timeout_seconds: float = 60
     offline: OfflineReader = field(default_factory=OfflineReader)
 
     async def read(self, reading: Reading, kind: Kind, file: File | None) -> Extraction:
         offline = await self.offline.read(reading, kind, None)
-        if self.spending.is_used_up():
+        if await self.spent_today() >= self.usd_per_day:
             return replace(offline, fallback_reason="the language model's budget of today is used up")
         # The SDKs take seconds to import: neither the loop nor the time of the answer pays for that.
         await asyncio.to_thread(_load, self.vendor)
@@ -90,10 +73,7 @@ class LanguageModel:
             words = f"the language model did not answer within {self.timeout_seconds:g} s"
             return replace(offline, fallback_reason=words)
         except _Unusable as error:
-            for usage in error.usage:
-                self.spending.add(usage)
             return replace(offline, fallback_reason=str(error), usage=error.usage)
-        self.spending.add(usage)
         sheet = lay_out(reading.transcript)
         read = _believed(_told(answer), offline.fields, sheet, kind)
         return Extraction(read, reader=f"{self.vendor}:{self.model}", usage=(usage,))
@@ -105,8 +85,8 @@ class LanguageModel:
 
         text = reading.transcript.text[:_SIGNS]
         content: list[Any] = [f"The text of the document:\n<document>\n{text}\n</document>"]
-        if file and len(file.content) <= _LARGEST and self._looks_at(file.media_type):
-            content.append(BinaryContent(data=file.content, media_type=file.media_type))
+        shown = await self._pictures(file) if file else ()
+        content += [BinaryContent(data=each.content, media_type=each.media_type) for each in shown]
         spent = RunUsage()
         async with self._model() as model:
             agent = Agent(
@@ -125,12 +105,18 @@ class LanguageModel:
             except (AgentRunError, UserError) as error:
                 words = f"the language model's answer was of no use ({type(error).__name__})"
                 raise _Unusable(words, self._usage(spent)) from error
-            price = _price(result)
-        return result.output, Usage(self.model, spent.input_tokens, spent.output_tokens, price)
+            tokens = (spent.input_tokens, spent.output_tokens)
+            return result.output, Usage(self.model, *tokens, _price(result) or sum(tokens) * _UNKNOWN_PRICE)
 
     def _usage(self, spent: Any) -> tuple[Usage, ...]:
         tokens = (int(spent.input_tokens), int(spent.output_tokens))
-        return (Usage(self.model, *tokens, None),) if any(tokens) else ()
+        return (Usage(self.model, *tokens, sum(tokens) * _UNKNOWN_PRICE),) if any(tokens) else ()
+
+    async def _pictures(self, file: File) -> Sequence[File]:
+        """The file itself where the model takes it, else its first pages as pictures."""
+        if self._looks_at(file.media_type):
+            return [file] if len(file.content) <= _LARGEST else []
+        return [File("image/webp", page) for page in await file.pages()] if file.pages else []
 
     def _looks_at(self, media_type: str) -> bool:
         """Both vendors look at pictures and PDFs; other servers surely only at pictures."""
@@ -178,20 +164,24 @@ def _load(vendor: str) -> None:
 
 def field_reader(
     setting: str, *, key: Secret | None, base_url: str | None, usd_per_day: float, timeout_seconds: float
-) -> FieldReader:
-    """The reader that `POSTROOM_LLM` names: `none`, `anthropic:MODEL` or `openai:MODEL`."""
+) -> Callable[[SpentToday], FieldReader]:
+    """The reader that `POSTROOM_LLM` names: `none`, `anthropic:MODEL` or `openai:MODEL`.
+
+    Made anew for whoever pays, who says what was spent today.
+    """
     if setting == "none":
-        return OfflineReader()
+        return lambda _: OfflineReader()
     vendor, _, model = setting.partition(":")
     if importlib.util.find_spec("pydantic_ai") is None:
         raise SettingsError("POSTROOM_LLM needs the extra: pip install 'postroom[llm]'")
     if key is None:
         raise SettingsError("POSTROOM_LLM is set, but POSTROOM_LLM_KEY is not: set the key of the vendor")
-    return LanguageModel(
+    return partial(
+        LanguageModel,
         cast("Literal['anthropic', 'openai']", vendor),
         model,
         key,
-        Spending(usd_per_day),
+        usd_per_day,
         base_url=base_url,
         timeout_seconds=timeout_seconds,
     )

@@ -170,8 +170,11 @@ def _number(
 
 
 def _same_label(sheet: Sheet, name: str, one: solve.Number, other: solve.Number) -> bool:
-    """Whether two amounts stand right of the same words on two lines, each in the same currency."""
+    """Whether two amounts stand right of the same words on two lines, and the other is nothing else."""
     fits = (one.fits.get(name), other.fits.get(name))
+    here = fits[1] and fits[1].value
+    if any(field != name and fit.score >= _SURE and fit.value == here for field, fit in other.fits.items()):
+        return False
     if one.size == other.size or any(
         fit is None or fit.hit is None or fit.score < _SURE or not fit.why.startswith("right") for fit in fits
     ):

@@ -44,12 +44,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What asking a language model cost."""
+    """What asking a language model cost; an estimate on the high side where its price is not known."""
 
     model: str
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None
+    cost_usd: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ another reader for the fields and does everything else in the same way.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
@@ -26,10 +26,11 @@ _KNOWN: Final = 0.5  # a document that may as well be something else is for a pe
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The bytes a reading came from, for readers that look at pages themselves."""
+    """The bytes a reading came from and its pages as WebP, for readers that look at them themselves."""
 
     media_type: str
     content: bytes
+    pages: Callable[[], Awaitable[Sequence[bytes]]] | None = None
 
 
 class FieldReader(Protocol):

@@ -64,7 +64,7 @@ def kept(found: "Understanding", kind: str, transcript: Transcript) -> Understoo
         layout=layout(transcript),
         input_tokens=sum(each.input_tokens for each in found.usage),
         output_tokens=sum(each.output_tokens for each in found.usage),
-        cost=sum(each.cost_usd or 0 for each in found.usage),
+        cost=sum(each.cost_usd for each in found.usage),
     )
 
 

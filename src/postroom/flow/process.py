@@ -36,7 +36,7 @@ BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban", "currency", "name", "symbol"})
 
 Read = Callable[[bytes], Awaitable[Reading]]
-Understand = Callable[[Reading, Pipeline], Awaitable[Understood]]
+Understand = Callable[[Reading, Pipeline, bytes, OrganizationId], Awaitable[Understood]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ async def run(processing: Processing, lease: Lease) -> Done:
         pipeline = _pipeline(processing, lease, document)
         content = await content_of(processing.blobs, lease.organization, document.sha256)
         reading = await processing.read(content)
-        understood = await processing.understand(reading, pipeline)
+        understood = await processing.understand(reading, pipeline, content, lease.organization)
     except PermanentError as error:
         await _fail(processing, lease, document, str(error))
         return Done()

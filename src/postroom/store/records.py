@@ -98,6 +98,20 @@ async def keep_extraction(connection: Connection, document: UUID, extraction: Ex
     )
 
 
+async def spent_today(connection: Connection) -> float:
+    """What reading cost this organization since midnight UTC, in dollars."""
+    cursor = await connection.execute(
+        """
+        SELECT coalesce(sum(cost), 0)::float8 FROM extractions
+        WHERE cost > 0
+          AND created_at >= date_trunc('day', postroom_now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+        """
+    )
+    row = await cursor.fetchone()
+    assert row
+    return row[0]
+
+
 async def newest_extraction(connection: Connection, document: UUID) -> Extraction | None:
     async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
         await cursor.execute(

@@ -1,8 +1,9 @@
 """From settings to the parts that read, route and archive documents. What reads is imported when wanted."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from postroom import traces
 from postroom.config import Settings
@@ -17,7 +18,9 @@ from postroom.flow.review import Reviewing
 from postroom.flow.route import Identity, Routing
 from postroom.flow.share import Sharing
 from postroom.flow.unpack import Unpacking
+from postroom.model import OrganizationId
 from postroom.ports import Archive, RemoteMailbox
+from postroom.store import records
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
 from postroom.store.mailboxes import Mailbox
@@ -25,8 +28,13 @@ from postroom.wiring import Kind, blobs, bucket
 
 if TYPE_CHECKING:
     from postroom.documents.isolation import Readers
+    from postroom.documents.llm import SpentToday
     from postroom.documents.understand import FieldReader
     from postroom.documents.understood import Understood
+
+# What a language model is shown of a document that it does not take as it is: enough for small print.
+PAGES_SHOWN: Final = 4
+PAGE_WIDTH: Final = 1400
 
 
 def declared(settings: Settings) -> Pipelines:
@@ -76,7 +84,7 @@ def kinds(
         blobs=kept,
         pipelines=declared_,
         read=partial(_read, readers),
-        understand=partial(_understand, kind.installed(), _field_reader(settings)),
+        understand=Understanding(kind.installed(), _field_reader(settings), readers, database),
         routing=routing(settings),
         max_attempts=settings.max_attempts,
         sharing=sharing if any(each.shared_state for each in declared_.values()) else None,
@@ -92,7 +100,7 @@ def kinds(
     return found
 
 
-def _field_reader(settings: Settings) -> "FieldReader":
+def _field_reader(settings: Settings) -> "Callable[[SpentToday], FieldReader]":
     from postroom.documents import llm
 
     return llm.field_reader(
@@ -109,12 +117,38 @@ async def _read(readers: "Readers", content: bytes) -> Reading:
         return await readers.read(content)
 
 
-async def _understand(
-    kinds: Mapping[str, DocumentKind], field_reader: "FieldReader", reading: Reading, pipeline: Pipeline
-) -> "Understood":
-    from postroom.documents import understood
-    from postroom.documents.understand import understand_with
+@dataclass(frozen=True)
+class Understanding:
+    """Understands documents with the reader that is set, at the cost of the organization that owns them."""
 
-    with traces.span("understand", {"postroom.pipeline": pipeline.name}):
-        found = await understand_with(field_reader, reading, [kinds[pipeline.kind]])
-    return understood.kept(found, pipeline.kind, reading.transcript)
+    kinds: Mapping[str, DocumentKind]
+    field_reader: "Callable[[SpentToday], FieldReader]"
+    readers: "Readers"
+    database: Database
+
+    async def __call__(
+        self, reading: Reading, pipeline: Pipeline, content: bytes, organization: OrganizationId
+    ) -> "Understood":
+        from postroom.documents import understood
+        from postroom.documents.detect import Kind as FileKind
+        from postroom.documents.detect import detect
+        from postroom.documents.understand import File, understand_with
+
+        async def spent_today() -> float:
+            async with self.database.transaction(organization) as connection:
+                return await records.spent_today(connection)
+
+        async def pages() -> list[bytes]:
+            shown = enumerate(reading.transcript.pages[:PAGES_SHOWN])
+            return [
+                await self.readers.page_image(content, page=number, width=PAGE_WIDTH, turned=page.turned)
+                for number, page in shown
+            ]
+
+        media_type = detect(content).kind
+        is_paged = media_type in {FileKind.PDF, FileKind.TIFF, FileKind.PNG, FileKind.JPEG}
+        file = File(media_type, content, pages) if is_paged else None
+        with traces.span("understand", {"postroom.pipeline": pipeline.name}):
+            reader = self.field_reader(spent_today)
+            found = await understand_with(reader, reading, [self.kinds[pipeline.kind]], file=file)
+        return understood.kept(found, pipeline.kind, reading.transcript)

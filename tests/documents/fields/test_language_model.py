@@ -1,6 +1,7 @@
 """A language model reads fields: the vendors' own SDKs against a server on loopback that answers as they."""
 
 import asyncio
+import base64
 import json
 from contextlib import asynccontextmanager
 from datetime import date
@@ -12,7 +13,7 @@ from aiohttp import web
 from documents.fields.test_reading import NOTE
 from postroom.documents import plain
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
-from postroom.documents.llm import LanguageModel, OfflineReader, Spending, field_reader
+from postroom.documents.llm import LanguageModel, OfflineReader, field_reader
 from postroom.documents.transcript import Reading
 from postroom.documents.understand import File, understand_with
 from postroom.errors import SettingsError
@@ -94,12 +95,17 @@ async def served(vendor):
 MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-4o"}
 
 
-def model(name, url, *, usd_per_day=5.0, timeout_seconds=20.0):
+async def nothing():
+    return 0.0
+
+
+def model(name, url, *, spent_today=nothing, timeout_seconds=20.0):
     base = f"{url}/v1" if name == "openai" else url
-    spending = Spending(usd_per_day)
-    return LanguageModel(
-        name, MODELS[name], Secret("sk-test"), spending, base_url=base, timeout_seconds=timeout_seconds
+    named = f"{name}:{MODELS[name]}"
+    made = field_reader(
+        named, key=Secret("sk-test"), base_url=base, usd_per_day=5.0, timeout_seconds=timeout_seconds
     )
+    return made(spent_today)
 
 
 @pytest.fixture(params=sorted(MODELS))
@@ -120,7 +126,6 @@ async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
     assert found.failed_checks == ()
     (usage,) = found.usage
     assert (usage.input_tokens, usage.output_tokens) == (1000, 100)
-    assert usage.cost_usd is not None
     assert usage.cost_usd > 0
     _, headers, body = vendor.asked[0]
     assert "sk-test" in (headers.get("x-api-key", "") + headers.get("authorization", ""))
@@ -177,13 +182,26 @@ async def test_a_malformed_answer_is_asked_for_again_once(name):
 
 async def test_a_used_up_budget_asks_nobody(name):
     vendor = Vendor(RIGHT)
+    bill = []
+
+    async def spent_today():
+        return sum(usage.cost_usd for usage in bill) * 1_000_000
+
     async with served(vendor) as url:
-        asked = model(name, url, usd_per_day=0.0001)
+        asked = model(name, url, spent_today=spent_today)
         first = await understand_with(asked, READING, [CONTRACT_NOTE])
+        bill += first.usage
         second = await understand_with(asked, READING, [CONTRACT_NOTE])
     assert first.fallback_reason is None
     assert "budget" in second.fallback_reason
     assert len(vendor.asked) == 1
+
+
+async def test_what_was_of_no_use_is_paid_for_too(name):
+    async with served(Vendor("I cannot do that")) as url:
+        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+    assert found.fallback_reason
+    assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
 async def test_pages_are_shown_to_models_that_look_at_them(name):
@@ -194,8 +212,25 @@ async def test_pages_are_shown_to_models_that_look_at_them(name):
     assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
 
 
+async def test_a_pdf_is_sent_whole_or_as_pictures_of_its_pages(name):
+    """Anthropic takes PDFs; what an OpenAI-compatible server takes for sure are pictures."""
+    vendor = Vendor(RIGHT)
+
+    async def pages():
+        return [b"RIFF0000WEBPfirst", b"RIFF0000WEBPsecond"]
+
+    file = File("application/pdf", b"%PDF-1.7 whole", pages)
+    async with served(vendor) as url:
+        await understand_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+    sent = json.dumps(vendor.asked[0][2])
+    whole = base64.b64encode(file.content).decode()
+    pictures = [base64.b64encode(each).decode() in sent for each in await pages()]
+    assert (whole in sent, pictures) == ((True, [False] * 2) if name == "anthropic" else (False, [True] * 2))
+
+
 async def test_nothing_is_asked_unless_a_model_is_set():
-    reader = field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    made = field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    reader = made(nothing)
     assert isinstance(reader, OfflineReader)
     assert (await understand_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
 
@@ -206,5 +241,6 @@ def test_a_model_without_a_key_is_refused_and_a_named_one_is_made():
     made = field_reader(
         "anthropic:claude-haiku-5-5", key=Secret("k"), base_url=None, usd_per_day=5, timeout_seconds=60
     )
-    assert isinstance(made, LanguageModel)
-    assert (made.vendor, made.model) == ("anthropic", "claude-haiku-5-5")
+    reader = made(nothing)
+    assert isinstance(reader, LanguageModel)
+    assert (reader.vendor, reader.model) == ("anthropic", "claude-haiku-5-5")
