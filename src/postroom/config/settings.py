@@ -456,7 +456,7 @@ class Settings(BaseSettings):
         "the key of the language model's vendor", "the key that the vendor showed", None
     )
     llm_usd_per_day: float = _setting(
-        "what an organization may spend on the language model in a day (UTC); then documents are read offline",
+        "what an organization may spend on the language model in a day; then documents are read offline",
         "a number from 0 to 100000",
         5,
         ge=0,
