@@ -1,18 +1,33 @@
 """Worker processes that are killed in the middle, or work side by side, mirror mailboxes all the same."""
 
 import asyncio
+import os
 import random
 import signal
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+import psycopg
 import pytest
+import structlog
 
+import databases
 from flow.connecting import TOPIC, settings_given
-from postroom.model import ProviderName
+from postroom import worker as worker_loop
+from postroom.errors import DatabaseUnavailable
+from postroom.flow import sync
+from postroom.flow.sync import Syncing
+from postroom.model import OrganizationId, ProviderName
+from postroom.store.database import open_database
+from postroom.wiring import Kind
+from postroom.worker import Limits
 from scenarios.mirrored import NO_QUOTA, postroom
 from scenarios.owner_of_mail import Person
 from scenarios.programs import Program
-from scenarios.workers import until
+from scenarios.workers import PATIENCE, until
 from simulator.driver import running
 
 CURRENT = """
@@ -23,16 +38,11 @@ CURRENT = """
 
 
 @pytest.fixture(scope="module")
-def sim():
-    with running("--clock", "manual", "--quota", "off") as simulation:
+def shared_sim():
+    """Its answers are checked elsewhere: here they are many, and cut off where a worker ends."""
+    with running("--clock", "manual", "--quota", "off", checked=False) as simulation:
         simulation.post("google/topics", name=TOPIC)
         yield simulation
-
-
-@pytest.fixture
-async def room(sim, database_url, owner, organization, tmp_path):
-    async with postroom(sim, database_url, owner, organization, tmp_path) as made:
-        yield made
 
 
 @pytest.fixture
@@ -51,21 +61,36 @@ def worker(sim, database_url, tmp_path):
     return lambda: Program(tmp_path, "work", **given)
 
 
-@pytest.mark.parametrize("provider", list(ProviderName))
-async def test_a_first_sync_that_is_killed_again_and_again_ends_complete(room, owner, worker, provider):
-    dice = random.Random(provider)
-    box = await room.mailbox(provider, messages=400, days=20)
-    for goal in sorted(dice.sample(range(1, 350), 3)):
+async def killed_again_and_again(
+    box, owner, worker, *, messages: int, kills: int, most_seconds: float
+) -> None:
+    """Workers are killed when they have come so far and a moment more, then one may go on to the end."""
+    dice = random.Random(f"{box.address} {kills}")
+    for goal in sorted(dice.sample(range(1, messages * 9 // 10), kills)):
         with worker() as program:
             await until(owner, "SELECT count(*) >= %s FROM messages", goal)
-            await asyncio.sleep(dice.random() / 20)
+            await asyncio.sleep(dice.uniform(0, most_seconds))
             program.end(signal.SIGKILL)
     with worker() as program:
         await until(owner, CURRENT)
         program.end()
-    assert await box.check() == 400
+    assert await box.check() == messages
     # A page is repeated after a crash, and never a page that was committed.
-    assert await box.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'") == 400
+    assert await box.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'") == messages
+
+
+async def test_a_first_sync_that_is_killed_again_and_again_ends_complete(room, owner, worker, provider):
+    box = await room.mailbox(provider, messages=600, days=20)
+    await killed_again_and_again(box, owner, worker, messages=600, kills=3, most_seconds=0.05)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+async def test_a_first_sync_of_twenty_thousand_messages_killed_fifty_times_ends_complete(
+    room, owner, worker, provider
+):
+    box = await room.mailbox(provider, messages=20_000, days=29)
+    await killed_again_and_again(box, owner, worker, messages=20_000, kills=50, most_seconds=2)
 
 
 async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker):
@@ -87,3 +112,92 @@ async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker
             program.end()
     for box in boxes:
         await box.check()
+
+
+@asynccontextmanager
+async def working(url: str, parts: Syncing, *, count: int) -> AsyncGenerator[None]:
+    """So many workers in this process, each with connections of its own."""
+    stop = asyncio.Event()
+    limits = Limits(
+        concurrency=2,
+        lease_seconds=3,
+        poll_seconds=0.2,
+        stop_seconds=10,
+        backoff_first_seconds=0.1,
+        backoff_max_seconds=0.5,
+        wake_by_notify=True,
+    )
+    async with AsyncExitStack() as stack:
+        running: list[asyncio.Task[None]] = []
+        for _ in range(count):
+            database = await stack.enter_async_context(open_database(url, pool_size=4, name="postroom tests"))
+            kinds = {sync.KIND: Kind(partial(sync.run, replace(parts, database=database)), None)}
+            running.append(asyncio.create_task(worker_loop.run(database, kinds, limits, stop)))
+        yield
+        stop.set()
+        await asyncio.gather(*running)
+
+
+async def test_eight_workers_mirror_the_same_mailboxes(room, owner, database_url):
+    boxes = [await room.mailbox(provider, messages=40, days=20) for provider in ProviderName]
+    people = [Person(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
+    async with working(database_url, boxes[0].parts, count=8):
+        for _ in range(4):
+            for person, box in zip(people, boxes, strict=True):
+                await asyncio.to_thread(person.act, 4)
+                for _ in range(3):
+                    await box.wake()
+        await until(owner, CURRENT)
+        await room.move_clock(1000)
+        await until(owner, CURRENT)
+    for box in boxes:
+        await box.check()
+
+
+@pytest.fixture
+def short_log():
+    """Without pictures of every stack: a fallen database makes many."""
+    structlog.configure(processors=[structlog.processors.KeyValueRenderer()])
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.skipif(bool(databases.GIVEN), reason="a server that others use is not killed")
+async def test_a_database_that_falls_and_starts_again_in_the_middle_loses_nothing(sim, tmp_path, short_log):
+    """A server of this test's own, whose supervisor starts it anew at the same address."""
+    home = Path(os.environ["TEST_SERVERS"], "falling")
+    with databases.server(home, databases.MAJORS[0]) as server:
+        url = server.create()
+        async with databases.session(url) as owner:
+            organization = await new_organization(owner)
+            async with postroom(sim, url, owner, organization, tmp_path) as room:
+                boxes = [await room.mailbox(each, messages=250, days=20) for each in ProviderName]
+                async with working(url, boxes[0].parts, count=1):
+                    await patiently_until(url, "SELECT count(*) > 0 FROM messages")
+                    kill_server(home)
+                    await patiently_until(url, CURRENT)
+        async with databases.session(url) as owner:
+            for box in boxes:
+                box.owner = owner
+                assert await box.check() == 250
+
+
+async def new_organization(owner) -> OrganizationId:
+    cursor = await owner.execute("INSERT INTO organizations (name) VALUES ('Falling') RETURNING id")
+    [row] = await cursor.fetchall()
+    return OrganizationId(row[0])
+
+
+def kill_server(home: Path) -> None:
+    [data] = home.glob("*/postgres/data")
+    os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+
+async def patiently_until(url: str, condition: str, *parameters: object) -> None:
+    """Over connections that may end at any time."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(psycopg.OperationalError, DatabaseUnavailable):
+                async with databases.session(url) as owner:
+                    return await until(owner, condition, *parameters)
+            await asyncio.sleep(0.1)

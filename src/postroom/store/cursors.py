@@ -18,7 +18,9 @@ from postroom.store.database import Connection
 class CursorKind(StrEnum):
     LIVE = "live"  # changes
     BACKFILL = "backfill"  # the first listing, back to `since`; completed when its last page was
-    RESYNC = "resync"  # a whole listing after an expired cursor; completed: what it did not show is settled
+    RESYNC = (
+        "resync"  # a whole listing, as after an expired cursor; completed: what it did not show is settled
+    )
     REFILL = "refill"  # stored messages fetched anew, after the content policy was raised
     FOLDERS = "folders"  # when the folder tree was last read
 
@@ -78,9 +80,8 @@ async def begin(connection: Connection, mailbox: MailboxId, begins: Sequence[Beg
     rows = sorted(begins, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
-    await forget_listed(
-        connection, mailbox, "resync", [row.scope for row in rows if row.kind is CursorKind.RESYNC]
-    )
+    anew = {row.scope for row in rows if _shows(row.kind) and not row.completed}
+    await forget_listed(connection, mailbox, "resync", anew)
     await connection.execute(
         """
         INSERT INTO cursors AS kept
@@ -139,26 +140,44 @@ async def drop(connection: Connection, mailbox: MailboxId, cursors: Sequence[tup
             """,
             [[kind.value for kind, _ in cursors], [scope for _, scope in cursors], mailbox],
         )
-        await forget_listed(
-            connection, mailbox, "resync", [scope for kind, scope in cursors if kind is CursorKind.RESYNC]
-        )
+        await forget_listed(connection, mailbox, "resync", {scope for kind, scope in cursors if _shows(kind)})
+
+
+def _shows(kind: CursorKind) -> bool:
+    """Whether it is a listing of what stands at the provider."""
+    return kind in {CursorKind.BACKFILL, CursorKind.RESYNC}
 
 
 Listing = Literal["resync", "audit"]
 
 
 async def note_listed(
-    connection: Connection, mailbox: MailboxId, kind: Listing, scope: str, keys: Collection[str]
+    connection: Connection,
+    mailbox: MailboxId,
+    kind: Listing,
+    scope: str,
+    keys: Collection[str],
+    *,
+    stored_only: bool = False,
 ) -> None:
     """These were shown, in this listing or by a look at them."""
     if keys:
         await connection.execute(
             """
             INSERT INTO listed (organization_id, mailbox_id, kind, scope, provider_message_id)
-            SELECT current_organization(), %b, %b, %b, key FROM unnest(%b::text[]) AS key
+            SELECT current_organization(), %(mailbox)b, %(kind)b, %(scope)b, key
+            FROM unnest(%(keys)b::text[]) AS key
+            WHERE NOT %(stored_only)b OR EXISTS (
+                SELECT FROM messages WHERE mailbox_id = %(mailbox)b AND provider_message_id = key)
             ON CONFLICT DO NOTHING
             """,
-            [mailbox, kind, scope, sorted(keys)],
+            {
+                "mailbox": mailbox,
+                "kind": kind,
+                "scope": scope,
+                "keys": sorted(keys),
+                "stored_only": stored_only,
+            },
         )
 
 

@@ -172,6 +172,40 @@ async def test_mail_that_comes_during_a_full_listing_is_not_taken_for_deleted(mi
     assert await mirror.one("SELECT count(*) FROM mail_events WHERE kind = 'deleted'") == 0
 
 
+@pytest.mark.parametrize("told", ["by date", "by hint"])
+async def test_what_came_during_the_first_listing_and_went_before_its_folder_was_read_is_gone(folders, told):
+    """No feed tells of it: each begins with the first listing of its folder."""
+    for age in range(1, 8):
+        folders.remote.deliver(age=age * DAY)
+    folders.remote.deliver("trash", age=3 * DAY)
+    old = folders.remote.deliver("trash", age=9 * DAY)
+    await folders.sync(slice_seconds=0)
+    early = old if told == "by hint" else folders.remote.deliver("trash", age=DAY / 1000)
+    if told == "by hint":
+        await folders.hint(early)
+    await folders.sync(slice_seconds=0)
+    known = "SELECT count(*) FROM messages WHERE provider_message_id = %s"
+    assert await folders.one(known, early) == 1
+    folders.remote.move(early, "archive")
+    await folders.hint(early)
+    await folders.sync(slice_seconds=0)
+    folders.remote.delete(early)
+    await folders.settle()
+    await folders.assert_mirrors()
+    assert [event[0] for event in await folders.events(early)][-1] == "deleted"
+    assert await folders.one("SELECT count(*) FROM listed") == 0
+
+
+async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before(folders):
+    keys = [folders.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    await folders.sync(slice_seconds=0)
+    folders.remote.delete(keys[0])
+    async with folders.database.transaction(folders.organization) as connection:
+        await asked.reach_back(connection, folders.organization, folders.mailbox, days=60)
+    await folders.settle()
+    await folders.assert_mirrors()
+
+
 async def test_new_renamed_and_deleted_folders_are_followed(folders):
     keys = [folders.remote.deliver("archive", age=age * DAY) for age in range(1, 5)]
     await folders.settle()

@@ -17,7 +17,7 @@ Each scope (a folder at Graph, the whole mailbox at Gmail) is in one of these st
     new ──pin──▶ backfill and live ──last page──▶ live ◀─────────────────────┐
      │                                             │ cursor expired          │ all settled
      └─(no pin)─▶ backfill ──last page: its cursor─┤                         │
-                  (hints, recent)                  ▼                         │
+                  (hints, recent), and settle      ▼                         │
                                    resync: a whole listing ──last page──▶ resync: settle what it did not show
     gone (the folder was deleted) ──────────────────────────────────────▶ settle, and the scope is no more
 

@@ -47,7 +47,8 @@ class Passing:
     moves: Sequence[Move] = ()
     begins: Sequence[Begin] = ()
     drops: Sequence[tuple[CursorKind, str]] = ()
-    listed: Sequence[tuple[str, Sequence[str]]] = ()  # of a resync, by scope
+    listed: Sequence[tuple[str, Sequence[str]]] = ()  # by scope: what a listing showed that will be settled
+    listed_first: bool = False  # by a first listing, which shows much that is not stored
 
 
 @dataclass
@@ -259,7 +260,9 @@ async def _pass(reading: Reading, connection: Connection, gathered: Gathered, pa
         solved = [each for each in gathered.retried if (each.kind, each.subject) not in failed]
         await failures.resolve(connection, reading.id, solved)
     for scope, keys in passing.listed:
-        await cursors.note_listed(connection, reading.id, "resync", scope, keys)
+        await cursors.note_listed(
+            connection, reading.id, "resync", scope, keys, stored_only=passing.listed_first
+        )
     await cursors.drop(connection, reading.id, passing.drops)
     await cursors.begin(connection, reading.id, passing.begins)
     await cursors.move(connection, reading.id, passing.moves)

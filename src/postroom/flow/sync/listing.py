@@ -189,17 +189,22 @@ class _Ahead:
         )
 
     def _passing(self, place: _Place, page: Page, gathered: Gathered) -> Passing:
+        """Where the feed begins with the first listing, mail that hints or dates brought may have been gone
+        before: what is stored and was not listed is settled then too.
+        """
         kind, scope = place.cursor.kind, place.cursor.scope
         resync, done = kind is CursorKind.RESYNC, not page.more
-        begins = (
-            [Begin(CursorKind.LIVE, scope, page.live)]
-            if done and page.live and (resync or self.reading.cursor(CursorKind.LIVE, scope) is None)
-            else []
-        )
+        first = not resync and self.reading.cursor(CursorKind.LIVE, scope) is None
+        begins: list[Begin] = []
+        if done and page.live and (resync or first):
+            begins.append(Begin(CursorKind.LIVE, scope, page.live))
+        if done and page.live and first:
+            begins.append(Begin(CursorKind.RESYNC, scope, completed=True))
         return Passing(
             [Move(kind, scope, page.cursor, len(page.changes), page.expected, done)],
             begins,
-            listed=[(scope, gathered.shown)] if resync else (),
+            listed=[(scope, gathered.shown)] if resync or first else (),
+            listed_first=first,
         )
 
     async def _begin_anew(self, place: _Place) -> None:
