@@ -21,7 +21,9 @@ from postroom.errors import (
     PostroomError,
     TransientError,
 )
+from postroom.flow import carry
 from postroom.logs import Log
+from postroom.sqs import SqsQueue
 from postroom.store import work
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
@@ -88,10 +90,20 @@ def backoff(attempts: int, limits: Limits) -> float:
     return longest * random.uniform(0.5, 1)
 
 
-async def run(database: Database, kinds: Mapping[str, Kind], limits: Limits, stop: asyncio.Event) -> None:
+async def run(
+    database: Database,
+    kinds: Mapping[str, Kind],
+    limits: Limits,
+    stop: asyncio.Event,
+    queue: SqsQueue | None = None,
+) -> None:
     """Work until `stop` is set; then finish what is under way, or give it back when that takes too long."""
     worker = _Worker(database, kinds, limits, stop)
     helpers = [asyncio.create_task(worker.keep_leases())]
+    if queue is not None:
+        worker.claimed.remove(carry.KIND)
+        carrying = worker.announce(queue), worker.receive(queue), worker.keep_messages(queue)
+        helpers += [asyncio.create_task(each) for each in carrying]
     if limits.wake_by_notify:
         helpers.append(asyncio.create_task(worker.listen()))
     log.info("worker.started", concurrency=limits.concurrency)
@@ -120,7 +132,10 @@ class _Worker:
         self.kinds = kinds
         self.limits = limits
         self.stop = stop
+        self.claimed = list(kinds)  # of the rows that are due; the others are told by a queue
         self.running: dict[Lease, asyncio.Task[None]] = {}
+        self.receipts: set[str] = set()
+        self.untold = asyncio.Event()
         self.freed = asyncio.Event()
         self.woken = asyncio.Event()
         self.finishes = GroupCommit(self._finish)
@@ -148,7 +163,7 @@ class _Worker:
         try:
             async with self.database.engine() as connection:
                 claim = await work.claim(
-                    connection, list(self.kinds), batch=free, lease_seconds=self.limits.lease_seconds
+                    connection, self.claimed, batch=free, lease_seconds=self.limits.lease_seconds
                 )
         except (DatabaseUnavailable, TransientError) as error:
             log.warning("worker.claim_failed", error=error)
@@ -271,6 +286,58 @@ class _Worker:
         """Be woken by the database. While it is away, the poll is the net."""
         async for _ in self.database.heard("postroom_work", every_seconds=3600):
             self.woken.set()
+            self.untold.set()
+
+    async def announce(self, queue: SqsQueue) -> None:
+        """Tell the queue of what is due. While it is away, the rows wait."""
+        while True:
+            self.untold.clear()
+            try:
+                while await carry.tell(self.database, queue):
+                    pass
+            except (DatabaseUnavailable, TransientError, OperatorError) as error:
+                log.warning("queue.not_told", error=error)
+            await self._either(self.untold, timeout=self.limits.poll_seconds)
+
+    async def receive(self, queue: SqsQueue) -> None:
+        """Claim and do what the queue tells. What the other loop claims meanwhile may be a few too many."""
+        while not self.stop.is_set():
+            self.freed.clear()
+            free = self.limits.concurrency - len(self.running)
+            if free <= 0:
+                await self._either(self.freed)
+                continue
+            seconds = self.limits.lease_seconds
+            try:
+                messages = await queue.receive(free, invisible_seconds=seconds)
+                found = await carry.claimed(self.database, queue, messages, lease_seconds=seconds)
+            except (DatabaseUnavailable, TransientError, OperatorError) as error:
+                log.warning("queue.not_heard", error=error)
+                await asyncio.sleep(self.limits.poll_seconds)
+                continue
+            for lease, receipt in found:
+                self.receipts.add(receipt)
+                self.running[lease] = asyncio.create_task(self._perform_told(queue, lease, receipt))
+
+    async def _perform_told(self, queue: SqsQueue, lease: Lease, receipt: str) -> None:
+        """Its end is in the row before the message goes; without an end the message comes again."""
+        try:
+            await self._perform(lease)
+            await queue.delete(receipt)
+        except (TransientError, OperatorError) as error:
+            log.warning("queue.not_deleted", error=error)
+        finally:
+            self.receipts.discard(receipt)
+
+    async def keep_messages(self, queue: SqsQueue) -> None:
+        """Nobody else shall see the messages of what is under way."""
+        while True:
+            await asyncio.sleep(self.limits.lease_seconds / 3)
+            try:
+                seconds = self.limits.lease_seconds
+                await queue.extend(sorted(self.receipts), invisible_seconds=seconds)
+            except (TransientError, OperatorError) as error:
+                log.warning("queue.not_extended", error=error)
 
     async def wind_down(self) -> None:
         """Let what is under way end within the limit; give back the rest."""

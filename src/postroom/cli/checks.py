@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from postroom import config, wiring
 from postroom.cli import opening
 from postroom.config import Settings
-from postroom.errors import OperatorError, PostroomError, SettingsError
+from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError
 from postroom.store import blobs as stored_blobs
 from postroom.store import health, migrate
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
 from postroom.vault import Sealer
 from postroom.web import address
+from postroom.wiring import documents
 
 FULL_BYTES: Final = 200_000_000
 NEARLY_FULL_BYTES: Final = 2_000_000_000
@@ -59,6 +60,8 @@ def run() -> Iterator[Check]:
         yield disk(opening.home_of(settings))
     yield from database(settings)
     yield vault(settings)
+    if settings.queue != "postgres":
+        yield asyncio.run(queue(settings))
     yield listening(settings)
     yield public_url(settings)
 
@@ -189,6 +192,19 @@ def vault(settings: Settings) -> Check:
         return _failed("vault", str(error))
     found = f"keys in {keys.source}" if count else f"{keys.source} is made at first use"
     return Check("vault", State.OK, found)
+
+
+async def queue(settings: Settings) -> Check:
+    """Whether the queue outside can be used. Sends and receives nothing."""
+    try:
+        found = documents.queue_of(settings)
+        has_dead_letters = found is None or await found.check()
+    except (OperatorError, TransientError) as error:
+        return _failed("queue", str(error))
+    if has_dead_letters:
+        return Check("queue", State.OK, "Amazon SQS answers, and has a place for dead letters")
+    remedy = "Give the queue a redrive policy, so that messages of nobody's end in another one."
+    return Check("queue", State.WARN, "Amazon SQS answers, and has no place for dead letters", remedy)
 
 
 def listening(settings: Settings) -> Check:

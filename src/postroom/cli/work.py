@@ -69,7 +69,10 @@ async def _work(settings: "Settings", url: str) -> None:
         daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
         always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily
-        working = worker.run(opened, kinds, worker.limits(settings), stop)
+        queue = documents.queue_of(settings)
+        if queue is not None:
+            await queue.check()
+        working = worker.run(opened, kinds, worker.limits(settings), stop, queue)
         tasks = [asyncio.create_task(each) for each in (working, *always)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

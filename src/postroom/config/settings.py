@@ -15,7 +15,7 @@ from postroom.model import Secret
 
 PREFIX: Final = "POSTROOM_"
 Network = IPv4Network | IPv6Network
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK: Final = values.LOOPBACK
 
 
 class LogLevel(StrEnum):
@@ -278,6 +278,11 @@ class Settings(BaseSettings):
         "the file that declares the pipelines; unset, the two that ship: invoices and contract-notes",
         "the absolute path of a TOML file",
         None,
+    )
+    queue: Annotated[str, AfterValidator(values.queue)] = _setting(
+        "what tells workers of documents that are due: the database, or a queue of Amazon SQS",
+        "postgres, or a standard queue such as sqs:https://sqs.eu-west-1.amazonaws.com/123456789012/postroom",
+        "postgres",
     )
     archive: Annotated[str, AfterValidator(values.archive)] = _setting(
         "where completed documents are archived: on this machine's disk, in a bucket, or nowhere",

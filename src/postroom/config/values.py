@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
 
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
 _BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
 
 
@@ -46,6 +48,17 @@ def blobs(value: str) -> str:
     if value != "disk" and not _BUCKET.fullmatch(value):
         raise ValueError("names no place for blobs")
     return value.rstrip("/")
+
+
+def queue(value: str) -> str:
+    kind, _, address = value.partition(":")
+    if value == "postgres":
+        return value
+    parts = urlsplit(address)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+    if kind != "sqs" or not secure or not parts.path.strip("/") or value.endswith(".fifo"):
+        raise ValueError("names no queue that can be used")
+    return value
 
 
 def archive(value: str) -> str:

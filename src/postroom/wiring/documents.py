@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from postroom.documents.llm import SpentToday
     from postroom.documents.understand import FieldReader
     from postroom.documents.understood import Understood
+    from postroom.sqs import SqsQueue
 
 # What a language model is shown of a document that it does not take as it is: enough for small print.
 PAGES_SHOWN: Final = 4
@@ -57,6 +58,15 @@ def routing(settings: Settings) -> Routing:
         for name, each in kind.installed().items()
     }
     return Routing(identities, archives=settings.archive != "none")
+
+
+def queue_of(settings: Settings) -> "SqsQueue | None":
+    """What tells workers of documents, where it is not the database itself."""
+    if settings.queue == "postgres":
+        return None
+    from postroom import sqs
+
+    return sqs.connect(settings.queue.removeprefix("sqs:"))
 
 
 def archive_of(settings: Settings) -> Archive | None:

@@ -1,0 +1,181 @@
+"""Amazon SQS as the carrier of wake-ups (D4), through boto3: messages name rows, and hold nothing else.
+
+Every call runs in a thread, so that none holds up the event loop; the one that waits for messages has a
+thread of its own, which ends with the process. Errors of boto3 become ours here and nowhere else.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from postroom.errors import OperatorError, SettingsError, TransientError
+
+LARGEST_BATCH: Final = 10
+WAIT_SECONDS: Final = 20  # of a long poll, the longest that SQS allows
+LONGEST_INVISIBLE_SECONDS: Final = 43_200
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The row of work that a message names."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message that was received. What cannot be read names nothing, and is left to the dead letters."""
+
+    receipt: str
+    named: Named | None
+
+
+@dataclass(frozen=True)
+class SqsQueue:
+    client: Any
+    url: str
+
+    async def check(self) -> bool:
+        """Whether the queue has a place for dead letters. Raises where it cannot be used."""
+        names = ["RedrivePolicy"]
+        answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
+        return "RedrivePolicy" in answer.get("Attributes", {})
+
+    async def send(self, wakes: Sequence[Named]) -> list[Named]:
+        """Those that the queue has taken."""
+        taken: list[Named] = []
+        for start in range(0, len(wakes), LARGEST_BATCH):
+            batch = wakes[start : start + LARGEST_BATCH]
+            entries = [
+                {"Id": str(place), "MessageBody": json.dumps({"kind": each.kind, "subject": each.subject})}
+                for place, each in enumerate(batch)
+            ]
+            answer = await _in_thread(self.client.send_message_batch, QueueUrl=self.url, Entries=entries)
+            taken += [batch[int(each["Id"])] for each in answer.get("Successful", [])]
+        return taken
+
+    async def receive(self, most: int, *, invisible_seconds: float) -> list[Received]:
+        """Wait for messages; nobody else sees them for so long."""
+        answer = await _in_own_thread(
+            self.client.receive_message,
+            QueueUrl=self.url,
+            MaxNumberOfMessages=min(most, LARGEST_BATCH),
+            WaitTimeSeconds=WAIT_SECONDS,
+            VisibilityTimeout=_whole(invisible_seconds),
+        )
+        return [Received(each["ReceiptHandle"], _read(each["Body"])) for each in answer.get("Messages", [])]
+
+    async def extend(self, receipts: Sequence[str], *, invisible_seconds: float) -> None:
+        for start in range(0, len(receipts), LARGEST_BATCH):
+            entries = [
+                {"Id": str(place), "ReceiptHandle": each, "VisibilityTimeout": _whole(invisible_seconds)}
+                for place, each in enumerate(receipts[start : start + LARGEST_BATCH])
+            ]
+            await _in_thread(self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries)
+
+    async def delete(self, receipt: str) -> None:
+        await _in_thread(self.client.delete_message, QueueUrl=self.url, ReceiptHandle=receipt)
+
+
+def connect(url: str) -> SqsQueue:
+    """Credentials are found the way all AWS tools find them; the queue is where its address says."""
+    try:
+        boto3: Any = import_module("boto3")
+        config: Any = import_module("botocore.config")
+        errors: Any = import_module("botocore.exceptions")
+    except ImportError:
+        raise SettingsError(
+            "POSTROOM_QUEUE=sqs:… needs the library boto3. Run `pip install postroom[aws]`."
+        ) from None
+    limits = config.Config(
+        connect_timeout=5,
+        read_timeout=WAIT_SECONDS + 10,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+    parts = urlsplit(url)
+    host = (parts.hostname or "").split(".")
+    region = host[1] if host[0] == "sqs" and len(host) > 1 else None
+    try:
+        session = boto3.session.Session()
+        client = session.client(
+            "sqs", endpoint_url=f"{parts.scheme}://{parts.netloc}", region_name=region, config=limits
+        )
+    except errors.NoRegionError:
+        raise SettingsError(
+            "POSTROOM_QUEUE=sqs:… needs a region. Set AWS_REGION, such as eu-west-1."
+        ) from None
+    except (errors.BotoCoreError, ValueError) as error:
+        raise SettingsError(
+            f"Amazon SQS cannot be used ({type(error).__name__}). Correct AWS_ variables or ~/.aws/config."
+        ) from None
+    return SqsQueue(client, url)
+
+
+def _read(body: str) -> Named | None:
+    with suppress(ValueError):
+        told: object = json.loads(body)
+        if isinstance(told, dict):
+            given = cast("dict[str, object]", told)
+            kind, subject = given.get("kind"), given.get("subject")
+            if isinstance(kind, str) and isinstance(subject, str):
+                return Named(kind, subject)
+    return None
+
+
+def _whole(seconds: float) -> int:
+    return max(1, min(round(seconds), LONGEST_INVISIBLE_SECONDS))
+
+
+async def _in_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
+    return await asyncio.to_thread(_call, operation, arguments)
+
+
+async def _in_own_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
+    """For a call that waits. Those of the pool are waited for when the process ends; this one is not."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def give(set_: Callable[[Any], None], value: object) -> None:
+        if not answer.done():
+            set_(value)
+
+    def call() -> None:
+        try:
+            found = _call(operation, arguments)
+        except Exception as error:  # noqa: BLE001  # it is raised where the answer is waited for
+            told = (answer.set_exception, error)
+        else:
+            told = (answer.set_result, found)
+        with suppress(RuntimeError):  # the loop has ended meanwhile, and nobody waits
+            loop.call_soon_threadsafe(give, *told)
+
+    threading.Thread(target=call, daemon=True).start()
+    return await answer
+
+
+def _call(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    errors: Any = import_module("botocore.exceptions")
+    try:
+        return operation(**arguments)
+    except errors.ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status >= 500 or "Throttl" in code or code == "RequestLimitExceeded":
+            raise TransientError(f"Amazon SQS asks for patience ({code}).") from None
+        raise OperatorError(
+            f"Amazon SQS refuses ({code}). Check POSTROOM_QUEUE and that the credentials may send, receive,"
+            " delete, change the visibility of messages, and read the queue's attributes."
+        ) from None
+    except errors.NoCredentialsError:
+        raise OperatorError(
+            "There are no credentials for Amazon SQS. Set them as for all AWS tools (AWS_ACCESS_KEY_ID, …)."
+        ) from None
+    except errors.BotoCoreError as error:
+        raise TransientError(f"Amazon SQS cannot be reached ({type(error).__name__}).") from None
