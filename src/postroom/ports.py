@@ -337,6 +337,32 @@ class BlobStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class WatchedFile:
+    """A file in a watched folder; another version is another file. A generation is a bucket's word for it."""
+
+    name: str
+    version: str
+    size: int
+    generation: str | None = None
+    modified_at: datetime | None = None
+
+
+class Folder(Protocol):
+    """A folder or a bucket whose files are taken in."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether a file may be there half-written."""
+        ...
+
+    async def listing(self) -> Sequence[WatchedFile]: ...
+
+    async def read(self, file: WatchedFile) -> bytes:
+        """Raises Gone where this version is no longer there."""
+        ...
+
+
 class Archive(Protocol):
     """Where documents are put for good, by path. Nothing there is ever written over."""
 

@@ -14,7 +14,7 @@ from postroom.blobs.names import digest_of, name_of
 from postroom.blobs.spool import spooled
 from postroom.errors import Gone, OperatorError, SettingsError, TransientError
 from postroom.model import OrganizationId
-from postroom.ports import Blob, Content, StoredBlob
+from postroom.ports import Blob, Content, StoredBlob, WatchedFile
 
 PIECE_BYTES: Final = 1 << 20
 PAGE: Final = 1000
@@ -158,6 +158,28 @@ class GcsBlobs:
             await self._call(lambda: self._upload(blob, BytesIO(content), len(content)))
         except _Exists:
             return
+
+    async def listing(self) -> list[WatchedFile]:
+        """As a watched folder: every object below the prefix."""
+        found = await self._call(lambda: list(self._listed(self._prefix)))
+        return [
+            WatchedFile(
+                blob.name.removeprefix(self._prefix),
+                str(blob.generation),
+                blob.size,
+                generation=str(blob.generation),
+                modified_at=blob.updated,
+            )
+            for blob in found
+            if not blob.name.endswith("/")
+        ]
+
+    async def read_file(self, file: WatchedFile) -> bytes:
+        blob = self._bucket.blob(f"{self._prefix}{file.name}")
+        await self._call(lambda: blob.reload(**self._limits))
+        if str(blob.generation) != file.version:
+            raise Gone("the object is another one now")
+        return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
     async def fetch(self, path: str) -> bytes:
         blob = self._bucket.blob(f"{self._prefix}{path}")

@@ -12,7 +12,7 @@ from postroom.blobs.names import digest_of, name_of
 from postroom.blobs.spool import IN_MEMORY_BYTES, spooled
 from postroom.errors import Gone, OperatorError, PostroomError, SettingsError, TransientError
 from postroom.model import OrganizationId
-from postroom.ports import Blob, Content, StoredBlob
+from postroom.ports import Blob, Content, StoredBlob, WatchedFile
 
 PIECE_BYTES: Final = 1 << 20
 PART_BYTES: Final = 8 << 20
@@ -137,6 +137,30 @@ class S3Blobs:
                 )
         except _Exists:
             return
+
+    async def listing(self) -> list[WatchedFile]:
+        """As a watched folder: every object below the prefix."""
+        with self._errors():
+            return [
+                WatchedFile(
+                    each["path"],
+                    tag,
+                    each["size"],
+                    generation=tag.strip('"'),
+                    modified_at=each["last_modified"],
+                )
+                async for page in self._store.list(chunk_size=1000)
+                for each in page
+                for tag in [each["e_tag"] or ""]
+                if not each["path"].endswith("/")
+            ]
+
+    async def read_file(self, file: WatchedFile) -> bytes:
+        with self._errors():
+            answer = await self._store.get_async(file.name)
+            if (answer.meta["e_tag"] or "") != file.version:
+                raise Gone("the object is another one now")
+            return bytes(await answer.bytes_async())
 
     async def fetch(self, path: str) -> bytes:
         with self._errors():

@@ -1,6 +1,7 @@
 """`postroom pipelines`: how mail becomes documents; check the file, try a document."""
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from postroom.documents.transcript import Reading
     from postroom.documents.understand import Understanding
     from postroom.flow.upload import Upload
+    from postroom.model import OrganizationId
+    from postroom.store.database import Connection
+    from postroom.store.watched import Known
 
 group = typer.Typer(
     name="pipelines",
@@ -49,6 +53,25 @@ def list_pipelines(*, json: Json = False) -> None:
         for each in found.values()
     ]
     output.table(["PIPELINE", "KIND", "MAILBOXES", "FOLDERS", "SENDERS", "CONFIRM ABOVE"], rows)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom pipelines watched --json")
+def watched(*, json: Json = False) -> None:
+    """List the files of watched folders: taken in, refused and why, or still being written."""
+    from postroom.cli import opening, output
+    from postroom.store import watched as store
+
+    async def read(connection: "Connection", _: "OrganizationId") -> "list[Known]":
+        return await store.known(connection)
+
+    found = opening.in_transaction(read)
+    if json:
+        output.as_json([asdict(each) for each in found])
+    elif not found:
+        typer.echo("No files. A pipeline watches a folder by its key `watch`; see docs/pipelines.md.")
+    else:
+        rows = [[each.pipeline, each.name, each.taken_at or "-", each.refused] for each in found]
+        output.table(["PIPELINE", "FILE", "TAKEN IN", "REFUSED"], rows)
 
 
 def _or_all(values: tuple[str, ...]) -> str:

@@ -45,7 +45,8 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
     from postroom.documents.isolation import Readers
-    from postroom.flow import audit, collect, retention, seal, subscribe
+    from postroom.flow import audit, collect, retention, seal, subscribe, watch
+    from postroom.model import OrganizationId
     from postroom.store import database, health
     from postroom.wiring import documents
 
@@ -68,7 +69,9 @@ async def _work(settings: "Settings", url: str) -> None:
         }
         daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
-        always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily
+        organization = OrganizationId(settings.organization)
+        watched = watch.keep_all_due(opened, organization, list(documents.watching(settings)))
+        always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily, watched
         queue = documents.queue_of(settings)
         if queue is not None:
             await queue.check()

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from postroom.errors import SettingsError
 from postroom.model import FolderRole
@@ -17,6 +17,13 @@ LEFT_OUT: Final = frozenset({FolderRole.SPAM, FolderRole.TRASH, FolderRole.DRAFT
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=320, to_lower=True)]
+
+
+def _place(value: str) -> str:
+    kind, separator, rest = value.partition("://")
+    if (separator and kind in {"s3", "gs"} and rest) or value.startswith("/"):
+        return value.rstrip("/")
+    raise ValueError("is neither an absolute path of a folder nor a bucket such as gs://my-bucket/inbox")
 
 
 class Pipeline(BaseModel):
@@ -31,6 +38,8 @@ class Pipeline(BaseModel):
     senders: tuple[Pattern, ...] = ()
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
+    watch: Annotated[str, AfterValidator(_place)] | None = None
+    watch_seconds: Annotated[float, Field(ge=1, le=86400)] = 30
     shared_state: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
     shared_state_ids: Literal["rest", "immutable"] = "rest"
     shared_state_minutes: Annotated[float, Field(ge=1, le=1440)] = 60

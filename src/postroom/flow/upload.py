@@ -1,7 +1,9 @@
 """Files that come by hand or from a watched folder (D11): they take the same way as mail."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from postroom.documents.pipelines import Pipeline
@@ -9,9 +11,9 @@ from postroom.errors import PermanentError
 from postroom.flow import intake, screen, unpack
 from postroom.flow.screen import Fate, File
 from postroom.model import OrganizationId
-from postroom.ports import BlobStore
+from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
-from postroom.store.database import Database
+from postroom.store.database import Connection, Database
 from postroom.store.documents import Arrival, Attachment, Source, Taken
 
 UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
@@ -25,6 +27,16 @@ class Upload:
     content: bytes
     sender: str
     source: Source = "manual_upload"
+    received_at: datetime | None = None  # now, where nothing else is known
+    bucket_generation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Bytes that are stored, and what is to be committed about them."""
+
+    blobs: Sequence[Blob]
+    arrivals: Sequence[Arrival]
 
 
 async def add(
@@ -35,6 +47,15 @@ async def add(
     upload: Upload,
 ) -> list[Taken]:
     """The document of a file, or those of the files inside it. Raises PermanentError where there is none."""
+    prepared = await prepare(blobs, organization, pipeline, upload)
+    async with database.transaction(organization) as connection:
+        return await commit(connection, organization, prepared)
+
+
+async def prepare(
+    blobs: BlobStore, organization: OrganizationId, pipeline: Pipeline, upload: Upload
+) -> Prepared:
+    """Store what is to be taken in. Without the commit it is nothing, and collected later."""
     found = await asyncio.to_thread(files, upload)
     kept = [(name, kind, await blobs.put(organization, content)) for name, kind, content in found]
     arrivals = [
@@ -45,12 +66,17 @@ async def add(
             source=upload.source,
             file_name=name,
             sender=upload.sender,
+            received_at=upload.received_at,
+            bucket_generation=upload.bucket_generation,
         )
         for name, kind, blob in kept
     ]
-    async with database.transaction(organization) as connection:
-        await stored.record(connection, organization, [blob for _, _, blob in kept])
-        return await intake.record(connection, organization, arrivals)
+    return Prepared([blob for _, _, blob in kept], arrivals)
+
+
+async def commit(connection: Connection, organization: OrganizationId, prepared: Prepared) -> list[Taken]:
+    await stored.record(connection, organization, prepared.blobs)
+    return await intake.record(connection, organization, prepared.arrivals)
 
 
 def files(upload: Upload) -> list[tuple[str, str, bytes]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from postroom import traces
@@ -11,15 +12,16 @@ from postroom.documents import kind, pipelines
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
-from postroom.flow import archive, process, share, unpack
+from postroom.flow import archive, process, share, unpack, watch
 from postroom.flow.archive import Archiving
 from postroom.flow.process import Processing
 from postroom.flow.review import Reviewing
 from postroom.flow.route import Identity, Routing
 from postroom.flow.share import Sharing
 from postroom.flow.unpack import Unpacking
+from postroom.flow.watch import Watching
 from postroom.model import OrganizationId
-from postroom.ports import Archive, RemoteMailbox
+from postroom.ports import Archive, Folder, RemoteMailbox
 from postroom.store import records
 from postroom.store.database import Database
 from postroom.store.embedded import default_home
@@ -80,6 +82,19 @@ def archive_of(settings: Settings) -> Archive | None:
     return bucket(settings, settings.archive, settings.archive_endpoint)
 
 
+def watching(settings: Settings) -> Mapping[str, Folder]:
+    """What is watched, by pipeline."""
+    from postroom.blobs.folders import BucketFolder, DiskFolder
+
+    places = {name: each.watch for name, each in declared(settings).items() if each.watch is not None}
+    return {
+        name: DiskFolder(Path(place))
+        if place.startswith("/")
+        else BucketFolder(bucket(settings, place, settings.blobs_endpoint))
+        for name, place in places.items()
+    }
+
+
 def kinds(
     settings: Settings,
     database: Database,
@@ -103,6 +118,7 @@ def kinds(
         # The step itself counts the attempts: a document that ends its worker must be told as failed.
         process.KIND: Kind(partial(process.run, processing), None),
         share.KIND: Kind(partial(share.run, sharing), None),
+        watch.KIND: Kind(partial(watch.run, Watching(database, kept, declared_, watching(settings))), None),
         unpack.KIND: Kind(partial(unpack.run, Unpacking(database, kept, declared_)), settings.max_attempts),
     }
     if (archived := archive_of(settings)) is not None:
