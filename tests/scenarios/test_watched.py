@@ -1,6 +1,5 @@
 """D3, D11: files in watched folders and buckets become documents as mail does, each once, come what may."""
 
-import os
 import signal
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -198,4 +197,4 @@ async def test_a_worker_killed_while_it_takes_a_file_loses_and_doubles_nothing(
     assert [name for name, *_ in await rows(ARRIVALS)] == ["bill.pdf"]
     [(digest,)] = await rows("SELECT sha256 FROM documents")
     assert digest == sha256(BILL).digest()
-    assert os.listdir(folder) == ["bill.pdf"]
+    assert [each.name for each in folder.iterdir()] == ["bill.pdf"]
