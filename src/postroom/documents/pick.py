@@ -123,7 +123,7 @@ def _unlabelled(around: Surroundings, every: Sequence[Value], field: Field) -> I
     for value in every:
         line = around.sheet.lines[value.line]
         if field.letter and _LETTERHEAD.search(line.text[: value.start]):
-            yield Candidate(value, 0.5, "behind the name of a place")
+            yield Candidate(value, 0.45, "behind the name of a place")
         elif field.letter and value.line in around.titles:
             yield Candidate(value, 0.55, "on the line of the title")
         labelled = any(

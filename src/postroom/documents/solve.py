@@ -16,6 +16,8 @@ from postroom.documents.values import Value
 
 _MANY: Final = 120  # numbers beyond these are looked at only where they have a label
 _LIKELY: Final = 0.6  # a number that fits a label this well is what the label says
+_WEAK: Final = 0.5  # what a weak label is worth at its best
+_PART: Final = 0.5  # fees and taxes are a smaller part of what something is worth
 _EXTRAS: Final = 7  # fees and taxes of which every combination is tried
 
 
@@ -268,6 +270,7 @@ def _settlements(
         and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY
     ]
     towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
+    extras = [each for each in _extras(relation, money) if worth and each.size < _PART * worth.size]
     reached = _reached(relation, worth, money, [*rates, *maybe], towards) if worth else {}
     last = max((each.place(relation.paid).line for each in money), default=0) or 1
     for paid in money:
@@ -275,8 +278,10 @@ def _settlements(
         best, how = reached.get(paid.size, (0.0, ""))
         best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
         if label + best > 0:
-            enough = 0.25 if paid is worth and label >= 0.5 else 0.4
-            proven = best >= 0.85 or (best >= enough and relation.worth in way.agreed)
+            proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
+            if paid is worth:
+                # Where a fee is charged, what it was worth is not what was paid.
+                proven = label > _WEAK and relation.worth in way.agreed and not extras
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
             score -= 0.0 if worth is None or _plausible(worth, paid, rates) else 0.6
