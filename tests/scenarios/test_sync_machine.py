@@ -66,7 +66,7 @@ class Mirroring(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.seen = set()
 
-    @initialize(messages=st.integers(0, 12), slices=st.sampled_from([0.05, 30]))
+    @initialize(messages=st.integers(0, 12), slices=st.sampled_from([0, 30]))
     def connects(self, messages, slices):
         self.runner.run(self._connect(messages, slices))
         self.person = Person(self.sim, self.box.address, seed=0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError
+from postroom.model import Change, Presence, Unfetched
 from postroom.providers.pace import LONGEST_PATIENCE_SECONDS, Pace
 from postroom.providers.transport import ATTEMPTS, Answer, Refusal
 
@@ -73,6 +74,18 @@ async def side_by_side(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, *done, return_exceptions=True)
+
+
+def deleted(key: str, error: PostroomError) -> Change:
+    """A look at what is not there tells that it was deleted."""
+    if isinstance(error, Gone):
+        return Change(key, Presence.DELETED)
+    raise error
+
+
+def unfetched(key: str, error: PostroomError) -> Unfetched:
+    after = error.retry_after if isinstance(error, TransientError) else None
+    return Unfetched(key, isinstance(error, Gone), str(error), after)
 
 
 @dataclass

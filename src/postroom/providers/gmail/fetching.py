@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from postroom.errors import Gone, PostroomError, Throttled, TransientError
-from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Presence, Unfetched
+from postroom.errors import Gone, PostroomError, Throttled
+from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Unfetched
 from postroom.providers import batching
 from postroom.providers.gmail import letters, wire
 from postroom.providers.gmail.calls import Calls
@@ -24,26 +24,17 @@ T = TypeVar("T")
 
 
 async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
-    def failed(key: str, error: PostroomError) -> Change:
-        if isinstance(error, Gone):
-            return Change(key, Presence.DELETED)
-        raise error
-
-    asking = _asking(calls, _MINIMAL, letters.seen, failed)
+    asking = _asking(calls, _MINIMAL, letters.seen, batching.deleted)
     return await batching.all_answers(asking, keys)
 
 
 def fetch(
     calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
 ) -> AsyncGenerator[list[Fetched | Unfetched]]:
-    def failed(key: str, error: PostroomError) -> Fetched | Unfetched:
-        after = error.retry_after if isinstance(error, TransientError) else None
-        return Unfetched(key, isinstance(error, Gone), str(error), after)
-
     def convert(message: wire.Message) -> Fetched | Unfetched:
         return letters.fetched(message)
 
-    asking = _asking(calls, _QUERIES[policy], convert, failed)
+    asking = _asking(calls, _QUERIES[policy], convert, batching.unfetched)
     return batching.answers(asking, [change.key for change in wanted])
 
 

@@ -32,12 +32,10 @@ async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
     def convert(_: str, answer: Answer) -> Change:
         return letters.seen(answer.read(wire.Message))
 
-    def failed(key: str, error: PostroomError) -> Change:
-        if isinstance(error, Gone):
-            return Change(key, Presence.DELETED)
-        raise error
+    def path(key: str) -> str:
+        return calls.path("messages", key, select=letters.STATE)
 
-    asked = asking(calls, lambda key: calls.path("messages", key, select=letters.STATE), convert, failed)
+    asked = asking(calls, path, convert, batching.deleted)
     return await batching.all_answers(asked, keys)
 
 
@@ -87,7 +85,7 @@ async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPol
         if isinstance(error, AnswerTooLarge):
             large.append(key)
             return error
-        return _unfetched(key, error)
+        return batching.unfetched(key, error)
 
     large: list[str] = []
     asked = asking(calls, path, convert, failed)
@@ -107,7 +105,7 @@ async def _together(calls: Calls, wanted: Sequence[Change], policy: ContentPolic
         calls,
         lambda key: calls.path("messages", key, **_options(policy)),
         lambda _, answer: answer.read(wire.Message),
-        _unfetched,
+        batching.unfetched,
     )
     for each in await batching.all_answers(asked, rest):
         if isinstance(each, Unfetched):
@@ -132,11 +130,6 @@ def _has_attachments(message: wire.Message) -> bool:
 
 def _fetched(message: wire.Message, attached: Sequence[Enclosure] | Unfetched) -> Fetched | Unfetched:
     return attached if isinstance(attached, Unfetched) else letters.fetched(message, attached)
-
-
-def _unfetched(key: str, error: PostroomError) -> Unfetched:
-    after = error.retry_after if isinstance(error, TransientError) else None
-    return Unfetched(key, isinstance(error, Gone), str(error), after)
 
 
 async def _by_listing(
@@ -195,7 +188,7 @@ async def _attachments(
 
 
 def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Attachments | Unfetched]:
-    return key, _unfetched(key, error)
+    return key, batching.unfetched(key, error)
 
 
 async def _all_pages(calls: Calls, page: wire.Attachments) -> list[Enclosure]:
