@@ -231,17 +231,64 @@ async def test_a_receiver_that_is_down_is_probed_and_then_told_everything(
     receiver.verdict = lambda _told: 500
     await tell(*(f"e{number}" for number in range(20)))
     assert await step() == 1
+    await tell(*(f"f{number}" for number in range(20)))
     before = len(receiver.requests)
     await move_clock(61)
     assert await step() == 1
     assert len(receiver.requests) - before == deliver.PROBES
     found = await shown(database, organization, webhook)
-    assert (found.position, found.last_error) == (0, "answered 500")
+    assert (found.position, found.waiting, found.last_error) == (20, 20 + deliver.PROBES, "answered 500")
     receiver.verdict = lambda _told: 204
     await move_clock(61)
     assert await step() == 0
-    assert sorted(receiver.accepted) == sorted((f"e{number}", 1) for number in range(20))
+    assert sorted(receiver.accepted) == sorted(
+        (f"{name}{number}", 1) for name in "ef" for number in range(20)
+    )
     assert (await shown(database, organization, webhook)).failing_since is None
+
+
+async def test_things_that_are_refused_hold_up_no_others_however_many_they_are(
+    add, tell, step, receiver, move_clock, database, organization
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"].startswith("bad") else 204
+    await tell(*(f"bad{number}" for number in range(5)))
+    assert await step() == 1
+    for number in range(3):
+        await move_clock(3600)
+        await step()  # only those that are refused
+        await tell(f"good{number}")
+        assert await step() == 0
+    assert receiver.accepted == [("good0", 1), ("good1", 1), ("good2", 1)]
+    found = await shown(database, organization, webhook)
+    assert (found.waiting, found.failing_since, found.disabled_at) == (5, None, None)
+
+
+async def test_where_all_that_was_ready_is_refused_a_new_thing_is_told_at_once(add, tell, step, receiver):
+    await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad")
+    assert await step() == 0
+    await tell("good")
+    await step()
+    assert receiver.accepted == [("good", 1)]
+
+
+async def test_what_waits_behind_another_makes_no_work_before_that_is_due(
+    add, tell, step, receiver, move_clock, database, delivering
+):
+    await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad", "good")
+    await tell("bad", "good")
+    await step()
+    await move_clock(30)
+    await tell("good")
+    await step()  # the first about `bad` is refused again, and waits for longer than the one behind it
+    async with database.engine() as connection:
+        claimed = await work.claim(connection, ["deliver"], batch=9, lease_seconds=60)
+    assert claimed.leases == []
+    assert claimed.next_in > 0
 
 
 async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_brings_it_back(
@@ -250,7 +297,7 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
     webhook, _ = await add()
     receiver.verdict = lambda _told: 500
     await tell("d1")
-    assert await step() == 1
+    assert await step() == 0
     await move_clock(3 * 86400 + 60)
     assert await step() == 0
     found = await shown(database, organization, webhook)

@@ -1,12 +1,13 @@
 """Tells outside applications of events (W5): signed, at least once, and in order about each thing.
 
     new events ──▶ sent, those about different things side by side ──accepted──▶ position moves on
-                      │ some were not                      │ none was
-                      ▼                                    ▼
-        `deliveries`: tried again, and all that     nothing moves; the whole is tried again,
-        follows about the same thing behind it      after three days of this it is disabled
+                      │ refused
+                      ▼
+        `deliveries`: tried again, and all that follows about the same thing behind it
 
-The event's id is the idempotency id: who gets one twice can tell.
+Only a receiver that refuses several new things and accepts none is left in peace as a whole. While nothing is
+accepted, a few things probe, the least tried first; after three days of this the webhook is disabled. The
+event's id is the idempotency id: who gets one twice can tell.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from postroom.errors import TransientError
 from postroom.model import Done, OrganizationId, Secret
 from postroom.ports import Posted
 from postroom.store import feed, ledger, webhooks, work
-from postroom.store.database import Database
+from postroom.store.database import Connection, Database
 from postroom.store.feed import Event
 from postroom.store.ledger import Entry
 from postroom.store.webhooks import Outcome, Waiting, Webhook
@@ -55,24 +56,48 @@ class Delivering:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One delivery to make. `ready`: nothing about the same thing has to go before it."""
+    """One delivery to make. `row` where it waited before."""
 
     event_id: int
     position: int
     entity: tuple[str, str]
     body: str
-    attempts: int
-    ready: bool
+    row: Waiting | None = None
+
+    @property
+    def attempts(self) -> int:
+        return self.row.attempts if self.row else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
+    """What there is to tell, by thing; `held` are things of which nothing can be told yet."""
+
     webhook: Webhook
     secret: Secret
-    items: Sequence[_Item]
-    waiting: Sequence[Waiting]
+    groups: Sequence[Sequence[_Item]]
+    held: frozenset[tuple[str, str]]
     position: int | None
     more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """`down`: several new things were refused and none was accepted. `whole`: each item has its outcome."""
+
+    outcomes: Sequence[Outcome]
+    down: bool = False
+    whole: bool = True
+
+    @property
+    def errors(self) -> list[str]:
+        return [each.error for each in self.outcomes if each.error is not None]
+
+    @property
+    def refused(self) -> bool:
+        """Whether something was sent and nothing of it was accepted."""
+        accepted = any(each.error is None and each.wait is None for each in self.outcomes)
+        return bool(self.errors) and not accepted
 
 
 async def run(delivering: Delivering, lease: Lease) -> Done | None:
@@ -81,101 +106,121 @@ async def run(delivering: Delivering, lease: Lease) -> Done | None:
         look = await _look(delivering, lease)
         if look is None:
             return Done()
-        outcomes = await _send_all(delivering, look)
-        tried = [each for each in outcomes if each.attempts]
-        if tried and all(each.error is not None for each in tried):
-            return await _nothing_accepted(delivering, lease, look, tried[0].error or "")
+        sent = await _send_all(delivering, look)
         async with work.fenced(delivering.database, lease) as connection:
-            await webhooks.settle(connection, look.webhook.id, outcomes, position=look.position)
-            if not look.more:
+            position = look.position if sent.whole else None
+            await webhooks.settle(connection, look.webhook.id, sent.outcomes, position=position)
+            if sent.refused:
+                await webhooks.failed(connection, look.webhook.id, sent.errors[0])
+                if look.webhook.failing_too_long:
+                    return await _disable(connection, lease, sent.errors[0])
+            if not sent.down and not look.more:
                 again = await webhooks.next_due_seconds(connection, look.webhook.id)
                 await work.finish(connection, [Finish(lease, again)])
                 return None
+        if sent.down:
+            raise TransientError("the receiver of a webhook accepts nothing")
 
 
 async def _look(delivering: Delivering, lease: Lease) -> _Look | None:
-    """What is to be sent: what waits and is due, then what is new."""
+    """What is to be sent: what waits and is due, and what is new."""
     async with work.fenced(delivering.database, lease) as connection:
         webhook = await webhooks.get(connection, UUID(lease.subject))
         sealed = await webhooks.secret(connection, UUID(lease.subject))
         if webhook is None or sealed is None or webhook.disabled_at is not None:
             return None
+        # Read first: what falls due in between is held once more, and overtaken by nothing.
+        held = await webhooks.held(connection, webhook.id)
         waiting = await webhooks.waiting(connection, webhook.id, limit=MOST_WAITING)
-        # Where not all that waits is known, nobody can tell what may overtake it.
+        # Where not all that waits is read, nobody can tell what may overtake it.
         room = BATCH if len(waiting) < MOST_WAITING else 0
         events = await feed.after(connection, webhook.position, room)
+        known = await webhooks.known(connection, webhook.id, webhook.position)
     secret = delivering.sealer.open(context(lease.organization, webhook.id), sealed)
-    held = {(each.entity_type, each.entity_id) for each in waiting if not each.is_due}
     items = [
-        _Item(
-            each.event_id,
-            each.position,
-            (each.entity_type, each.entity_id),
-            each.body,
-            each.attempts,
-            each.is_due and (each.entity_type, each.entity_id) not in held,
-        )
+        _Item(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
         for each in waiting
+        if (each.entity_type, each.entity_id) not in held
     ]
-    known = {each.event_id for each in waiting}
     items += [
-        _Item(event.id, event.position, entity, body_of(event), 0, entity not in held)
+        _Item(event.id, event.position, (event.entity_type, event.entity_id), body_of(event))
         for event in events
         if wanted(webhook.kinds, event.kind) and event.id not in known
-        for entity in [(event.entity_type, event.entity_id)]
     ]
-    position = events[-1].position if events else None
-    return _Look(webhook, secret, items, waiting, position, more=len(events) == BATCH)
-
-
-async def _send_all(delivering: Delivering, look: _Look) -> list[Outcome]:
-    """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
     groups: dict[tuple[str, str], list[_Item]] = {}
-    for item in look.items:
+    for item in sorted(items, key=lambda each: each.position):
         groups.setdefault(item.entity, []).append(item)
-    ordered = list(groups.values())
+    position = events[-1].position if events else None
+    more = room == 0 or len(events) == BATCH
+    return _Look(webhook, secret, list(groups.values()), held, position, more)
+
+
+async def _send_all(delivering: Delivering, look: _Look) -> _Sent:
+    """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
+    ready = [group for group in look.groups if group[0].entity not in look.held]
+    # What is refused again and again must not stand before what would be accepted.
+    ready.sort(key=lambda group: (group[0].attempts, random.random()))
+    probes = ready if look.webhook.failing_since is None else ready[:PROBES]
+    rest = ready[len(probes) :]
+    sent = _Sent(await _send_groups(delivering, look, probes))
+    down = sent.refused and sum(_is_first_refusal(each) for each in sent.outcomes) >= PROBES
+    if down and rest:
+        return replace(sent, down=True, whole=False)
+    later = [] if sent.refused else await _send_groups(delivering, look, rest)
+    if sent.refused:
+        later = [each for group in rest for each in _put_off(group, _wait(group[0].attempts))]
+    behind = [group for group in look.groups if group[0].entity in look.held]
+    later += [each for group in behind for each in _put_off(group, FIRST_WAIT_SECONDS)]
+    return _Sent([*sent.outcomes, *later], down)
+
+
+async def _send_groups(
+    delivering: Delivering, look: _Look, groups: Sequence[Sequence[_Item]]
+) -> list[Outcome]:
     turns = asyncio.Semaphore(AT_A_TIME)
-    outcomes: list[Outcome] = []
-    ready = [group for group in ordered if group[0].ready]
-    if look.webhook.failing_since is not None and ready:
-        for group in ready[:PROBES]:
-            outcomes += await _send_group(delivering, look, group[:1], turns)
-        if all(each.error is not None for each in outcomes):
-            return outcomes
-        outcomes = [each for each in outcomes if each.error is None]
-        done = {each.event_id for each in outcomes}
-        ordered = [[item for item in group if item.event_id not in done] for group in ordered]
-    sent = await asyncio.gather(*(_send_group(delivering, look, group, turns) for group in ordered))
-    return [*outcomes, *(each for group in sent for each in group)]
+    sent = await asyncio.gather(*(_send_group(delivering, look, group, turns) for group in groups))
+    return [each for group in sent for each in group]
 
 
 async def _send_group(
     delivering: Delivering, look: _Look, group: Sequence[_Item], turns: asyncio.Semaphore
 ) -> list[Outcome]:
+    """One after the other, up to the first that is refused. What was refused for too long is given up."""
     outcomes: list[Outcome] = []
-    known = {each.event_id: each for each in look.waiting}
-    wait: float | None = None
-    for item in group:
-        outcome = Outcome(item.event_id, item.position, *item.entity, item.body, item.attempts, None, None)
-        if not item.ready or wait is not None:
-            # It waits behind another; only new ones need a row for it.
-            if item.event_id not in known:
-                outcomes.append(replace(outcome, wait=wait or FIRST_WAIT_SECONDS))
-            continue
+    for number, item in enumerate(group):
         async with turns:
             error = await _send(delivering, look, item)
-        if error is None:
-            outcomes.append(replace(outcome, attempts=item.attempts + 1))
+        outcome = replace(_outcome(item), attempts=item.attempts + 1, error=error)
+        given_up = item.row is not None and item.row.too_old
+        if error is None or given_up:
+            outcomes.append(outcome)
             continue
-        longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(item.attempts, 20))
-        wait = longest * random.uniform(0.5, 1)
-        given_up = item.event_id in known and known[item.event_id].too_old
-        outcomes.append(
-            replace(outcome, attempts=item.attempts + 1, error=error, wait=None if given_up else wait)
-        )
-        if given_up:
-            wait = None
+        wait = _wait(item.attempts)
+        return [*outcomes, replace(outcome, wait=wait), *_put_off(group[number + 1 :], wait, behind=True)]
     return outcomes
+
+
+def _put_off(group: Sequence[_Item], wait: float, *, behind: bool = False) -> list[Outcome]:
+    """The first of a thing waits, unless it does already, and what is new waits behind it."""
+    return [
+        replace(_outcome(item), wait=wait)
+        for number, item in enumerate(group)
+        if item.row is None or (number == 0 and not behind)
+    ]
+
+
+def _outcome(item: _Item) -> Outcome:
+    error = item.row.last_error if item.row else None
+    return Outcome(item.event_id, item.position, *item.entity, item.body, item.attempts, error, None)
+
+
+def _is_first_refusal(outcome: Outcome) -> bool:
+    return outcome.attempts == 1 and outcome.error is not None
+
+
+def _wait(attempts: int) -> float:
+    longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(attempts, 20))
+    return longest * random.uniform(0.5, 1)
 
 
 async def _send(delivering: Delivering, look: _Look, item: _Item) -> str | None:
@@ -186,19 +231,13 @@ async def _send(delivering: Delivering, look: _Look, item: _Item) -> str | None:
     return posted.fault
 
 
-async def _nothing_accepted(delivering: Delivering, lease: Lease, look: _Look, error: str) -> Done | None:
-    """Leave everything as it is, for a later attempt; after three days of this, for a person."""
-    async with work.fenced(delivering.database, lease) as connection:
-        await webhooks.failed(connection, look.webhook.id, error)
-        if look.webhook.failing_too_long:
-            because = f"nothing was accepted for three days: {error}"
-            await webhooks.disable(connection, look.webhook.id, because)
-            entry = Entry("WEBHOOK_DISABLED", "webhook", str(look.webhook.id), payload={"error": error})
-            await ledger.append(connection, lease.organization, [entry])
-            await feed.tell(connection, "webhook.disabled", "webhook", str(look.webhook.id))
-            await work.finish(connection, [Finish(lease)])
-            return None
-    raise TransientError("the receiver of a webhook accepts nothing")
+async def _disable(connection: Connection, lease: Lease, error: str) -> None:
+    """Nothing was accepted for too long: a person decides."""
+    await webhooks.disable(connection, UUID(lease.subject), f"nothing was accepted for three days: {error}")
+    entry = Entry("WEBHOOK_DISABLED", "webhook", lease.subject, payload={"error": error})
+    await ledger.append(connection, lease.organization, [entry])
+    await feed.tell(connection, "webhook.disabled", "webhook", lease.subject)
+    await work.finish(connection, [Finish(lease)])
 
 
 def wanted(kinds: Sequence[str], kind: str) -> bool:

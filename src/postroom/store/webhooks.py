@@ -33,7 +33,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A delivery that was not accepted, or that waits behind one about the same thing."""
+    """A delivery that was not accepted, or that waited behind one about the same thing."""
 
     event_id: int
     position: int
@@ -41,7 +41,7 @@ class Waiting:
     entity_id: str
     body: str
     attempts: int
-    is_due: bool
+    last_error: str | None
     too_old: bool
 
 
@@ -155,18 +155,48 @@ async def behind(connection: Connection) -> list[UUID]:
     return [row[0] for row in await cursor.fetchall()]
 
 
+# The first that waits about a thing decides when that thing is due; the others wait behind it.
+_HEADS: Final = """
+    WITH heads AS (
+        SELECT DISTINCT ON (entity_type, entity_id) entity_type, entity_id, due_at FROM deliveries
+        WHERE webhook_id = %s AND due_at IS NOT NULL ORDER BY entity_type, entity_id, position
+    )
+"""
+
+
+async def held(connection: Connection, webhook: UUID) -> frozenset[tuple[str, str]]:
+    """The things of which nothing can be told yet."""
+    cursor = await connection.execute(
+        _HEADS  # noqa: S608  # of literals
+        + "SELECT entity_type, entity_id FROM heads WHERE due_at > postroom_now()",
+        [webhook],
+    )
+    return frozenset((row[0], row[1]) for row in await cursor.fetchall())
+
+
 async def waiting(connection: Connection, webhook: UUID, *, limit: int) -> list[Waiting]:
-    """In the order of the feed; those that are not due hold up what comes after them about the same thing."""
+    """What waits about things that are due, in the order of the feed."""
     cursor = connection.cursor(row_factory=class_row(Waiting))
     await cursor.execute(
-        """
-        SELECT event_id, position, entity_type, entity_id, body, attempts, due_at <= postroom_now() AS is_due,
+        _HEADS  # noqa: S608  # of literals
+        + """
+        SELECT event_id, position, entity_type, entity_id, body, attempts, last_error,
             created_at < postroom_now() - %s * interval '1 day' AS too_old
-        FROM deliveries WHERE webhook_id = %s AND due_at IS NOT NULL ORDER BY position LIMIT %s
+        FROM deliveries JOIN heads USING (entity_type, entity_id)
+        WHERE webhook_id = %s AND deliveries.due_at IS NOT NULL AND heads.due_at <= postroom_now()
+        ORDER BY position LIMIT %s
         """,
-        [TRIED_DAYS, webhook, limit],
+        [webhook, TRIED_DAYS, webhook, limit],
     )
     return await cursor.fetchall()
+
+
+async def known(connection: Connection, webhook: UUID, position: int) -> set[int]:
+    """The events after the position that wait or were given up already."""
+    cursor = await connection.execute(
+        "SELECT event_id FROM deliveries WHERE webhook_id = %s AND position > %s", [webhook, position]
+    )
+    return {row[0] for row in await cursor.fetchall()}
 
 
 async def settle(
@@ -224,10 +254,8 @@ async def failed(connection: Connection, webhook: UUID, error: str) -> None:
 
 async def next_due_seconds(connection: Connection, webhook: UUID) -> float | None:
     cursor = await connection.execute(
-        """
-        SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM deliveries
-        WHERE webhook_id = %s AND due_at IS NOT NULL
-        """,
+        _HEADS  # noqa: S608  # of literals
+        + "SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM heads",
         [webhook],
     )
     row = await cursor.fetchone()
