@@ -130,7 +130,9 @@ def test_a_document_is_rejected_and_read_again(run, refused, read_all):
     read_all()
     [listed] = json.loads(run("documents", "list", "--json"))
     assert run("documents", "reject", listed["id"], "--reason", "private") == "Rejected.\n"
-    assert "rejected: private" in run("documents", "list", "--state", "skipped")
+    assert run("documents", "list").startswith("No documents."), "skipped ones are shown when asked for"
+    for asked in (["--all"], ["--state", "skipped"]):
+        assert "rejected: private" in run("documents", "list", *asked)
     assert run("documents", "retry", "--state", "skipped") == "1 queued.\n"
     read_all()
     assert run("documents", "reprocess", "--pipeline", "invoices") == "1 queued.\n"

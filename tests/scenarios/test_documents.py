@@ -1,5 +1,6 @@
 """D1 to D11: mail of both simulated providers becomes documents, records, questions and an archive."""
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import pytest
 from documents.fields.test_language_model import Vendor, served
 from flow.connecting import TOPIC
 from mailsim import letters
-from postroom import wiring
+from postroom import cli, wiring
 from postroom.errors import PermanentError
 from postroom.flow import review, upload
 from postroom.flow.upload import Upload
@@ -164,6 +165,30 @@ async def test_forwarded_mail_and_zip_files_are_opened(desk, box):
     assert all("/" in part for (part,) in parts), parts
     reasons = await desk.rows("SELECT reason FROM verdicts WHERE NOT accepted AND part LIKE '%%/%%'")
     assert reasons, "the text file in the archive was left, and that is told"
+
+
+async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
+    desk, box, database_url, organization, tmp_path, monkeypatch, capsys
+):
+    zipped = desk.order("invoice-zip", "nested", seed=3)
+    await desk.deliver(box, zipped)
+    for name, value in {"DATABASE_URL": database_url, "HOME": tmp_path, "ORGANIZATION": organization}.items():
+        monkeypatch.setenv(f"POSTROOM_{name}", str(value))
+    [(message,)] = await desk.rows("SELECT id FROM messages")
+    before = await desk.rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)")
+    capsys.readouterr()
+    assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--json"]) == 0
+    tried = json.loads(capsys.readouterr().out)
+    fates = {(each["screen"]["fate"], each["route"]["state"]) for each in tried}
+    assert fates >= {("open", "opened"), ("leave", "left"), ("take", "completed"), ("take", "skipped")}
+    read = {each["extract"]["fields"]["number"]["value"] for each in tried if "extract" in each}
+    assert read == {each["number"] for each in letters.facts(zipped)["documents"]}
+    assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--no-xml"]) == 0
+    assert "  screen      open: it holds other files" in capsys.readouterr().out
+    assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
+    assert "There is no message 999999 with attachments" in capsys.readouterr().err
+    after = await desk.rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)")
+    assert before == after
 
 
 async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):

@@ -11,8 +11,9 @@ import pytest
 from mailsim import letters
 from postroom import wiring
 from postroom.config import Settings
-from postroom.flow import upload
+from postroom.flow import intake, upload
 from postroom.flow.upload import Upload
+from postroom.store import blobs as stored
 from postroom.store.database import open_database
 from postroom.wiring import documents as wired
 from scenarios.office import attached
@@ -24,11 +25,23 @@ HELD = """
         'BEGIN PERFORM pg_advisory_xact_lock(tg_argv[0]::int8); RETURN new; END';
     CREATE TRIGGER hold BEFORE INSERT ON records FOR EACH ROW EXECUTE FUNCTION hold(7);
     CREATE TRIGGER hold BEFORE UPDATE OF archive_path ON documents FOR EACH ROW EXECUTE FUNCTION hold(8);
+    CREATE TRIGGER hold BEFORE INSERT ON arrivals FOR EACH ROW EXECUTE FUNCTION hold(9);
 """
-COMMIT, ARCHIVE = 7, 8
+COMMIT, ARCHIVE, UNPACK = 7, 8, 9
 WAITS = """
     SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s::int8::oid AND NOT granted
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+"""
+MESSAGE = """
+    WITH thread AS (
+        INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
+        VALUES (%s, %s, 'thread') RETURNING organization_id, mailbox_id, id
+    ), message AS (
+        INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, from_address)
+        SELECT organization_id, mailbox_id, id, 'message', 'ann@example.com' FROM thread RETURNING id
+    )
+    INSERT INTO attachments (organization_id, message_id, part, kind, file_name, media_type, sha256, size)
+    SELECT %s, id, '1', 'file', %s, 'application/zip', %s, %s FROM message
 """
 PROCESSING = "SELECT EXISTS (SELECT FROM documents WHERE state = 'processing')"
 DONE = """
@@ -107,3 +120,33 @@ async def test_a_document_ends_once_whenever_its_worker_is_killed(
     assert await cursor.fetchall() == [(1, 1)]
     [archived] = tmp_path.glob("archive/**/*.pdf")
     assert archived.read_bytes() == blob.read_bytes()
+
+
+async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
+    database_url, owner, organization, make_mailbox, tmp_path, worker
+):
+    zipped = letters.Order(seed=3, kind="invoice-zip", variant="nested", language="en")
+    name, content = attached(zipped)
+    async with open_database(database_url, pool_size=6, name="test") as database:
+        blob = await wiring.blobs(Settings(home=tmp_path)).put(organization, content)
+        async with database.transaction(organization) as connection:
+            await stored.record(connection, organization, [blob])
+        mailbox = await make_mailbox(organization)
+        await owner.execute(MESSAGE, [organization, mailbox, organization, name, blob.sha256, blob.size])
+        [(message,)] = await (await owner.execute("SELECT id FROM messages")).fetchall()
+        pipelines = wired.declared(Settings(home=tmp_path))
+        async with database.transaction(organization) as connection:
+            await intake.take_in(pipelines, connection, organization, [message])
+    await owner.execute(HELD)
+    async with holding(database_url, UNPACK):
+        with worker() as program:
+            await until(owner, WAITS, UNPACK)
+            program.end(signal.SIGKILL)
+    assert await (await owner.execute("SELECT count(*) FROM documents")).fetchall() == [(0,)]
+    with worker() as program:
+        await until(owner, "SELECT EXISTS (SELECT FROM records)")
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('document', 'unpack'))")
+        program.end()
+    query = "SELECT count(*), count(DISTINCT (document_id, part)), count(DISTINCT document_id) FROM arrivals"
+    [(arrivals, different, documents)] = await (await owner.execute(query)).fetchall()
+    assert arrivals == different == documents == 2 * len(letters.facts(zipped)["documents"])

@@ -66,20 +66,29 @@ def list_documents(
     pipeline: OnlyPipeline = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
     *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Skipped ones too: what is nothing for a pipeline.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List documents, the newest first."""
+    """List documents, the newest first; skipped ones only when asked for."""
     from postroom.cli import opening, output
     from postroom.store import documents
 
     async def listed(connection: "Connection", _: "OrganizationId") -> "list[Listed]":
-        return await documents.listed(connection, state=state, pipeline=pipeline, limit=limit)
+        skipped = every or state is DocumentState.SKIPPED
+        return await documents.listed(
+            connection, state=state, pipeline=pipeline, skipped=skipped, limit=limit
+        )
 
     found = opening.in_transaction(listed)
     if json:
         output.as_json([asdict(each) for each in found])
     elif not found:
-        typer.echo("No documents. Connect a mailbox, or add a file: `postroom documents add FILE`.")
+        typer.echo(
+            "No documents. Connect a mailbox, or add a file: `postroom documents add FILE`."
+            " Skipped ones: `postroom documents list --all`."
+        )
     else:
         headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
         rows = [

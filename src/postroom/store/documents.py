@@ -344,6 +344,7 @@ async def listed(
     *,
     state: DocumentState | None = None,
     pipeline: str | None = None,
+    skipped: bool = True,
     before: tuple[datetime, UUID] | None = None,
     limit: int = 50,
 ) -> list[Listed]:
@@ -362,7 +363,7 @@ async def listed(
                 SELECT file_name, sender, received_at FROM arrivals
                 WHERE document_id = documents.id ORDER BY arrivals.id DESC LIMIT 1
             ) AS newest ON true
-            WHERE (%(state)s::text IS NULL OR state = %(state)s)
+            WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(skipped)s OR state <> 'skipped')
                 AND (%(pipeline)s::text IS NULL OR documents.pipeline = %(pipeline)s)
                 AND (%(at)s::timestamptz IS NULL
                     OR (documents.created_at, documents.id) < (%(at)s, %(id)s::uuid))
@@ -371,6 +372,7 @@ async def listed(
             {
                 "state": state and state.value,
                 "pipeline": pipeline,
+                "skipped": skipped,
                 "at": before and before[0],
                 "id": before and before[1],
                 "limit": limit,

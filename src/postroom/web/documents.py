@@ -101,12 +101,16 @@ def routes(desk: Desk) -> list[Route]:
 
 
 async def listing(desk: Desk, request: Request) -> Response:
-    """All documents, or those in one state; the script asks for it again when something changed."""
+    """All documents but skipped ones, or those in one state; the script asks again when something changed."""
     asked = request.query_params
     state = DocumentState(asked["state"]) if asked.get("state") in set(DocumentState) else None
     async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await documents.listed(
-            connection, state=state, before=_before(asked.get("before")), limit=PAGE + 1
+            connection,
+            state=state,
+            skipped=state is DocumentState.SKIPPED,
+            before=_before(asked.get("before")),
+            limit=PAGE + 1,
         )
         counts = await documents.counts(connection)
     return pages.page(
@@ -117,6 +121,7 @@ async def listing(desk: Desk, request: Request) -> Response:
         states=[(each, words, counts.get(each, 0)) for each, words in WORDS.items()],
         words=WORDS,
         total=sum(counts.values()),
+        shown=sum(counts.values()) - counts.get(DocumentState.SKIPPED, 0),
         now=datetime.now(UTC),
     )
 

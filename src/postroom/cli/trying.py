@@ -1,0 +1,213 @@
+"""What every stage makes of a file or of a stored message, for `postroom pipelines try`. Stores nothing."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from postroom import config, wiring
+from postroom.cli import opening, output
+from postroom.documents import kind as kinds
+from postroom.documents import routing
+from postroom.documents.isolation import Readers
+from postroom.documents.pipelines import Pipeline
+from postroom.documents.routing import Match
+from postroom.documents.transcript import Reading
+from postroom.documents.understand import Understanding, understand
+from postroom.errors import PermanentError
+from postroom.flow import intake, screen, unpack, upload
+from postroom.flow.process import content_of
+from postroom.flow.screen import Fate, Verdict
+from postroom.flow.upload import Upload
+from postroom.model import OrganizationId
+from postroom.ports import BlobStore
+from postroom.store import documents
+from postroom.store.documents import Attachment, Incoming
+
+if TYPE_CHECKING:
+    from postroom.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that a pipeline looks at, and what the screen says of it; its bytes only where it is taken."""
+
+    pipeline: Pipeline
+    name: str
+    media_type: str
+    verdict: Verdict
+    content: bytes | None = None
+
+
+def of_file(file: Path, chosen: Sequence[Pipeline]) -> list[Candidate]:
+    """A file of the disk, or what is inside it."""
+    try:
+        given = Upload(file.name, file.read_bytes(), sender="")
+    except OSError as error:
+        raise PermanentError(f"{file} cannot be read: {error.strerror}.") from error
+    taken = Verdict(Fate.TAKE, "it is given by hand")
+    return [
+        Candidate(pipeline, name, media_type, taken, content)
+        for name, media_type, content in upload.files(given)
+        for pipeline in chosen
+    ]
+
+
+def of_message(message_id: int, chosen: Sequence[Pipeline]) -> list[Candidate]:
+    """What a stored message brought, as each pipeline would look at it now."""
+
+    async def collect(database: "Database", organization: OrganizationId) -> list[Candidate]:
+        async with database.transaction(organization) as connection:
+            found = await documents.incoming(connection, [message_id])
+        if not found:
+            raise PermanentError(
+                f"There is no message {message_id} with attachments; `postroom search` finds messages."
+            )
+        blobs = wiring.blobs(config.load())
+        [message] = found
+        return [
+            candidate
+            for file in message.files
+            for candidate in await _of_attachment(blobs, organization, message, file, chosen)
+        ]
+
+    return opening.in_organization(collect)
+
+
+async def _of_attachment(
+    blobs: BlobStore,
+    organization: OrganizationId,
+    message: Incoming,
+    file: Attachment,
+    chosen: Sequence[Pipeline],
+) -> list[Candidate]:
+    verdict = screen.attachment(intake.file_of(file))
+    if verdict.accepted and file.sha256 is None:
+        verdict = Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
+    media_type = intake.media_type(file.detected, file.media_type)
+    inside = [(file.name, media_type, verdict, None)]
+    if verdict.accepted and file.sha256 is not None:
+        content = await content_of(blobs, organization, file.sha256)
+        if verdict.fate is Fate.TAKE:
+            inside = [(file.name, media_type, verdict, content)]
+        else:
+            opened = await asyncio.to_thread(unpack.opened, content, file)
+            inside += [
+                (f"{file.name}/{each.name}", each.media_type, each.verdict, each.content) for each in opened
+            ]
+    overall = {each.name: screen.mail(each, intake.mail_of(message)) for each in chosen}
+    return [
+        Candidate(each, name, kind, verdict, content)
+        if overall[each.name].accepted
+        else Candidate(each, name, kind, overall[each.name])
+        for name, kind, verdict, content in inside
+        for each in chosen
+    ]
+
+
+async def stages(candidates: Sequence[Candidate], *, use_exact: bool) -> list[dict[str, Any]]:
+    """What each stage says of each. One file that cannot be read costs the others nothing."""
+    installed, tried = kinds.installed(), list[dict[str, Any]]()
+    readings: dict[bytes, Reading | str] = {}
+    async with Readers() as readers:
+        for candidate in candidates:
+            if candidate.content is None:
+                fate = "opened" if candidate.verdict.fate is Fate.OPEN else "left"
+                tried.append(_screened(candidate) | {"route": {"state": fate, "reason": None}})
+                continue
+            if candidate.content not in readings:
+                readings[candidate.content] = await _read(readers, candidate.content)
+            reading = readings[candidate.content]
+            if isinstance(reading, str):
+                if len(candidates) == 1:
+                    raise PermanentError(reading)
+                tried.append(_screened(candidate) | {"route": {"state": "failed", "reason": reading}})
+                continue
+            wanted = [installed[candidate.pipeline.kind]]
+            found = await asyncio.to_thread(understand, reading, wanted, use_exact=use_exact)
+            tried.append(_told(candidate, reading, found))
+    return tried
+
+
+async def _read(readers: Readers, content: bytes) -> Reading | str:
+    try:
+        return await readers.read(content)
+    except PermanentError as error:
+        return str(error)
+
+
+def _screened(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "file": candidate.name,
+        "media_type": candidate.media_type,
+        "pipeline": candidate.pipeline.name,
+        "screen": {"fate": candidate.verdict.fate.value, "reason": candidate.verdict.reason},
+    }
+
+
+def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[str, Any]:
+    transcript, values, pipeline = reading.transcript, found.values(), candidate.pipeline
+    told: dict[str, Any] = {
+        **_screened(candidate),
+        "transcribe": {
+            "method": transcript.method,
+            "pages": len(transcript.pages),
+            "words": len(transcript.words),
+            "embedded": [each.name for each in reading.embedded],
+        },
+        "classify": {
+            "kind": found.kind.name if found.kind else None,
+            "certainty": round(found.certainty, 3),
+            "skip_reason": found.skip_reason,
+        },
+    }
+    if found.kind is None:
+        return told | {"route": {"state": "skipped", "reason": found.skip_reason}}
+    doubts = routing.doubts(
+        needed=found.kind.needed,
+        confidences=found.confidences,
+        confirm_above=pipeline.confirm_above,
+        failed_checks=found.failed_checks,
+        differences=[each.words for each in found.differences],
+        match=Match(None, ""),
+    )
+    return told | {
+        "extract": {
+            "reader": found.source,
+            "fields": {
+                field: {
+                    "value": values[field],
+                    "confidence": round(each.confidence, 3),
+                    "page": each.page,
+                    "evidence": each.evidence,
+                }
+                for field, each in found.fields.items()
+            },
+        },
+        "check": [{"passed": each.passed, "words": f"{each.name}: {each.words}"} for each in found.checks],
+        "route": {"state": "needs_review" if doubts else "completed", "reason": str(doubts) or None},
+    }
+
+
+def show(told: dict[str, Any]) -> None:
+    typer.echo(f"{told['file']} in {told['pipeline']}")
+    typer.echo(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
+    if "transcribe" not in told:
+        typer.echo(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
+        return
+    read, kind, route = told["transcribe"], told["classify"], told["route"]
+    typer.echo(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
+    typer.echo(
+        f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
+    )
+    if "extract" in told:
+        typer.echo(f"  extract     by {told['extract']['reader']}")
+        fields = told["extract"]["fields"].items()
+        rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
+        output.table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+        for each in told["check"]:
+            typer.echo(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
+    typer.echo(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
