@@ -61,7 +61,7 @@ async def at_work(desk):
     database, stop = desk.room.world.database, asyncio.Event()
     async with open_client() as client:
         kinds = wiring.kinds(desk.settings, database, client)
-        kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers)}
+        kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers, desk.room.world.remote)}
         wanted = {name: kinds[name] for name in (sync.KIND, process.KIND, archive.KIND)}
         working = asyncio.create_task(worker.run(database, wanted, worker.limits(desk.settings), stop))
         yield
