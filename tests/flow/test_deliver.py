@@ -33,7 +33,7 @@ class Receiver:
     """An application that is told. `verdict` decides the status of each delivery."""
 
     def __init__(self):
-        self.requests, self.verdict = [], lambda _told: 204
+        self.requests, self.verdict, self.before = [], lambda _told: 204, None
         self.app = Starlette(
             routes=[
                 Route("/hook", self.take, methods=["POST"]),
@@ -44,6 +44,8 @@ class Receiver:
     async def take(self, request):
         body = await request.body()
         told = json.loads(body)
+        if self.before:
+            await self.before(told)
         status = self.verdict(told)
         self.requests.append((dict(request.headers), body, status))
         return Response(status_code=status)
@@ -315,7 +317,30 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
         await webhooks.replay(database, organization, found, after=99)
     await webhooks.replay(database, organization, found, after=0)
     await step()
-    assert receiver.accepted == [("d1", 1), ("d2", 1)]
+    assert sorted(receiver.accepted) == [("d1", 1), ("d2", 1)]
+
+
+@pytest.mark.parametrize("after", [0, 1])
+async def test_a_replay_that_is_ordered_while_deliveries_are_under_way_is_not_lost(
+    add, tell, step, receiver, database, organization, after
+):
+    webhook, _ = await add()
+    await tell("d1")
+    await step()
+    await tell("d1")
+    ordered = []
+
+    async def order(told):
+        if not ordered:
+            ordered.append(told)
+            found = await shown(database, organization, webhook)
+            await webhooks.replay(database, organization, found, after=after)
+
+    receiver.before = order
+    for _ in range(2):
+        await step()
+    replayed = [("d1", number) for number in (1, 2) if number > after]
+    assert receiver.accepted == [("d1", 1), ("d1", 2), *replayed]
 
 
 async def test_what_is_given_up_waits_for_a_person(

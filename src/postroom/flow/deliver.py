@@ -109,7 +109,7 @@ async def run(delivering: Delivering, lease: Lease) -> Done | None:
         sent = await _send_all(delivering, look)
         async with work.fenced(delivering.database, lease) as connection:
             position = look.position if sent.whole else None
-            await webhooks.settle(connection, look.webhook.id, sent.outcomes, position=position)
+            await webhooks.settle(connection, look.webhook, sent.outcomes, position=position)
             if sent.refused:
                 await webhooks.failed(connection, look.webhook.id, sent.errors[0])
                 if look.webhook.failing_too_long:
@@ -158,9 +158,11 @@ async def _look(delivering: Delivering, lease: Lease) -> _Look | None:
 async def _send_all(delivering: Delivering, look: _Look) -> _Sent:
     """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
     ready = [group for group in look.groups if group[0].entity not in look.held]
-    # What is refused again and again must not stand before what would be accepted.
-    ready.sort(key=lambda group: (group[0].attempts, random.random()))
-    probes = ready if look.webhook.failing_since is None else ready[:PROBES]
+    probes = ready
+    if look.webhook.failing_since is not None:
+        # What is refused again and again must not stand before what would be accepted.
+        ready.sort(key=lambda group: (group[0].attempts, random.random()))
+        probes = ready[:PROBES]
     rest = ready[len(probes) :]
     sent = _Sent(await _send_groups(delivering, look, probes))
     down = sent.refused and sum(_is_first_refusal(each) for each in sent.outcomes) >= PROBES

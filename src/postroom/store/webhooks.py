@@ -20,6 +20,7 @@ class Webhook:
     url: str
     kinds: list[str]
     position: int
+    replays: int
     failing_since: datetime | None
     last_error: str | None
     last_delivered_at: datetime | None
@@ -60,7 +61,7 @@ class Outcome:
 
 
 _READ: Final = """
-    SELECT id, url, kinds, position, failing_since, last_error, last_delivered_at, disabled_at,
+    SELECT id, url, kinds, position, replays, failing_since, last_error, last_delivered_at, disabled_at,
         disabled_because, created_at,
         (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NOT NULL) AS waiting,
         (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NULL) AS given_up,
@@ -141,7 +142,9 @@ async def disable(connection: Connection, webhook: UUID, because: str) -> None:
 
 async def replay(connection: Connection, webhook: UUID, position: int) -> None:
     """Tell everything after the position once more."""
-    await connection.execute("UPDATE webhooks SET position = %s WHERE id = %s", [position, webhook])
+    await connection.execute(
+        "UPDATE webhooks SET position = %s, replays = replays + 1 WHERE id = %s", [position, webhook]
+    )
     await connection.execute(
         "DELETE FROM deliveries WHERE webhook_id = %s AND position > %s", [webhook, position]
     )
@@ -200,13 +203,16 @@ async def known(connection: Connection, webhook: UUID, position: int) -> set[int
 
 
 async def settle(
-    connection: Connection, webhook: UUID, outcomes: Sequence[Outcome], *, position: int | None
+    connection: Connection, webhook: Webhook, outcomes: Sequence[Outcome], *, position: int | None
 ) -> None:
-    """Write what became of deliveries, and up to where the feed was told."""
+    """Write what became of deliveries, and up to where the feed was told, unless a replay goes before that.
+
+    `webhook` is as it was when the deliveries began.
+    """
     accepted = [each.event_id for each in outcomes if each.error is None and each.wait is None]
     kept = [each for each in outcomes if each.error is not None or each.wait is not None]
     await connection.execute(
-        "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook, accepted]
+        "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook.id, accepted]
     )
     for each in kept:
         await connection.execute(
@@ -219,7 +225,7 @@ async def settle(
                 last_error = excluded.last_error, due_at = excluded.due_at
             """,
             [
-                webhook,
+                webhook.id,
                 each.event_id,
                 each.position,
                 each.entity_type,
@@ -232,12 +238,12 @@ async def settle(
         )
     await connection.execute(
         """
-        UPDATE webhooks SET position = greatest(position, coalesce(%s, position)),
+        UPDATE webhooks SET position = CASE WHEN replays = %s THEN coalesce(%s, position) ELSE position END,
             failing_since = CASE WHEN %s THEN NULL ELSE failing_since END,
             last_delivered_at = CASE WHEN %s THEN postroom_now() ELSE last_delivered_at END
         WHERE id = %s
         """,
-        [position, bool(accepted), bool(accepted), webhook],
+        [webhook.replays, position, bool(accepted), bool(accepted), webhook.id],
     )
 
 
