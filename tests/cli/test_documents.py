@@ -184,7 +184,7 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     assert "cannot be read" in refused(*importing, "contract-note")
 
 
-def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path):
+def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path, monkeypatch):
     [listed] = json.loads(run("pipelines", "list", "--json"))
     assert (listed["name"], listed["confirm_above"]) == ("invoices", 1.0)
     assert "is right: invoices." in run("pipelines", "check")
@@ -193,6 +193,13 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path)
     assert code == Exit.USAGE
     assert "a.kind: 'bond' is no kind" in complaints
     assert "b.folder: is not a key of a pipeline" in complaints
+    (tmp_path / "strict.toml").write_text(STRICT + 'keep = "archive"\n')
+    assert json.loads(run("pipelines", "list", "--json"))[0]["keep"] == "archive"
+    for name, value in (("POSTROOM_ARCHIVE", "none"), ("POSTROOM_BLOBS", "s3://bucket")):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            code, _, complaints = command("pipelines", "list")
+        assert (code, "Set POSTROOM_BLOBS=disk" in complaints) == (Exit.USAGE, True)
     [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
     assert tried["extract"]["fields"]["gross"]["value"] == letters.facts(BILL)["gross"]
     assert tried["route"]["state"] == "needs_review"

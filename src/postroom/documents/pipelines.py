@@ -38,6 +38,7 @@ class Pipeline(BaseModel):
     senders: tuple[Pattern, ...] = ()
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
+    keep: Literal["blobs", "archive"] = "blobs"
     watch: Annotated[str, AfterValidator(_place)] | None = None
     watch_seconds: Annotated[float, Field(ge=1, le=86400)] = 30
     shared_state: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None

@@ -12,6 +12,7 @@ from postroom.documents import kind, pipelines
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
+from postroom.errors import SettingsError
 from postroom.flow import archive, process, share, unpack, watch
 from postroom.flow.archive import Archiving
 from postroom.flow.process import Processing
@@ -42,7 +43,17 @@ PAGE_WIDTH: Final = 1400
 
 def declared(settings: Settings) -> Pipelines:
     """The pipelines of this Postroom."""
-    return pipelines.load(settings.pipelines, kinds=kind.installed())
+    found = pipelines.load(settings.pipelines, kinds=kind.installed())
+    for each in found.values():
+        if each.keep == "archive" and (
+            settings.blobs != "disk" or not each.archive or settings.archive == "none"
+        ):
+            raise SettingsError(
+                f'The pipeline {each.name} says keep = "archive": its bytes stay on this machine until'
+                " they are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and let its"
+                " key `archive` be true."
+            )
+    return found
 
 
 def reviewing(settings: Settings) -> Reviewing:
