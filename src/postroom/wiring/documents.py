@@ -49,9 +49,9 @@ def declared(settings: Settings) -> Pipelines:
             settings.blobs != "disk" or not each.archive or settings.archive == "none"
         ):
             raise SettingsError(
-                f'The pipeline {each.name} says keep = "archive": its bytes stay on this machine until'
-                " they are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and let its"
-                " key `archive` be true."
+                f'The pipeline {each.name} says keep = "archive": its bytes stay on this machine until they'
+                " are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and let its key"
+                " `archive` be true."
             )
     return found
 
