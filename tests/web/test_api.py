@@ -8,7 +8,7 @@ import pytest
 
 from postroom.flow import keys, members
 from postroom.model import Role, Scope, Secret
-from postroom.store import feed, work
+from postroom.store import feed, idempotency, work
 from postroom.store.database import open_database
 from postroom.store.feed import News
 from store.rows import Filling
@@ -285,6 +285,22 @@ async def test_a_write_with_a_key_is_done_once(api, mailbox, owner):
     for _ in range(2):  # what failed is not remembered as done
         answer = await api.patch(f"/mailboxes/{mailbox}", json={"paused": 1}, headers=refused)
         assert answer.status_code == 400
+
+
+async def test_a_write_that_was_cut_off_after_its_commit_is_not_done_again(api, monkeypatch, move_clock):
+    async def cut_off(*_):
+        raise RuntimeError("between the commit and the note of it")
+
+    key = {"idempotency-key": "k9"}
+    with monkeypatch.context() as patched:
+        patched.setattr(idempotency, "end", cut_off)
+        first = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
+    assert (first.status_code, first.headers["content-type"]) == (500, "application/problem+json")
+    for seconds, kind in ((0, "under-way"), (301, "outcome-unknown"), (80_000, "outcome-unknown")):
+        await move_clock(seconds)
+        again = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
+        assert (again.status_code, again.json()["type"]) == (409, f"urn:postroom:problem:{kind}")
+    assert len((await api.get("/webhooks")).json()["data"]) == 1
 
 
 async def test_many_at_once_with_one_key_do_it_once(api, mailbox, database, organization, owner):

@@ -6,27 +6,25 @@ from typing import Final
 from postroom.store.database import Connection
 
 KEPT_HOURS: Final = 24
-# A request that left no answer after this long never will.
+# A request that left no answer after this long never will; whether it was done, nobody knows.
 UNDER_WAY_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A key that came before. Without a status its first request is under way."""
+    """A key that came before. Without a status its first request is under way, or was cut off."""
 
     request_sha256: bytes
     status: int | None
     body: bytes | None
+    cut_off: bool
 
 
 async def begin(connection: Connection, actor: str, key: str, request_sha256: bytes) -> Known | None:
     """None where the key is new, and taken from now on."""
     await connection.execute(
-        """
-        DELETE FROM idempotency_keys WHERE created_at < postroom_now() - %s * interval '1 hour'
-            OR (status IS NULL AND created_at < postroom_now() - %s * interval '1 second')
-        """,
-        [KEPT_HOURS, UNDER_WAY_SECONDS],
+        "DELETE FROM idempotency_keys WHERE created_at < postroom_now() - %s * interval '1 hour'",
+        [KEPT_HOURS],
     )
     cursor = await connection.execute(
         """
@@ -38,11 +36,15 @@ async def begin(connection: Connection, actor: str, key: str, request_sha256: by
     if await cursor.fetchone() is not None:
         return None
     cursor = await connection.execute(
-        "SELECT request_sha256, status, body FROM idempotency_keys WHERE actor_id = %s AND key = %s",
-        [actor, key],
+        """
+        SELECT request_sha256, status, body,
+            status IS NULL AND created_at < postroom_now() - %s * interval '1 second'
+        FROM idempotency_keys WHERE actor_id = %s AND key = %s
+        """,
+        [UNDER_WAY_SECONDS, actor, key],
     )
     row = await cursor.fetchone()
-    return Known(*row) if row else Known(request_sha256, None, None)
+    return Known(*row) if row else Known(request_sha256, None, None, cut_off=False)
 
 
 async def end(connection: Connection, actor: str, key: str, status: int, body: bytes) -> None:

@@ -49,6 +49,9 @@ class Api:
             return problem_of(problem)
         except PostroomError as error:
             return _failed(error)
+        except Exception as error:  # noqa: BLE001  a program is told in the words of the API
+            log.error("request.failed", error=error)  # noqa: TRY400  ours takes the error, and no words of it
+            return problem_of(Problem(500, "failed", "It is in the log."))
 
     async def _once(self, operation: Operation, call: Call[Any, Any, Any], key: str, body: bytes) -> Response:
         """The same key with the same request gets the same answer, and the thing is done once."""
@@ -64,9 +67,11 @@ class Api:
             return _again(known, digest, sealer, purpose)
         try:
             response = await _answer(operation, call)
-        except BaseException:
-            async with call.transaction() as connection:
-                await idempotency.forget(connection, actor, key)
+        except (Problem, PostroomError) as refusal:
+            # Where the database went away, or anything else happened, it may be done: the key stays taken.
+            if not isinstance(refusal, DatabaseUnavailable):
+                async with call.transaction() as connection:
+                    await idempotency.forget(connection, actor, key)
             raise
         # Sealed: an answer may hold a secret that is shown this once.
         kept = tickets.write(sealer, purpose, bytes(response.body), idempotency.KEPT_HOURS * 3600)
@@ -78,6 +83,13 @@ class Api:
 def _again(known: idempotency.Known, digest: bytes, sealer: Sealer, purpose: str) -> Response:
     if known.request_sha256 != digest:
         raise Problem(422, "key-reused", "This idempotency key came with another request before.")
+    if known.cut_off:
+        raise Problem(
+            409,
+            "outcome-unknown",
+            "The first request with this idempotency key was cut off, and may have been done or not. Look, "
+            "and if it was not, send it with another key.",
+        )
     if known.status is None:
         raise Problem(
             409, "under-way", "The first request with this idempotency key is under way.", retry_after="1"
