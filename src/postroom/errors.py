@@ -18,6 +18,7 @@ PostroomError
 │   ├── Unsupported         the provider does not offer this with the access that was given
 │   ├── AlreadyExists       the provider has an equal one; carries its id
 │   ├── PushRefused         a push is not from whom it claims to be
+│   ├── FieldRefused        a value does not fit its field; carries the field's name
 │   └── Unreadable          a file cannot be read, or not within the limits; the message says why
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
 """
@@ -99,6 +100,12 @@ class AlreadyExists(PermanentError):
 
 class PushRefused(PermanentError):
     pass
+
+
+class FieldRefused(PermanentError):
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class Unreadable(PermanentError):

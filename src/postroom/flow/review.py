@@ -9,7 +9,7 @@ from postroom.documents import routing
 from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
-from postroom.errors import Gone, PermanentError
+from postroom.errors import FieldRefused, Gone, PermanentError
 from postroom.flow import intake, route
 from postroom.flow.route import Case, Routing
 from postroom.model import DocumentState, OrganizationId
@@ -64,13 +64,13 @@ def _checked(corrections: Mapping[str, Any], shapes: Mapping[str, Shape]) -> dic
     """Corrections as values are kept; an empty one says that the document does not tell."""
     for name, value in corrections.items():
         if name not in shapes:
-            raise PermanentError(f"{name} is no field; there are {', '.join(shapes)}.")
+            raise FieldRefused(f"{name} is no field; there are {', '.join(shapes)}.", field=name)
         if value in (None, ""):
             continue
         if shapes[name] in NUMBERS and not routing.is_number(value):
-            raise PermanentError(f"{name} is a number such as 1234.50, not {value}.")
+            raise FieldRefused(f"{name} is a number such as 1234.50, not {value}.", field=name)
         if shapes[name] == "date" and not routing.is_day(value):
-            raise PermanentError(f"{name} is a date such as 2026-02-04, not {value}.")
+            raise FieldRefused(f"{name} is a date such as 2026-02-04, not {value}.", field=name)
     return {name: None if value == "" else value for name, value in corrections.items()}
 
 

@@ -403,14 +403,24 @@ async def counts(connection: Connection) -> dict[DocumentState, int]:
     return {DocumentState(state): count for state, count in await cursor.fetchall()}
 
 
-async def awaiting_review(connection: Connection, *, other_than: UUID | None) -> UUID | None:
-    """The document that has waited for a person the longest, if possible another than this one."""
+async def awaiting_review(connection: Connection, *, after: UUID | None) -> UUID | None:
+    """The next document that waits for a person, the longest waiting first; after the last comes the first.
+
+    One that was decided keeps its place in the row by when it began to wait.
+    """
     cursor = await connection.execute(
         """
-        SELECT id FROM documents WHERE state = 'needs_review'
-        ORDER BY id = %s, state_since, id LIMIT 1
+        WITH here AS (
+            SELECT CASE WHEN state = 'needs_review' THEN state_since
+                ELSE (SELECT max(created_at) FROM reviews WHERE document_id = documents.id) END AS since, id
+            FROM documents WHERE id = %s
+        )
+        SELECT documents.id FROM documents LEFT JOIN here ON true WHERE state = 'needs_review'
+        ORDER BY coalesce((state_since, documents.id) <= (here.since, here.id), false),
+            state_since, documents.id
+        LIMIT 1
         """,
-        [other_than],
+        [after],
     )
     row = await cursor.fetchone()
     return row[0] if row else None

@@ -44,6 +44,8 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
 
 
 _OF_VALUES = {"22", "23", "54"}  # no value of that type, against a constraint, beyond a limit
+# numeric value, datetime and interval out of range; no character of the encoding
+_UNFIT = {"22003", "22008", "22015", "22021"}
 
 
 @contextmanager
@@ -76,6 +78,13 @@ def refused(error: Exception) -> bool:
     if isinstance(error, psycopg.Error) and error.sqlstate is not None:
         return error.sqlstate[:2] in _OF_VALUES
     return isinstance(error, psycopg.DataError | UnicodeError)
+
+
+def unfit(error: Exception) -> bool:
+    """Whether a value that somebody gave fits no column: a NUL in words, a number or moment out of range."""
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate in _UNFIT
+    return isinstance(error, psycopg.DataError)
 
 
 def _unreachable(error: psycopg.OperationalError) -> PostroomError:

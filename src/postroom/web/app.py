@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -32,6 +33,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.model import Secret
+from postroom.store.translate import unfit
 from postroom.web import metrics, overview, pages, signin
 from postroom.web.health import Watch
 from postroom.web.hosts import KnownHosts
@@ -117,6 +119,7 @@ def create(
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),
         ],
+        middleware=[Middleware(_Fitting)],
         exception_handlers={
             PostroomError: _known_error,
             HTTPException: _http_error,
@@ -158,6 +161,21 @@ async def _http_error(_request: Request, error: Exception) -> Response:
 
 async def _unknown_error(_request: Request, _error: Exception) -> Response:
     return pages.problem_page(500)
+
+
+class _Fitting:
+    """A value of a path, a query or a form that no column can hold is a mistake of who asks, not of ours."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            if not unfit(error):
+                raise
+            await pages.problem_page(400)(scope, receive, send)
 
 
 class _Guarded:

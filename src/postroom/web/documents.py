@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.documents.isolation import Readers
-from postroom.errors import Gone, PermanentError, Unreadable
+from postroom.errors import FieldRefused, Gone, PermanentError, Unreadable
 from postroom.flow import review
 from postroom.flow.process import content_of
 from postroom.flow.review import Reviewing
@@ -40,6 +40,18 @@ WORDS: Final[Mapping[DocumentState, str]] = {
 }
 
 
+ACTIONS: Final = frozenset({"confirm", "reject", "again"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A decision that was not carried out: why, what was typed, and the field that is to blame."""
+
+    words: str
+    typed: Mapping[str, str]
+    field: str | None = None
+
+
 @dataclass(frozen=True)
 class Desk:
     """What the pages need."""
@@ -52,7 +64,7 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as the page shows it. `place` is its box in thousandths of its page."""
+    """One field as the page shows it. `place` is its box in thousandths of its page; `typed` was refused."""
 
     name: str
     value: Any
@@ -60,6 +72,13 @@ class Field:
     evidence: str
     page: int | None
     place: tuple[int, int, int, int] | None
+    typed: str | None = None
+    problem: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What somebody typed and was refused, else what was read."""
+        return self.typed if self.typed is not None else "" if self.value is None else str(self.value)
 
     @property
     def words(self) -> str:
@@ -97,6 +116,7 @@ def routes(desk: Desk) -> list[Route]:
             Role.REVIEWER,
             methods=["POST"],
         ),
+        guarded(gate, "/documents/{document:uuid}/{action}", back),
     ]
 
 
@@ -140,11 +160,9 @@ def _before(given: str | None) -> tuple[datetime, UUID] | None:
 
 
 async def next_one(desk: Desk, request: Request) -> Response:
-    """The document that has waited for a person the longest, after the one given."""
+    """The document that waits for a person after the one given, or the one that has waited the longest."""
     async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
-        found = await documents.awaiting_review(
-            connection, other_than=_uuid(request.query_params.get("after"))
-        )
+        found = await documents.awaiting_review(connection, after=_uuid(request.query_params.get("after")))
     return RedirectResponse(f"/documents/{found}" if found else "/documents?state=needs_review", 303)
 
 
@@ -155,7 +173,15 @@ def _uuid(given: str | None) -> UUID | None:
         return None
 
 
-async def one(desk: Desk, request: Request, problem: str | None = None) -> Response:
+async def back(request: Request) -> Response:
+    """Who opens the address of a decision again, by its line or by reloading, sees the document."""
+    if request.path_params["action"] not in ACTIONS:
+        raise HTTPException(404)
+    return RedirectResponse(f"/documents/{request.path_params['document']}", 303)
+
+
+async def one(desk: Desk, request: Request, refused: Refused | None = None) -> Response:
+    """A document. What was typed and `refused` is shown again, with the reason."""
     document_id: UUID = request.path_params["document"]
     async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
         document = await _found(connection, document_id)
@@ -168,10 +194,10 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         people = await actors.names(connection, by)
         waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
     kind = desk.reviewing.routing.identities.get(extraction.kind) if extraction else None
-    fields = _fields(extraction.fields if extraction else {}, list(kind.shapes) if kind else [])
+    fields = _fields(extraction.fields if extraction else {}, list(kind.shapes) if kind else [], refused)
     return pages.page(
         "document.html",
-        409 if problem else 200,
+        409 if refused else 200,
         document=document,
         state=WORDS[document.state],
         arrivals=arrivals,
@@ -184,7 +210,8 @@ async def one(desk: Desk, request: Request, problem: str | None = None) -> Respo
         shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
         waiting=waiting,
         people={**people, MACHINE: "Postroom"},
-        problem=problem,
+        problem=refused.words if refused else None,
+        reason=refused.typed.get("reason", "") if refused else "",
         now=datetime.now(UTC),
     )
 
@@ -196,8 +223,9 @@ async def _found(connection: Connection, document: UUID) -> Document:
     return found
 
 
-def _fields(given: Mapping[str, Any], order: Sequence[str]) -> list[Field]:
+def _fields(given: Mapping[str, Any], order: Sequence[str], refused: Refused | None) -> list[Field]:
     """In the order in which the kind declares them; the database keeps none."""
+    typed: Mapping[str, str] = refused.typed if refused else {}
     place = {name: number for number, name in enumerate(order)}
     return [
         Field(
@@ -207,6 +235,8 @@ def _fields(given: Mapping[str, Any], order: Sequence[str]) -> list[Field]:
             each.get("evidence", ""),
             each.get("page"),
             _place(each.get("box")),
+            typed.get(f"field-{name}"),
+            refused.words if refused and refused.field == name else None,
         )
         for name, each in sorted(given.items(), key=lambda field: place.get(field[0], len(place)))
     ]
@@ -288,8 +318,11 @@ async def decide(desk: Desk, request: Request) -> Response:
                     raise HTTPException(404)
     except Gone:
         raise HTTPException(404) from None
+    except FieldRefused as error:
+        words = str(error).replace(error.field, error.field.replace("_", " "))
+        return await one(desk, request, Refused(words, given, error.field))
     except PermanentError as error:
-        return await one(desk, request, problem=str(error))
+        return await one(desk, request, Refused(str(error), given))
     after = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
     return RedirectResponse(after, 303)
 

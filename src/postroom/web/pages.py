@@ -39,6 +39,10 @@ guided = False
 # Who looks, while a guarded route answers: the frame of every page shows it.
 visiting: ContextVar[Visitor | None] = ContextVar("visiting", default=None)
 _PROBLEMS: Final = {
+    400: (
+        "That cannot be read",
+        "Something in the address or in the form is not a value of its kind. Go back and correct it.",
+    ),
     403: (
         "This cannot be done from here",
         "Open the page under the address that POSTROOM_PUBLIC_URL names, and try there.",

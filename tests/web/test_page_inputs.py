@@ -1,0 +1,207 @@
+"""What people type and where they go: whatever it is, a page answers in words, and what was typed stays."""
+
+import re
+from hashlib import sha256
+
+import httpx2
+import pytest
+from psycopg.types.json import Jsonb
+from starlette.routing import Mount, Route
+
+from postroom import config, wiring
+from postroom.blobs import DiskBlobs
+from postroom.config import Settings
+from postroom.providers.transport import open_client
+from postroom.web import access, app, documents, mail, mailboxes, upkeep
+from postroom.web.connect import Counter
+from postroom.web.documents import Desk
+from postroom.web.mail import Shelf
+from postroom.web.upkeep import Upkeep
+from postroom.wiring.documents import reviewing
+from store.rows import Filling
+from web.calling import VAULT_KEYS
+from web.signing import URL, cookie_of, gate_of
+
+READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
+HUGE = "9" * 25
+BAD = ("%00", HUGE)
+QUERIES = (
+    "q",
+    "folder",
+    "before",
+    "below",
+    "state",
+    "after",
+    "next",
+    "token",
+    "connected",
+    "code",
+    "ordered",
+)
+FIELDS = (
+    "address", "password", "token", "next", "reason", "field-gross", "field-number", "failure", "kind",
+    "subject", "name", "days", "key", "role", "scope-read",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def made(database, organization, tmp_path):
+    settings = Settings(home=tmp_path, vault_keys=VAULT_KEYS)
+    gate, blobs = gate_of(database, organization), DiskBlobs(tmp_path / "blobs")
+    async with open_client() as client:
+        desk = wiring.desk(settings, database, client, URL)
+        yield app.create(
+            gate,
+            routes=[
+                *mail.routes(Shelf(gate, blobs)),
+                *documents.routes(Desk(gate, blobs, None, reviewing(settings))),
+                *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
+                *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
+                *access.routes(gate),
+            ],
+        )
+
+
+@pytest.fixture
+async def browser(made, database, organization):
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(made, raise_app_exceptions=False),
+        base_url=URL,
+        cookies=await cookie_of(gate_of(database, organization)),
+        headers={"origin": URL},
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def asked(owner, organization):
+    """A document that waits for a person since so many minutes; its id."""
+
+    async def ask(minutes=1):
+        digest = sha256(str(minutes).encode()).digest()
+        await owner.execute(
+            "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 1)", [organization, digest]
+        )
+        cursor = await owner.execute(
+            """
+            WITH document AS (
+                INSERT INTO documents
+                    (organization_id, pipeline, kind, state, media_type, sha256, state_since)
+                SELECT %(organization)s, 'invoices', 'invoice', 'needs_review', 'application/pdf', %(digest)s,
+                    postroom_now() - make_interval(mins => %(minutes)s)
+                RETURNING organization_id, id, state_since
+            ), arrival AS (
+                INSERT INTO arrivals (organization_id, document_id, source, sender, file_name)
+                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf' FROM document
+            ), extraction AS (
+                INSERT INTO extractions (organization_id, document_id, kind, reader, fields, layout)
+                SELECT organization_id, id, 'invoice', 'offline', %(fields)s, 'x' FROM document
+            )
+            INSERT INTO reviews (organization_id, document_id, reason, created_at)
+            SELECT organization_id, id, 'the gross amount is not sure', state_since FROM document
+            RETURNING document_id
+            """,
+            {
+                "organization": organization,
+                "digest": digest,
+                "minutes": minutes,
+                "fields": Jsonb({name: {"value": value, "confidence": 0.9} for name, value in READ.items()}),
+            },
+        )
+        return (await cursor.fetchone())[0]
+
+    return ask
+
+
+def routes_of(made):
+    while not hasattr(made, "routes"):
+        made = made._app
+    return [each for each in made.routes if isinstance(each, Route | Mount)]
+
+
+async def test_no_input_of_any_page_is_a_mistake_of_ours(made, browser, owner, organization, asked):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    known = {
+        "document": await asked(),
+        "mailbox": filling.whole["mailboxes"]["id"],
+        "message": filling.whole["messages"]["id"],
+        "member": filling.whole["members"]["id"],
+    }
+    cookies = dict(browser.cookies)
+    for route in routes_of(made):
+        methods = getattr(route, "methods", None) or {"GET"}
+        for address in addresses(route, known):
+            for method in methods - {"HEAD"}:
+                for body in bodies(method):
+                    browser.cookies = cookies  # one of the pages signs out
+                    answer = await browser.request(method, address, **body)
+                    assert answer.status_code != 500, (method, address, body)
+
+
+def addresses(route, known):
+    names = re.findall(r"{(\w+)", route.path)
+    fine = re.sub(r"{(\w+)[^}]*}", lambda found: str(known.get(found[1], "x")), route.path)
+    yield from (fine + "?" + "&".join(f"{name}={bad}" for name in QUERIES) for bad in BAD)
+    for bad in BAD if names or isinstance(route, Mount) else ():
+        yield re.sub(r"{\w+[^}]*}", bad, route.path) + ("" if names else f"/{bad}")
+        yield re.sub(r"{(\w+)[^}]*}(?=.*{)", lambda found: str(known.get(found[1], "x")), fine + f"/{bad}")
+        if len(names) > 1:
+            head, _, _ = route.path.rpartition("{")
+            yield re.sub(r"{(\w+)[^}]*}", lambda found: str(known.get(found[1], "x")), head) + bad
+
+
+def bodies(method):
+    if method == "GET":
+        return [{}]
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    return [
+        {"content": "&".join(f"{name}={bad}" for name in FIELDS), "headers": form | {"origin": URL}}
+        for bad in BAD
+    ]
+
+
+async def test_what_no_column_can_hold_is_said_to_be_so(browser, asked, make_mailbox, organization):
+    document, mailbox = await asked(), await make_mailbox(organization)
+    for method, address in (
+        ("GET", "/search?q=%00"),
+        ("GET", "/messages/1/attachments/%00"),
+        ("GET", f"/mailboxes/{mailbox}?folder={HUGE}"),
+        ("GET", f"/messages/{HUGE}"),
+        ("POST", "/sign-in"),
+        ("POST", f"/documents/{document}/reject"),
+    ):
+        content = "address=%00&reason=%00" if method == "POST" else None
+        answer = await browser.request(method, address, content=content)
+        assert answer.status_code in {400, 404}, address
+        assert "<h1>" in answer.text
+
+
+async def test_the_next_one_is_the_one_after_this_and_after_the_last_comes_the_first(browser, asked):
+    waiting = [await asked(minutes) for minutes in (40, 30, 20, 10)]
+
+    async def after(document):
+        answer = await browser.get(f"/documents/next?after={document}")
+        return answer.headers["location"].removeprefix("/documents/")
+
+    assert [await after(each) for each in waiting] == [str(each) for each in (*waiting[1:], waiting[0])]
+    decided = await browser.post(f"/documents/{waiting[1]}/reject", data={"reason": "x"})
+    assert decided.headers["location"] == f"/documents/next?after={waiting[1]}"
+    assert await after(waiting[1]) == str(waiting[2]), "a decided one keeps its place in the row"
+    assert (await browser.get("/documents/next")).headers["location"].endswith(str(waiting[0]))
+
+
+async def test_what_was_typed_and_refused_is_shown_again_with_the_error_beside_its_field(browser, asked):
+    document = await asked()
+    typed = {f"field-{name}": value for name, value in READ.items()}
+    typed |= {"field-issued_on": "soon", "field-number": "R-4711"}
+    answer = await browser.post(f"/documents/{document}/confirm", data=typed)
+    assert answer.status_code == 409
+    assert 'value="soon"' in answer.text
+    assert 'value="R-4711"' in answer.text
+    beside = re.search(r'id="problem-issued_on">([^<]+)<', answer.text)
+    assert beside[1] == "issued on is a date such as 2026-02-04, not soon."
+    again = await browser.get(f"/documents/{document}/confirm")
+    assert (again.status_code, again.headers["location"]) == (303, f"/documents/{document}")
+    assert 'value="soon"' not in (await browser.get(f"/documents/{document}")).text
+    assert (await browser.get(f"/documents/{document}/nonsense")).status_code == 404
