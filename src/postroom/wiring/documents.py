@@ -50,8 +50,8 @@ def declared(settings: Settings) -> Pipelines:
         ):
             raise SettingsError(
                 f'The pipeline {each.name} says keep = "archive": its bytes stay on this machine until they'
-                " are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and let its key"
-                " `archive` be true."
+                " are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and let the"
+                " pipeline's `archive` be true."
             )
     return found
 
