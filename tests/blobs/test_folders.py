@@ -1,0 +1,36 @@
+"""D3: what every watched folder promises: all its files, each in the version that was listed."""
+
+from dataclasses import replace
+
+import pytest
+
+from postroom.blobs.folders import BucketFolder
+from postroom.errors import Gone
+
+
+@pytest.fixture(params=["s3_blobs", "gcs_blobs"])
+async def bucket(request):
+    found = request.getfixturevalue(request.param)
+    await found.put_once("sender_email=a@example.org/note.pdf", b"%PDF-1.7", {})
+    await found.put_once("other.pdf", b"other", {})
+    return BucketFolder(found)
+
+
+async def test_a_bucket_lists_what_is_below_its_prefix_with_a_generation(bucket):
+    found = {each.name: each for each in await bucket.listing()}
+    assert {name: each.size for name, each in found.items()} == {
+        "sender_email=a@example.org/note.pdf": 8,
+        "other.pdf": 5,
+    }
+    assert all(each.generation and each.modified_at for each in found.values())
+    assert await bucket.listing() == list(found.values()), "a version stays the same"
+    assert not bucket.settles
+
+
+async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bucket):
+    [note] = [each for each in await bucket.listing() if each.name.endswith("note.pdf")]
+    assert await bucket.read(note) == b"%PDF-1.7"
+    with pytest.raises(Gone):
+        await bucket.read(replace(note, version="another"))
+    with pytest.raises(Gone):
+        await bucket.read(replace(note, name="nowhere.pdf"))
