@@ -207,7 +207,7 @@ async def test_a_long_way_back_is_read_page_by_page(follow, tell):
         assert names(await stream.take(1)) == ["live"]
 
 
-@pytest.mark.parametrize("after", ["1", "99", "nonsense", "9" * 30])
+@pytest.mark.parametrize("after", ["1", "99", "nonsense", "9" * 30, "\N{SUPERSCRIPT TWO}"])
 async def test_a_place_that_the_feed_does_not_have_is_reset(
     follow, tell, database, organization, move_clock, after
 ):

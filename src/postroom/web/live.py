@@ -229,7 +229,7 @@ class Live:
         client.position = channel.head
         if after is None:
             return f"{start}id: {client.position}\n\n".encode()
-        asked = int(after) if after.isdigit() and len(after) < 19 else -1
+        asked = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else -1
         bounds = await self._bounds(organization)
         if bounds.pruned <= asked <= bounds.last:
             client.position = asked
