@@ -5,12 +5,14 @@ import json
 from hashlib import sha256
 
 import pytest
+from starlette.requests import Request
 
 from postroom.flow import keys, members
 from postroom.model import Role, Scope, Secret
 from postroom.store import feed, idempotency, work
 from postroom.store.database import open_database
 from postroom.store.feed import News
+from postroom.web.api import contents
 from store.rows import Filling
 from web.calling import application, client_of, key_of
 from web.signing import URL, session_of
@@ -260,6 +262,26 @@ async def test_a_range_that_is_none(api, attachment, asked, status):
 async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
     answer = await api.get(attachment[0], headers={"range": "bytes=0-1", "if-range": '"old"'})
     assert (answer.status_code, len(answer.content)) == (200, 10240)
+
+
+@pytest.mark.parametrize(
+    "asked, status, sent",
+    [
+        ({}, 200, b"0123456789"),
+        ({"range": "bytes=2-4"}, 206, b"234"),
+        ({"range": "bytes=10-"}, 416, b""),
+        ({"if-none-match": f'"{sha256(b"0123456789").hexdigest()}"'}, 304, b""),
+    ],
+)
+def test_bytes_that_are_fetched_for_the_caller_come_in_ranges_too(asked, status, sent):
+    headers = [(name.encode(), value.encode()) for name, value in asked.items()]
+    request = Request({"type": "http", "method": "GET", "headers": headers})
+    answer = contents.of_bytes(request, b"0123456789", "message/rfc822", "message-1.eml")
+    assert (answer.status_code, answer.body) == (status, sent)
+    if status in {200, 206}:
+        assert answer.headers["content-length"] == str(len(sent))
+        assert answer.headers["content-type"] == "message/rfc822"
+        assert answer.headers["accept-ranges"] == "bytes"
 
 
 async def test_a_write_with_a_key_is_done_once(api, mailbox, owner):

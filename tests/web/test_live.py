@@ -219,7 +219,7 @@ async def test_a_place_that_the_feed_does_not_have_is_reset(
     async with database.transaction(organization) as connection:
         await feed.number(connection)
         await feed.prune(connection, older_than_seconds=900)
-    async with follow(after=after) as stream:
+    async with follow(f"/events?after={after}") as stream:
         assert stream.last == "3"
         await tell("d")
         assert names(await stream.take(1)) == ["d"]

@@ -1,7 +1,8 @@
 """Bytes as answers: ranges, ETags, names that are safe in a header; never shown by a browser as a page."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote
@@ -38,28 +39,50 @@ async def of_blob(call: Call[Any, Any, Any], digest: bytes, media_type: str, nam
     found = await call.parts.blobs.find(organization, digest)
     if found is None:
         raise not_found("content")
+    asked = _asked(call.request, digest, found.size, _headers(media_type, name))
+    if isinstance(asked, Response):
+        return asked
+    pieces = call.parts.blobs.read(organization, digest, start=asked.start, end=asked.end)
+    return StreamingResponse(await _begun(pieces), asked.status, asked.headers)
+
+
+def of_bytes(request: Request, body: bytes, media_type: str, name: str) -> Response:
+    """The same of bytes at hand."""
+    asked = _asked(request, sha256(body).digest(), len(body), _headers(media_type, name))
+    if isinstance(asked, Response):
+        return asked
+    return Response(body[asked.start : asked.end], asked.status, asked.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which bytes are to be sent, and how."""
+
+    start: int
+    end: int
+    status: int
+    headers: Mapping[str, str]
+
+
+def _asked(request: Request, digest: bytes, size: int, headers: Mapping[str, str]) -> _Asked | Response:
+    """By the conditions and ranges of the request; an answer where no bytes are to be sent."""
     etag = f'"{digest.hex()}"'
-    headers = _headers(media_type, name) | {"etag": etag, "accept-ranges": "bytes"}
-    asked = call.request.headers
+    asked = request.headers
     if "if-none-match" in asked and matches(asked["if-none-match"], etag):
         return Response(status_code=304, headers={"etag": etag})
-    start, end, status = 0, found.size, 200
+    start, end, status = 0, size, 200
+    sent = {**headers, "etag": etag, "accept-ranges": "bytes"}
     wanted = asked.get("range", "") if asked.get("if-range", etag) == etag else ""
     if part := _RANGE.fullmatch(wanted.strip()):
-        start, end = _span(part[1], part[2], found.size)
+        start, end = _span(part[1], part[2], size)
         if start >= end:
-            return Response(status_code=416, headers={"content-range": f"bytes */{found.size}"})
+            return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
         status = 206
-        headers["content-range"] = f"bytes {start}-{end - 1}/{found.size}"
-    headers["content-length"] = str(end - start)
-    if call.request.method == "HEAD":
-        return Response(status_code=status, headers=headers)
-    pieces = call.parts.blobs.read(organization, digest, start=start, end=end)
-    return StreamingResponse(await _begun(pieces), status, headers)
-
-
-def of_bytes(body: bytes, media_type: str, name: str) -> Response:
-    return Response(body, headers=_headers(media_type, name))
+        sent["content-range"] = f"bytes {start}-{end - 1}/{size}"
+    sent["content-length"] = str(end - start)
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=sent)
+    return _Asked(start, end, status, sent)
 
 
 async def _begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

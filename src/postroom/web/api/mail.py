@@ -198,9 +198,8 @@ async def get_raw_message(call: Call[MessagePath, Nothing, None]) -> Response:
         raise Problem(409, "not-kept", "Of this mailbox only metadata is kept, and asked for.")
     if mailbox.disconnected_at is not None or found.deleted_at is not None:
         raise Problem(410, "gone", "The provider no longer gives this message.")
-    return contents.of_bytes(
-        await call.parts.remote(mailbox).raw(found.provider_message_id), "message/rfc822", name
-    )
+    raw = await call.parts.remote(mailbox).raw(found.provider_message_id)
+    return contents.of_bytes(call.request, raw, "message/rfc822", name)
 
 
 async def list_attachments(call: Call[MessagePath, Nothing, None]) -> Page[Attachment]:
