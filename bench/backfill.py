@@ -24,7 +24,7 @@ import psycopg
 import uvloop
 
 from postroom.store import roles
-from stage import NO_QUOTA, Stage, cpu_seconds, lieer, stage, verdict, worker
+from stage import NO_QUOTA, Stage, cpu_seconds, lieer, note_the_load, stage, verdict, worker
 
 MESSAGES, SEQUENTIAL, LATENCY_MS, BATCH, PARALLEL = 20_000, 300, 50, 50, 4
 WANTED_RATIO, WANTED_TIMES, BUSY = 0.5, 40, 0.9
@@ -240,6 +240,7 @@ async def against_the_sequential_way(messages: int, few: int) -> bool:
 
 
 async def main(messages: int, few: int, python: str | None) -> int:
+    note_the_load()
     reached = [await against_the_bare_loop(messages, python), await against_the_sequential_way(messages, few)]
     return 0 if all(reached) else 1
 

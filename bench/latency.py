@@ -17,7 +17,7 @@ import aiohttp
 import psycopg
 import uvloop
 
-from stage import Stage, percentile, stage, verdict, web, worker
+from stage import Stage, note_the_load, percentile, stage, verdict, web, worker
 
 MAILBOXES, SECONDS, PER_SECOND, LATENCY_MS, SWEEP_MINUTES = 200, 120, 2.0, 40, 1
 LONGEST_WAIT_SECONDS = 1000  # longer than the sweeps are apart, which find what no push told of
@@ -177,6 +177,7 @@ async def without_pushes(mailboxes: int, seconds: float, per_second: float) -> b
 
 
 async def main(mailboxes: int, seconds: float, per_second: float) -> int:
+    note_the_load()
     reached = [
         await with_pushes(mailboxes, seconds, per_second),
         await without_pushes(mailboxes, seconds, per_second),

@@ -50,6 +50,13 @@ def memory_megabytes(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
+def note_the_load() -> None:
+    """To be asked before anything runs: rates and latencies count on a quiet machine."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        print(f"the machine is busy with other things (load {load:.1f}, {cores} cores): rates say little")
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
