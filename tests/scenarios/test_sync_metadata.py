@@ -8,6 +8,7 @@ from flow.connecting import TOPIC
 from postroom.flow.connect import Wish
 from postroom.model import ContentPolicy, ProviderName
 from scenarios.mirrored import postroom
+from scenarios.owner_of_mail import Person
 from simulator.driver import running
 
 MARK = "m4rk3d-inside"
@@ -55,6 +56,9 @@ async def test_nothing_inside_a_message_is_asked_for(
         assert await box.one("SELECT count(*) FROM messages WHERE subject = 'Plain subject'") == 2
         assert await box.one("SELECT count(*) FROM attachments") == 0
         assert await box.one("SELECT count(snippet) FROM messages") == 0
+        Person(sim, address, seed=19).act(12)
+        await box.sync()
+        await box.check(whole=False)
     told = sim.get("requests", mailbox=address, limit=1000)
     answers = [each.get("response_body", "") for each in told]
     assert any("Plain subject" in answer for answer in answers)
