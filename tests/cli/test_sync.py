@@ -55,7 +55,7 @@ async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, pro
     assert json.loads(more.stdout)["messages"] == 25 - stored
     assert "reaches back so far" in (await run("mailboxes", "backfill", box.address, "--days", "80")).stdout
     assert await assert_mirrors(owner, room.world.sim, box.address, box.mailbox) == 25
-    assert (await run("audit", box.address)).returncode == 0
+    assert (await run("audit", box.address, "--content")).returncode == 0
     await owner.execute(
         "UPDATE messages SET is_flagged = NOT is_flagged WHERE id IN (SELECT min(id) FROM messages)"
     )

@@ -330,6 +330,21 @@ async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
     assert all(change.state.folder and change.version for change in recent)
 
 
+async def test_drafts_are_listed_though_nobody_received_them(contract):
+    if is_gmail(contract):
+        pytest.skip("Gmail lists them with everything")
+    answer = contract.sim.control.post(
+        f"mailboxes/{contract.address}/drafts",
+        content=DRAFT % 1,
+        headers={"content-type": "message/rfc822"},
+    )
+    key = answer.json()["messages"][0]["id"]
+    _, _, mailbox = await contract.connect()
+    since = now(contract) - timedelta(hours=1)
+    assert key not in {change.key for change in await mailbox.recent(since)}
+    assert key in {change.key for change in await mailbox.recent(since, drafts=True)}
+
+
 async def test_the_bytes_of_a_message_are_those_that_were_delivered(contract):
     key = contract.sim.deliver(contract.address, kind="attachment")["id"]
     _, _, mailbox = await contract.connect()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   postroom audit ann@example.org
+  postroom audit ann@example.org --content
   postroom audit 5f0c --repair"""
 SHOWN = 10
 
@@ -22,6 +23,9 @@ SHOWN = 10
 def audit(
     named: Named,
     *,
+    content: Annotated[
+        bool, typer.Option("--content", help="Fetch every message again, and compare all of it.")
+    ] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Fetch or settle what differs.")] = False,
     json: Json = False,
 ) -> Exit:
@@ -29,24 +33,25 @@ def audit(
 
     Exit code 1 when anything is, and is not repaired.
     """
-    return run(lambda at: _audited(at, named, repair=repair, json=json))
+    return run(lambda at: _audited(at, named, content=content, repair=repair, json=json))
 
 
-async def _audited(at: At, named: str, *, repair: bool, json: bool) -> Exit:
+async def _audited(at: At, named: str, *, content: bool, repair: bool, json: bool) -> Exit:
     from postroom import wiring
     from postroom.cli import opening
     from postroom.flow import audit as flow
 
     mailbox = await find(at, named)
+    depth = flow.Depth.CONTENTS if content else flow.Depth.STATES
     parts = wiring.syncing(at.settings, at.desk.database, at.remote)
     with opening.busy("Comparing"):
-        found = await flow.audit(parts, mailbox, thorough=True)
+        found = await flow.audit(parts, mailbox, depth)
     repaired = 0
     if repair and found.everything:
         repaired = len(found.everything)
         await _repair(at, mailbox, found)
         with opening.busy("Comparing again"):
-            found = await flow.audit(parts, mailbox, thorough=True)
+            found = await flow.audit(parts, mailbox, depth)
     _tell(found, repaired - len(found.everything) if repaired else None, json=json)
     return Exit.FAILED if found.everything else Exit.OK
 

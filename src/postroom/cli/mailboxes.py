@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from postroom.flow.connect import Desk
     from postroom.flow.tokens import AccessTokens
     from postroom.ports import RemoteMailbox
+    from postroom.store.database import Connection
     from postroom.store.mailboxes import Mailbox
 
 Result = TypeVar("Result")
@@ -302,10 +303,15 @@ async def _kept(at: At, mailbox: "Mailbox") -> dict[str, Any]:
 
 
 async def find(at: At, named: str) -> "Mailbox":
+    async with at.desk.database.transaction(at.organization) as connection:
+        return await the_one(connection, named)
+
+
+async def the_one(connection: "Connection", named: str) -> "Mailbox":
+    """The mailbox of this address, or whose id begins so."""
     from postroom.store import mailboxes
 
-    async with at.desk.database.transaction(at.organization) as connection:
-        found = await mailboxes.find(connection, named)
+    found = await mailboxes.find(connection, named)
     if not found:
         raise PermanentError("There is no such mailbox. `postroom mailboxes list` shows all.")
     if len(found) > 1:

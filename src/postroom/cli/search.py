@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from postroom.store.database import Database
     from postroom.store.search import FoundDocument, FoundMessage, Headline
 
+LONGEST = 300
 EXAMPLES = """\b
 Examples:
   postroom search invoice march
   postroom search '"due date" acme -reminder' --limit 50
+  postroom search invoice --mailbox ann@example.org
   postroom search invoice --json | jq '.messages[].id'"""
 
 
@@ -24,13 +26,17 @@ def search(
         list[str], typer.Argument(help='Words; "several words" as they stand together; -word excludes.')
     ],
     mailbox: Annotated[
-        UUID | None, typer.Option("--mailbox", help="Only mail of this mailbox, by its id.")
+        str | None,
+        typer.Option("--mailbox", help="Only mail of this mailbox: address, or beginning of its id."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The most of each that are shown.")] = 20,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> Exit:
-    """Search mail and documents. The best matches come first; exit code 1 when there is none."""
+    """Search mail and documents. The best matches come first; exit code 1 when there is none.
+
+    Of a long body the first 100,000 characters are searched.
+    """
     from postroom import config
     from postroom.cli import opening, output
 
@@ -46,14 +52,16 @@ def search(
 
 
 async def _search(
-    database: "Database", organization: UUID, words: str, mailbox: UUID | None, limit: int
+    database: "Database", organization: UUID, words: str, named: str | None, limit: int
 ) -> "tuple[list[FoundMessage], list[FoundDocument]]":
+    from postroom.cli.mailboxes import the_one
     from postroom.errors import OperatorError
     from postroom.store import search as stored
 
     async with database.transaction(organization) as connection:
         if not await stored.has_words(connection, words):
             raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
+        mailbox = (await the_one(connection, named)).id if named else None
         messages = await stored.messages(connection, words, mailbox=mailbox, limit=limit)
         documents = [] if mailbox else await stored.documents(connection, words, limit=limit)
     return messages, documents
@@ -81,4 +89,5 @@ def _tell_headline(headline: "Headline") -> None:
 
 def _one_line(text: str) -> str:
     """Subjects and names come from strangers: no control character of theirs reaches the terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return "".join(character if character.isprintable() else " " for character in shown)

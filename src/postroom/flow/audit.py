@@ -1,8 +1,8 @@
 """The proof: a mailbox is listed at its provider and compared with the store; no cursor is asked or moved.
 
-    listed ──▶ stored and alike: well          stored, not listed ──look──▶ still there: well
+    listed ──▶ stored, whole and alike: well   stored, not listed ──look──▶ still there: well
           ├──▶ not stored ──look──▶ missing                        └──────▶ gone: extra
-          └──▶ stored otherwise ──▶ different
+          └──▶ stored otherwise, or not all of it ──look──▶ different
 
 Repairing is the sync's business: what was found is handed to it as failures that are due, which it looks at,
 fetches and settles one by one.
@@ -10,19 +10,29 @@ fetches and settles one by one.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, PermanentError, TransientError
 from postroom.flow import sync
-from postroom.flow.sync import Syncing, merge
+from postroom.flow.sync import Syncing, content, merge
 from postroom.flow.sync.reading import first_day, later
 from postroom.logs import Log
-from postroom.model import Change, ContentPolicy, Fetched, Health, MailboxId, OrganizationId, Presence
+from postroom.model import (
+    Change,
+    ContentPolicy,
+    Fetched,
+    Health,
+    MailboxId,
+    OrganizationId,
+    Presence,
+    State,
+)
 from postroom.ports import RemoteMailbox
 from postroom.store import (
     audits,
@@ -36,13 +46,14 @@ from postroom.store import (
     subscriptions,
     work,
 )
+from postroom.store.audits import Kept
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.failures import Failure
 from postroom.store.forgotten_people import Sent
 from postroom.store.ledger import Entry
 from postroom.store.mailboxes import Mailbox
-from postroom.store.messages import Stored
+from postroom.store.messages import Content, Stored
 from postroom.store.work import Finish, Lease, Wake
 
 log = Log()
@@ -52,6 +63,24 @@ PAGE: Final = 100
 # What arrived so lately may be on its way here.
 ON_ITS_WAY: Final = timedelta(minutes=10)
 AGAIN_SECONDS: Final = 3600.0
+SHARE: Final = 0.1
+
+
+class Depth(Enum):
+    """How closely is looked. Gmail lists ids only: a message's state costs there what the message does."""
+
+    SAMPLED = "sampled"  # of what is listed without its state, a share is looked at, another one each time
+    STATES = "states"  # all of it is
+    CONTENTS = "contents"  # every message is fetched again, and held against what is stored
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A message at the provider; its content where it was fetched."""
+
+    change: Change
+    content: Content | None = None
+    parts: Collection[str] = ()
 
 
 @dataclass
@@ -80,16 +109,16 @@ async def run(parts: Syncing, every_seconds: float, lease: Lease) -> None:
     again = every_seconds * random.uniform(0.9, 1)
     if mailbox.paused_at is None and mailbox.health is not Health.TOKEN_REFRESH_FAILED:
         try:
-            await audit(parts, mailbox)
+            await audit(parts, mailbox, Depth.SAMPLED)
         except PermanentError:  # the sync tells of what is wrong with the mailbox
             again = min(again, AGAIN_SECONDS)
     async with work.fenced(parts.database, lease) as connection:
         await work.finish(connection, [Finish(lease, again)])
 
 
-async def audit(parts: Syncing, mailbox: Mailbox, *, thorough: bool = False) -> Findings:
-    """Compare, and keep the result. Thorough: messages that are listed without their state are looked at."""
-    return await _Audit(parts, mailbox, parts.remote(mailbox), thorough).run()
+async def audit(parts: Syncing, mailbox: Mailbox, depth: Depth) -> Findings:
+    """Compare, and keep the result."""
+    return await _Audit(parts, mailbox, parts.remote(mailbox), depth).run()
 
 
 async def repair(
@@ -121,7 +150,7 @@ class _Audit:
     parts: Syncing
     mailbox: Mailbox
     remote: RemoteMailbox
-    thorough: bool
+    depth: Depth
 
     async def run(self) -> Findings:
         async with self.parts.database.transaction(self.mailbox.organization) as connection:
@@ -148,7 +177,7 @@ class _Audit:
     ) -> AsyncIterator[Sequence[Change]]:
         """Everything since, without touching the feeds that syncs follow."""
         if since is not None and any([await self.remote.pin(scope) is None for scope in scopes]):
-            changes = await self.remote.recent(since)
+            changes = await self.remote.recent(since, drafts=True)
             for start in range(0, len(changes), PAGE):
                 yield changes[start : start + PAGE]
             return
@@ -164,23 +193,67 @@ class _Audit:
         self, changes: Sequence[Change], since: datetime | None, mirrored: set[str], found: Findings
     ) -> None:
         keys = [change.key for change in changes]
-        if self.thorough and any(not change.version for change in changes):
-            changes = [each for each in await self.remote.look(keys) if each.presence is Presence.HERE]
         async with self.parts.database.transaction(self.mailbox.organization) as connection:
-            stored = await messages.known(connection, self.mailbox.id, keys)
             await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
-        found.listed += len(changes)
-        for change in changes:
-            received = change.state.received_at
-            if since is not None and received is not None and received < since:
-                continue
-            if change.state.folder is not None and change.state.folder not in mirrored:
-                continue
-            row = stored.get(change.key)
-            if row is None or row.deleted:
-                found.missing.append(change.key)
-            elif _differs(row, change):
-                found.different.append(change.key)
+        seen = await self._seen(changes)
+        found.listed += len(seen)
+        wanted = [each for each in seen if _is_mirrored(each.change.state, since, mirrored)]
+        missing, different = await self._unlike(wanted)
+        found.missing += missing
+        found.different += different
+
+    async def _seen(self, changes: Sequence[Change]) -> Sequence[_Seen]:
+        """As closely as the depth asks for."""
+        if self.depth is Depth.CONTENTS:
+            return await self._fetched(changes)
+        bare = any(not change.version for change in changes)
+        if bare and (self.depth is Depth.STATES or random.random() < SHARE):
+            looked = await self.remote.look([change.key for change in changes])
+            changes = [each for each in looked if each.presence is Presence.HERE]
+        return [_Seen(change) for change in changes]
+
+    async def _fetched(self, changes: Sequence[Change]) -> Sequence[_Seen]:
+        """As a sync fetches them, so that alike means alike. What cannot be fetched is the sync's failure."""
+        policy, accept = self.mailbox.policy, self.parts.accept
+        return [
+            _Seen(
+                Change(each.key, Presence.HERE, each.version, each.state),
+                content.kept(each.letter, policy),
+                {part.part for part in content.kept_enclosures(each.letter, policy, accept)},
+            )
+            async for group in self.remote.fetch(changes, policy)
+            for each in group
+            if isinstance(each, Fetched)
+        ]
+
+    async def _unlike(self, seen: Sequence[_Seen]) -> tuple[list[str], list[str]]:
+        """Which of these are not stored, and which are stored otherwise."""
+        keys = [each.change.key for each in seen]
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            rows = await messages.known(connection, self.mailbox.id, keys)
+            kept = await audits.kept(connection, self.mailbox.id, keys)
+        here = {key for key, row in rows.items() if not row.deleted}
+        return (
+            [key for key in keys if key not in here],
+            [
+                each.change.key
+                for each in seen
+                if each.change.key in here and self._differs(rows[each.change.key], kept, each)
+            ],
+        )
+
+    def _differs(self, row: Stored, kept: Mapping[str, Kept], seen: _Seen) -> bool:
+        """Whether what the provider tells now is not what is stored. What is on its way differs too."""
+        ours, told = kept[row.key], seen.change
+        before = merge.stored(row)
+        after, _ = merge.merged(before, told)
+        return (
+            bool(merge.events(before, after, told.version))
+            or ours.lacks_content
+            or (ours.lacks_bytes and self.mailbox.policy is ContentPolicy.FULL)
+            or told.state.thread not in {None, ours.thread}
+            or (seen.content is not None and not _alike(ours, seen.content, seen.parts))
+        )
 
     async def _find_extra(self, since: datetime | None, found: Findings) -> None:
         """What is stored and was not listed may have come since, or have no date: a look decides."""
@@ -233,11 +306,10 @@ class _Audit:
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
             looked = await self.remote.look(found.different[start : start + PAGE])
-            async with self.parts.database.transaction(self.mailbox.organization) as connection:
-                stored = await messages.known(connection, self.mailbox.id, [each.key for each in looked])
-            different += [
-                each.key for each in looked if each.key in stored and _differs(stored[each.key], each)
-            ]
+            here = [each for each in looked if each.presence is Presence.HERE]
+            deep = self.depth is Depth.CONTENTS
+            seen = await self._fetched(here) if deep else [_Seen(each) for each in here]
+            different += (await self._unlike(seen))[1]
         return different
 
     async def _keep(self, found: Findings) -> None:
@@ -264,8 +336,19 @@ class _Audit:
         log.info("audit.done", mailbox=mailbox, count=len(found.everything))
 
 
-def _differs(row: Stored, change: Change) -> bool:
-    """Whether what the provider tells now is not what is stored. A change that is on its way differs too."""
-    before = merge.stored(row)
-    after, _ = merge.merged(before, change)
-    return bool(merge.events(before, after, change.version))
+def _is_mirrored(state: State, since: datetime | None, mirrored: set[str]) -> bool:
+    if since is not None and state.received_at is not None and state.received_at < since:
+        return False
+    return state.folder is None or state.folder in mirrored
+
+
+def _alike(ours: Kept, told: Content, parts: Collection[str]) -> bool:
+    """By the bytes where we had them, and by what people would notice in any case."""
+    if ours.raw_sha256 is not None and told.raw_sha256 is not None and ours.raw_sha256 != told.raw_sha256:
+        return False
+    return (ours.subject, ours.from_address, ours.internet_message_id, ours.parts) == (
+        told.subject,
+        told.from_address,
+        told.internet_message_id,
+        set(parts),
+    )

@@ -29,6 +29,43 @@ class Audit:
         return self.missing == self.extra == self.different == 0
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is stored of a message, and whether all of it is there."""
+
+    thread: str
+    subject: str | None
+    from_address: str | None
+    internet_message_id: str | None
+    raw_sha256: bytes | None
+    parts: set[str]  # of its attachments
+    lacks_content: bool
+    lacks_bytes: bool  # of an attachment
+
+
+async def kept(connection: Connection, mailbox: MailboxId, keys: Sequence[str]) -> dict[str, Kept]:
+    cursor = await connection.execute(
+        """
+        SELECT provider_message_id, provider_thread_id, messages.subject, from_address, internet_message_id,
+            raw_sha256, coalesce(parts, '{}'), message_contents.message_id IS NULL, coalesce(lacking, false)
+        FROM messages
+        JOIN threads ON threads.organization_id = messages.organization_id AND threads.id = thread_id
+        LEFT JOIN message_contents ON message_contents.organization_id = messages.organization_id
+            AND message_contents.message_id = messages.id
+        LEFT JOIN LATERAL (
+            SELECT array_agg(part) AS parts, bool_or(sha256 IS NULL AND kind <> 'reference') AS lacking
+            FROM attachments WHERE attachments.message_id = messages.id
+        ) AS attached ON true
+        WHERE messages.mailbox_id = %s AND provider_message_id = ANY(%s)
+        """,
+        [mailbox, list(keys)],
+    )
+    return {
+        key: Kept(*known, parts=set(parts), lacks_content=bare, lacks_bytes=lacking)
+        for key, *known, parts, bare, lacking in await cursor.fetchall()
+    }
+
+
 async def add(
     connection: Connection,
     mailbox: MailboxId,

@@ -4,7 +4,7 @@ Rows come in the order of their keys, or two writers deadlock. Only the holder o
 messages, so what was read in a transaction still holds when it is written.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -183,6 +183,19 @@ _REPLACE = """
             sent_at, size, newsletter, automated, attached, raw_sha256)
     WHERE messages.id = given.id
 """
+
+
+async def thread(connection: Connection, threads: Mapping[int, int]) -> None:
+    """Put stored messages into the threads that they belong to: a draft may get another one."""
+    if threads:
+        await connection.execute(
+            """
+            UPDATE messages SET thread_id = given.thread_id
+            FROM unnest(%b::int8[], %b::int8[]) AS given (id, thread_id)
+            WHERE messages.id = given.id AND messages.thread_id <> given.thread_id
+            """,
+            [list(threads), list(threads.values())],
+        )
 
 
 def _columns(contents: Sequence[Content]) -> list[Sequence[object]]:

@@ -197,7 +197,7 @@ class Remote:
             tuple(change for _, change in shown), str(shown[-1][0] + 1 if more else len(self.log)), more
         )
 
-    async def recent(self, since):
+    async def recent(self, since, *, drafts=False):
         if self.labelled:
             return ()
         self._call("recent")

@@ -6,6 +6,7 @@ import pytest
 
 from postroom.errors import PermanentError
 from postroom.flow import audit
+from postroom.flow.audit import Depth
 from postroom.store import audits, work
 from postroom.store.work import Wake
 
@@ -20,8 +21,8 @@ async def mirror(mirror):
     return mirror
 
 
-async def audited(mirror):
-    return await audit.audit(mirror.parts(), await mirror.get(), thorough=True)
+async def audited(mirror, depth=Depth.STATES):
+    return await audit.audit(mirror.parts(), await mirror.get(), depth)
 
 
 def summary(found):
@@ -53,6 +54,53 @@ async def test_what_is_missing_extra_and_different_is_found_and_repaired(mirror)
     await mirror.settle()
     assert summary(await audited(mirror)) == (6, [], [], [])
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
+
+
+SPOILED_IN_ANY_CASE = {
+    "its content": "DELETE FROM message_contents WHERE message_id = %s",
+    "its thread": """
+        UPDATE messages SET thread_id = (SELECT min(id) FROM threads WHERE id <> messages.thread_id)
+        WHERE id = %s
+    """,
+    "the bytes of an attachment": "UPDATE attachments SET sha256 = NULL WHERE message_id = %s",
+}
+SPOILED_INSIDE = {
+    "an attachment": "DELETE FROM attachments WHERE message_id = %s",
+    "its subject": "UPDATE messages SET subject = 'other' WHERE id = %s",
+    "its sender": "UPDATE messages SET from_address = 'eve@example.net' WHERE id = %s",
+}
+
+
+@pytest.fixture
+async def with_attachment(mirror):
+    """One more, with an attachment; its key and id."""
+    key = mirror.remote.deliver(age=DAY, files=[("a.txt", "text/plain", b"bytes")])
+    await mirror.settle()
+    return key, await mirror.one("SELECT id FROM messages WHERE provider_message_id = %s", key)
+
+
+async def found_and_mended(mirror, key, depth):
+    found = await audited(mirror, depth)
+    assert summary(found)[1:] == ([], [], [key])
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await audit.repair(connection, mirror.organization, mirror.mailbox, found)
+    await mirror.settle()
+    assert summary(await audited(mirror, Depth.CONTENTS))[1:] == ([], [], [])
+
+
+@pytest.mark.parametrize("what", SPOILED_IN_ANY_CASE)
+async def test_what_is_not_all_there_is_different(mirror, with_attachment, what):
+    key, id_ = with_attachment
+    await mirror.owner.execute(SPOILED_IN_ANY_CASE[what], [id_])
+    await found_and_mended(mirror, key, Depth.STATES)
+
+
+@pytest.mark.parametrize("what", SPOILED_INSIDE)
+async def test_what_is_stored_otherwise_is_seen_when_contents_are_compared(mirror, with_attachment, what):
+    key, id_ = with_attachment
+    await mirror.owner.execute(SPOILED_INSIDE[what], [id_])
+    assert summary(await audited(mirror))[1:] == ([], [], [])
+    await found_and_mended(mirror, key, Depth.CONTENTS)
 
 
 async def test_an_audit_moves_no_cursor(mirror):

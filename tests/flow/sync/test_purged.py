@@ -49,7 +49,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     await mirror.settle()
     assert await stored() == ours
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
-    found = await audit.audit(mirror.parts(), await mirror.get())
+    found = await audit.audit(mirror.parts(), await mirror.get(), audit.Depth.STATES)
     assert found.everything == []
 
 
@@ -91,4 +91,4 @@ async def test_mail_that_would_be_removed_by_its_age_is_not_stored_again(mirror,
     await mirror.sync(**kept)
     await mirror.sync(**kept)
     assert await stored() == [young]
-    assert (await audit.audit(mirror.parts(**kept), await mirror.get())).everything == []
+    assert (await audit.audit(mirror.parts(**kept), await mirror.get(), audit.Depth.STATES)).everything == []

@@ -184,7 +184,8 @@ async def _store(
     writing: _Writing,
     stored: dict[str, Stored],
 ) -> None:
-    made = await threads.provide(connection, reading.id, {_thread_of(ready) for ready, _ in writing.new})
+    written = [*(ready for ready, _ in writing.new), *writing.rewritten.values()]
+    made = await threads.provide(connection, reading.id, {_thread_of(ready) for ready in written})
     ids = await messages.add(
         connection,
         reading.id,
@@ -195,12 +196,14 @@ async def _store(
         connection, [_standing(reading, ids[key], standing) for key, standing in writing.changed.items()]
     )
     await messages.replace(connection, [(ids[key], each.content) for key, each in writing.rewritten.items()])
+    threaded = {stored[key].id: made[_thread_of(each)].id for key, each in writing.rewritten.items()}
+    await messages.thread(connection, threaded)
     attached = await _attach(reading, connection, writing, ids)
     await mail_events.add(
         connection, reading.id, [_event(reading, ids[key], event) for key, event in writing.events]
     )
     grown = {made[_thread_of(ready)].id for ready, _ in writing.new}
-    summed = await threads.add_up(connection, grown | _touched(writing, stored))
+    summed = await threads.add_up(connection, grown | set(threaded.values()) | _touched(writing, stored))
     told = [each for each in summed if each.id in grown]
     reading.did.threads += len(told)
     reading.did.messages += len(writing.new)

@@ -124,19 +124,25 @@ async def _round(calls: Calls, path: str, expected: int | None = None) -> Page:
     return Page(found, calls.relative(told.next_link), more=True, expected=expected)
 
 
-async def recent(calls: Calls, since: datetime, chosen: str | None) -> Sequence[Change]:
+async def recent(
+    calls: Calls, since: datetime, chosen: str | None, *, drafts: bool = False
+) -> Sequence[Change]:
+    """`drafts`: all that are written on, unless one other folder was chosen. Nobody received them."""
     moment = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     place = ("mailFolders", chosen, "messages") if chosen else ("messages",)
-    path: str | None = calls.path(
-        *place,
-        filter=f"receivedDateTime ge {moment}",
-        orderby="receivedDateTime desc",
-        top=str(PAGE),
-        select=letters.STATE,
+    received = await _every(
+        calls, *place, filter=f"receivedDateTime ge {moment}", orderby="receivedDateTime desc"
     )
+    if not drafts or chosen:
+        return combined(received)
+    return combined([*received, *await _every(calls, "mailFolders", "drafts", "messages")])
+
+
+async def _every(calls: Calls, *place: str, **chosen: str) -> list[Change]:
+    path: str | None = calls.path(*place, **chosen, top=str(PAGE), select=letters.STATE)
     found: list[Change] = []
     while path is not None:
         told = await calls.get(path, wire.Messages)
         found.extend(letters.seen(each) for each in told.value)
         path = calls.relative(told.next_link) if told.next_link else None
-    return combined(found)
+    return found
