@@ -178,6 +178,24 @@ async def test_every_answer_carries_the_safe_headers(browser, path):
     assert "server" not in headers
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_who_came_over_tls_is_told_to_come_by_nothing_else(scheme, database, organization):
+    made = app.create(gate_of(database, organization, url=f"{scheme}://post.example"))
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(made), base_url=f"{scheme}://post.example"
+    ) as client:
+        headers = (await client.get("/healthz")).headers
+    assert ("strict-transport-security" in headers) == (scheme == "https")
+
+
+@pytest.mark.parametrize("mark", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
+def test_no_mark_that_turns_words_around_reaches_a_page(mark):
+    shown = pages.plain(f"bill{mark}fdp.exe")
+    assert mark not in shown
+    assert shown.replace("\ufffd", "") == "billfdp.exe"
+    assert pages.plain("שלום.pdf") == "שלום.pdf"
+
+
 async def test_no_page_needs_more_than_the_policy_allows(browser):
     for path in ("/", "/nope"):
         text = (await browser.get(path)).text

@@ -75,6 +75,8 @@ _HEADERS: Final = [
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
+# Who came once over TLS comes by nothing else. Of this name alone: others under it may be somebody else's.
+_OVER_TLS: Final = [(b"strict-transport-security", b"max-age=31536000")]
 
 
 # What is reached without a session. A test walks the routes: every other one is guarded.
@@ -127,7 +129,8 @@ def create(
         },
     )
     app.state.watch = watch
-    safe = _Guarded(KnownHosts(app, gate.url), requests)
+    headers = _HEADERS + (_OVER_TLS if gate.url.startswith("https:") else [])
+    safe = _Guarded(KnownHosts(app, gate.url), requests, headers)
     return BehindProxies(safe, trusted_proxies) if trusted_proxies else safe
 
 
@@ -181,9 +184,10 @@ class _Fitting:
 class _Guarded:
     """Around everything: safe headers on every answer, one log line by route and status, never by path."""
 
-    def __init__(self, app: ASGIApp, requests: Requests) -> None:
+    def __init__(self, app: ASGIApp, requests: Requests, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._app = app
         self._requests = requests
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -196,7 +200,9 @@ class _Guarded:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 given = {name for name, _ in message["headers"]}
-                safe = [each for each in _HEADERS if each[0] not in given]  # a stricter one of its own stays
+                safe = [
+                    each for each in self._headers if each[0] not in given
+                ]  # a stricter one of its own stays
                 message = {**message, "headers": [*message["headers"], *safe]}
             await send(message)
 

@@ -339,7 +339,7 @@ async def _corrections(
         field = name.removeprefix("field-")
         if field == name or isinstance(read.get(field), list | dict):
             continue
-        before = "" if read.get(field) is None else str(read[field])
+        before = "" if read.get(field) is None else pages.plain(str(read[field]))
         if value.strip() != before:
             found[field] = value.strip() or None
     return found

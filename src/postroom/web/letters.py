@@ -16,7 +16,7 @@ POLICY: Final = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; "
     "form-action 'none'; base-uri 'none'; sandbox allow-popups allow-popups-to-escape-sandbox"
 )
-_TAGS: Final = nh3.ALLOWED_TAGS | {"font", "center"} - {"area", "map"}
+_TAGS: Final = (nh3.ALLOWED_TAGS | {"font", "center"}) - {"area", "map"}
 _STYLES: Final = {
     "background-color", "border", "border-bottom", "border-collapse", "border-color", "border-left",
     "border-right", "border-spacing", "border-style", "border-top", "border-width", "color", "font-family",

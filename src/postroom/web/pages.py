@@ -78,12 +78,25 @@ def ago(seconds: float) -> str:
     return "just now" if seconds < 60 else f"{duration(seconds)} ago"
 
 
+# What turns the direction of text around makes "exe.pdf" of "fdp.exe", even inside its own element.
+_TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
+_UNSEEN: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
+
+
+def plain(value: object) -> object:
+    """Words in the order in which they are written: marks that turn it are shown, or left out."""
+    if type(value) is not str or value.isascii():
+        return value
+    return value.translate(_TURNING | _UNSEEN)
+
+
 _templates: Final = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    finalize=plain,  # whatever a template shows goes through it
 )
 _templates.filters.update(size=size, duration=duration, ago=ago)
 
