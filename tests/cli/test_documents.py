@@ -188,6 +188,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     [listed] = json.loads(run("pipelines", "list", "--json"))
     assert (listed["name"], listed["confirm_above"]) == ("invoices", 1.0)
     assert "is right: invoices." in run("pipelines", "check")
+    assert run("pipelines", "watched").startswith("No files.")
     (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
     code, _, complaints = command("pipelines", "check", "wrong.toml")
     assert code == Exit.USAGE
