@@ -176,9 +176,12 @@ async def test_an_unchanged_answer_is_not_sent_again(api, mailbox, owner):
 
 
 async def test_a_mailbox_is_paused_and_resumed_if_it_is_as_the_caller_thinks(
-    api, mailbox, database, organization
+    api, mailbox, database, organization, owner
 ):
     tag = (await api.get(f"/mailboxes/{mailbox}")).headers["etag"]
+    await owner.execute("UPDATE mailboxes SET last_synced_at = now()")
+    read = await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": tag})
+    assert read.status_code == 200, "what is shown has changed, what can be changed has not"
     paused = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers={"if-match": tag})
     assert paused.json()["paused_at"] is not None
     stale = await api.patch(f"/mailboxes/{mailbox}", json={"paused": False}, headers={"if-match": tag})
@@ -455,3 +458,14 @@ async def test_the_description_is_open_and_names_every_operation(served):
     described = {(path, method.upper()) for path, item in told["paths"].items() for method in item}
     assert described == {(each.path, each.method) for each in OPERATIONS}
     assert all(operation["summary"] for item in told["paths"].values() for operation in item.values())
+    sent = {
+        operation["operationId"]: {each["name"] for each in operation["parameters"] if each["in"] == "header"}
+        for item in told["paths"].values()
+        for operation in item.values()
+    }
+    assert {name for name, headers in sent.items() if "If-Match" in headers} == {
+        "change_mailbox", "confirm_review", "reject_review", "close_order"
+    }  # fmt: skip
+    assert sent["add_webhook"] == {"Idempotency-Key"}
+    refusals = set(told["paths"]["/mailboxes/{mailbox}"]["patch"]["responses"]) - {"200"}
+    assert refusals == {"400", "401", "403", "404", "409", "412", "413", "422", "429", "503", "default"}

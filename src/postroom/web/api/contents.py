@@ -1,7 +1,7 @@
 """Bytes as answers: ranges, ETags, names that are safe in a header; never shown by a browser as a page."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -11,26 +11,49 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from postroom.shapes import Mailbox
 from postroom.web.api.operations import Call, Problem, not_found
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
 
 
-def etag_of(body: bytes) -> str:
-    return f'"{sha256(body).hexdigest()[:32]}"'
+# Of what changes by itself all the time, these are what a change can be meant for.
+_CHANGEABLE: Final[Mapping[type, Sequence[str]]] = {
+    Mailbox: ("id", "content_policy", "connected_at", "paused_at", "disconnected_at")
+}
+
+
+def etag_of(shown: object, body: bytes) -> str:
+    """Of all that is shown; behind a dot, where that is less, of what can be changed."""
+    whole = sha256(body).hexdigest()[:32]
+    if type(shown) not in _CHANGEABLE:
+        return f'"{whole}"'
+    part = [getattr(shown, name) for name in _CHANGEABLE[type(shown)]]
+    return f'"{whole}.{sha256(msgspec.json.encode(part)).hexdigest()[:32]}"'
 
 
 def matches(given: str, etag: str) -> bool:
-    """Whether an `If-None-Match` or `If-Match` names the tag, weakly or not."""
-    return given.strip() == "*" or etag in {each.strip().removeprefix("W/") for each in given.split(",")}
+    """Whether an `If-None-Match` names the tag, weakly or not."""
+    return given.strip() == "*" or etag in _tags(given)
 
 
 def require_match(request: Request, shown: object) -> None:
     """A change that was meant for another state than this is refused."""
     given = request.headers.get("if-match")
-    if given is not None and not matches(given, etag_of(msgspec.json.encode(shown))):
+    if given is None or given.strip() == "*":
+        return
+    etag = etag_of(shown, msgspec.json.encode(shown))
+    if _version(etag) not in {_version(each) for each in _tags(given)}:
         raise Problem(412, "changed-meanwhile", "It is no longer as `If-Match` has it. Read it again.")
+
+
+def _tags(given: str) -> set[str]:
+    return {each.strip().removeprefix("W/") for each in given.split(",")}
+
+
+def _version(etag: str) -> str:
+    return etag.strip('"').rpartition(".")[2]
 
 
 async def of_blob(call: Call[Any, Any, Any], digest: bytes, media_type: str, name: str) -> Response:

@@ -113,6 +113,8 @@ async def _document(connection: Connection, document: UUID) -> Document:
 OPERATIONS = [
     Operation("POST", "/documents", upload_document, Scope.DOCUMENTS, "Documents", 201),
     Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
-    Operation("POST", "/reviews/{review}/confirm", confirm_review, Scope.DOCUMENTS, "Documents"),
-    Operation("POST", "/reviews/{review}/reject", reject_review, Scope.DOCUMENTS, "Documents"),
+    Operation(
+        "POST", "/reviews/{review}/confirm", confirm_review, Scope.DOCUMENTS, "Documents", matched=True
+    ),
+    Operation("POST", "/reviews/{review}/reject", reject_review, Scope.DOCUMENTS, "Documents", matched=True),
 ]

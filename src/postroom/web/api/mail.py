@@ -243,7 +243,7 @@ _BYTES = "application/octet-stream"
 OPERATIONS = [
     Operation("GET", "/mailboxes", list_mailboxes, Scope.READ, "Mailboxes"),
     Operation("GET", "/mailboxes/{mailbox}", get_mailbox, Scope.READ, "Mailboxes"),
-    Operation("PATCH", "/mailboxes/{mailbox}", change_mailbox, Scope.MAILBOXES, "Mailboxes"),
+    Operation("PATCH", "/mailboxes/{mailbox}", change_mailbox, Scope.MAILBOXES, "Mailboxes", matched=True),
     Operation("POST", "/mailboxes/{mailbox}/sync", sync_mailbox, Scope.MAILBOXES, "Mailboxes", 202),
     Operation("GET", "/mailboxes/{mailbox}/folders", list_folders, Scope.READ, "Mail"),
     Operation("GET", "/mailboxes/{mailbox}/threads", list_threads, Scope.READ, "Mail"),

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.web.api.operations import Operation
+from postroom.web.api.operations import LONGEST_KEY, Operation
 
 PREFIX: Final = "/api/v1"
 _ABOUT: Final = """\
@@ -47,6 +47,12 @@ def document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
+            "responses": {
+                "Problem": {
+                    "description": "Why not (RFC 9457).",
+                    "content": {"application/problem+json": {"schema": named[_key(ProblemAnswer)]}},
+                }
+            },
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -64,10 +70,7 @@ def _operation(
         "parameters": [*_parameters(path, "path", parameters), *_parameters(query, "query", parameters)],
         "responses": _responses(operation, named),
     }
-    if operation.writes:
-        found["parameters"].append(
-            {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200}}
-        )
+    found["parameters"] += _headers(operation)
     if operation.body == "file":
         content: dict[str, Any] = {"application/octet-stream": {}}
         found["requestBody"] = {"required": True, "content": content}
@@ -103,11 +106,27 @@ def _found(about: Mapping[str, Any]) -> str | None:
     return next((each["description"] for each in about.get("anyOf", ()) if "description" in each), None)
 
 
+def _headers(operation: Operation) -> list[dict[str, Any]]:
+    """What may be sent beside the parameters."""
+    headers: dict[str, tuple[str, dict[str, Any]]] = {}
+    if operation.writes:
+        headers["Idempotency-Key"] = (
+            "The write is done once, however often it is sent with this key.",
+            {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+        )
+    else:
+        headers["If-None-Match"] = ("An `ETag`: where that is still so, 304.", {"type": "string"})
+    if operation.matched:
+        headers["If-Match"] = ("The `ETag` of what the change is meant for; else 412.", {"type": "string"})
+    if operation.answer is Response:
+        headers["Range"] = ("Which bytes to send.", {"type": "string"})
+    return [
+        {"name": name, "in": "header", "required": False, "description": words, "schema": schema}
+        for name, (words, schema) in headers.items()
+    ]
+
+
 def _responses(operation: Operation, named: Mapping[str, Any]) -> dict[str, Any]:
-    problem = {
-        "description": "Why not.",
-        "content": {"application/problem+json": {"schema": named[_key(ProblemAnswer)]}},
-    }
     if operation.answer is Response:
         content: dict[str, Any] | None = {operation.answers: {}}
     elif operation.answer is type(None):
@@ -116,7 +135,26 @@ def _responses(operation: Operation, named: Mapping[str, Any]) -> dict[str, Any]
         content = {"application/json": {"schema": named[_key(operation.answer)]}}
     done = {"description": operation.summary} | ({"content": content} if content else {})
     status = "204" if operation.answer is type(None) else str(operation.status)
-    return {status: done, "default": problem}
+    answers: dict[str, Any] = {status: done}
+    if not operation.writes:
+        answers["304"] = {"description": "It is as `If-None-Match` has it."}
+    if operation.answer is Response:
+        answers["206"] = done | {"description": "The range that was asked for."}
+        answers["416"] = {"description": "There is no such range."}
+    problems = {each: {"$ref": "#/components/responses/Problem"} for each in _problems(operation)}
+    return answers | problems
+
+
+def _problems(operation: Operation) -> list[str]:
+    """The problems that can come of it, besides those that nobody foresaw."""
+    found = {"400", "401", "403", "429", "503", "default"}
+    if operation.writes:
+        found |= {"409", "413", "422"}
+    if operation.matched:
+        found.add("412")
+    if "{" in operation.path:
+        found.add("404")
+    return sorted(found)
 
 
 def _key(kind: object) -> str:

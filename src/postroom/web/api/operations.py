@@ -88,7 +88,7 @@ def not_found(what: str) -> Problem:
 class Operation:
     """`answers` is the media type of what comes back; bytes are answered by the function itself.
 
-    A body of the type `bytes` is a file.
+    A body of the type `bytes` is a file. `matched`: it heeds `If-Match`.
     """
 
     method: str
@@ -98,6 +98,7 @@ class Operation:
     tag: str
     status: int = 200
     answers: str = "application/json"
+    matched: bool = False
 
     @cached_property
     def types(self) -> tuple[type[Any], type[Any], type[Any]]:
@@ -130,4 +131,5 @@ class Operation:
         return self.method not in READS
 
 
+LONGEST_KEY: Final = 200  # of an idempotency key
 READS: Final = frozenset({"GET", "HEAD"})

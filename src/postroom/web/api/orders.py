@@ -71,5 +71,5 @@ OPERATIONS = [
     Operation("GET", "/orders", list_orders, Scope.READ, "Orders"),
     Operation("POST", "/orders", import_orders, Scope.DOCUMENTS, "Orders"),
     Operation("GET", "/orders/{order}", get_order, Scope.READ, "Orders"),
-    Operation("POST", "/orders/{order}/close", close_order, Scope.DOCUMENTS, "Orders"),
+    Operation("POST", "/orders/{order}/close", close_order, Scope.DOCUMENTS, "Orders", matched=True),
 ]

@@ -22,13 +22,12 @@ from postroom.store import idempotency
 from postroom.vault import Sealer, tickets
 from postroom.web.api import contents
 from postroom.web.api.callers import Callers
-from postroom.web.api.operations import Call, Caller, Operation, Parts, Problem
+from postroom.web.api.operations import LONGEST_KEY, Call, Caller, Operation, Parts, Problem
 
 log = Log()
 
 LARGEST_BODY: Final = 2**20
 LARGEST_FILE: Final = 25 * 2**20
-LONGEST_KEY: Final = 200
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ async def _answer(operation: Operation, call: Call[Any, Any, Any]) -> Response:
     if found is None:
         return Response(status_code=204)
     body = msgspec.json.encode(found)
-    etag = contents.etag_of(body)
+    etag = contents.etag_of(found, body)
     if not operation.writes and contents.matches(call.request.headers.get("if-none-match", ""), etag):
         return Response(status_code=304, headers={"etag": etag})
     headers = {"etag": etag, "cache-control": "private, no-cache"}
