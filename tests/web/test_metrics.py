@@ -154,6 +154,12 @@ async def test_dashboard_and_alerts_ask_for_metrics_that_there_are(database, org
     names = {name for expression in asked for name in re.findall(r"\bpostroom_[a-z_]+", expression)}
     assert len(names) > 15
     assert names - known <= {"postroom_streams"}
+    # What the database knows comes from every web process alike: it is taken once, by `max`.
+    of_each = r"postroom_(http_|streams|database_up)"
+    for expression in asked:
+        for found in re.finditer(r"\bpostroom_[a-z_]+", expression):
+            once = re.search(r"max( by \([a-z, ]+\) )?\((rate\()?$", expression[: found.start()])
+            assert once or re.match(of_each, found[0]), expression
     assert all(rule["annotations"]["summary"] for rule in rules)
     assert {each["alert"].removeprefix("Postroom") for each in rules} >= {
         "ChangesWithoutPush", "AuditFoundMissing", "BacklogOld", "TokenRefreshFailing", "QuotaNear"
