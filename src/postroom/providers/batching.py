@@ -19,6 +19,7 @@ from postroom.providers.transport import ATTEMPTS, Answer, Refusal
 
 # Just after a push a message may not be readable yet: it is gone when it is missing a second time.
 SECOND_LOOK_SECONDS: Final = 1.0
+_LARGE_BYTES: Final = 2**20
 _MOST_THROTTLED: Final = 8  # batches in a row of which nothing came but requests for patience
 
 T = TypeVar("T")
@@ -138,7 +139,7 @@ class _Waiting(Generic[T]):
             return []
         finally:
             pace.answered(spent)
-        return self._settled(keys, came)
+        return await self._settled(keys, came)
 
     def _halved(self, keys: Sequence[str], error: AnswerTooLarge) -> list[T]:
         if len(keys) == 1:
@@ -156,13 +157,13 @@ class _Waiting(Generic[T]):
         await self.asking.pace.clock.sleep(wait * random.uniform(1, 1.2))
         self.keys.extendleft(reversed(keys))
 
-    def _settled(self, keys: Sequence[str], came: Mapping[str, Answer]) -> list[T]:
+    async def _settled(self, keys: Sequence[str], came: Mapping[str, Answer]) -> list[T]:
         found: list[T] = []
         refusals: list[Throttled] = []
         for key in keys:
             answer = came.get(key)
             try:
-                found.append(self._converted(key, answer))
+                found.append(await self._converted(key, answer))
             except Throttled as error:
                 refusals.append(error)
                 self.keys.append(key)
@@ -172,13 +173,15 @@ class _Waiting(Generic[T]):
         self._pace(refusals, len(keys) - len(refusals))
         return found
 
-    def _converted(self, key: str, answer: Answer | None) -> T:
+    async def _converted(self, key: str, answer: Answer | None) -> T:
         if answer is None:
             raise TransientError("the provider left a part of a batch unanswered")
         error = self.asking.refusal(answer)
         if error is not None:
             raise error
-        return self.asking.convert(key, answer)
+        if len(answer.body) < _LARGE_BYTES:
+            return self.asking.convert(key, answer)
+        return await asyncio.to_thread(self.asking.convert, key, answer)  # nobody waits for it meanwhile
 
     def _failed(self, key: str, error: PostroomError, status: int) -> list[T]:
         """Nothing where it is to be asked for again."""

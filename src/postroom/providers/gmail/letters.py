@@ -1,5 +1,6 @@
 """Gmail's messages and history as the domain knows them. Pure."""
 
+import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ METADATA: Final = f"{MINIMAL},payload(mimeType,headers)"
 RAW: Final = f"{MINIMAL},raw"
 _DIGITS: Final = 20  # of the largest number of 64 bits
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+_PIECE: Final = 4 * 2**18  # characters; four of them are three bytes
 
 
 def version(history_id: str) -> str:
@@ -60,13 +62,20 @@ def _of_payload(message: wire.Message) -> Letter:
 
 def raw(message: wire.Message) -> bytes:
     """base64url, whose padding is not dependable, straight from the bytes of the answer."""
-    text = bytes(message.raw)[1:-1]
-    if b"\\" in text:
-        text = msgspec.json.decode(message.raw, type=str).encode()
+    text = memoryview(message.raw)[1:-1]
+    if re.search(rb"\\", text):
+        text = memoryview(msgspec.json.decode(message.raw, type=str).encode())
     try:
-        return b64decode(text.translate(_STANDARD) + b"==")
+        return b"".join(_decoded(text))
     except NotBase64 as error:
         raise TransientError("Gmail's answer holds a message that is not base64") from error
+
+
+def _decoded(text: memoryview) -> Iterator[bytes]:
+    """Piece by piece: a large message is not there several times over."""
+    for start in range(0, len(text), _PIECE):
+        piece = bytes(text[start : start + _PIECE]).translate(_STANDARD)
+        yield b64decode(piece if len(piece) == _PIECE else piece + b"==")
 
 
 def changes(records: Iterable[wire.Record]) -> tuple[Change, ...]:
