@@ -77,6 +77,8 @@ async def test_a_review_is_confirmed_with_corrections_and_the_ledger_names_the_k
     body = {"corrections": {"gross": "120.00", "currency": None}}
     refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"gross": "many"}})
     assert (refused.status_code, "is a number" in refused.json()["detail"]) == (409, True)
+    refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"currency": "EURO"}})
+    assert (refused.status_code, "of ISO 4217 such as EUR" in refused.json()["detail"]) == (409, True)
     once = {"if-match": tag, "idempotency-key": "k"}
     made = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
     assert made.status_code == 200, made.text

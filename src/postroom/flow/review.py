@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from postroom.documents import routing
-from postroom.documents.kind import Shape
+from postroom.documents import fitting, routing
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
 from postroom.errors import FieldRefused, Gone, PermanentError
 from postroom.flow import intake, route
-from postroom.flow.route import Case, Routing
+from postroom.flow.route import Case, Identity, Routing
 from postroom.model import DocumentState, OrganizationId
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
@@ -21,7 +20,6 @@ from postroom.store.records import Extraction
 from postroom.store.reviews import Decision, Lesson
 from postroom.store.work import Wake
 
-NUMBERS = frozenset[Shape]({"amount", "quantity", "price"})
 AGAIN = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
 
 
@@ -45,7 +43,7 @@ async def confirm(
     """The record that a person vouches for, with what they put right; the next document learns from it."""
     case, pipeline, extraction = await _case(connection, by, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
-    given = _checked(corrections or {}, by.routing.identities[extraction.kind].shapes)
+    given = _checked(corrections or {}, by.routing.identities[extraction.kind])
     right = {name: value for name, value in given.items() if value != read.get(name)}
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
@@ -60,17 +58,16 @@ async def confirm(
     return await route.confirm(connection, by.routing, pipeline, case, extraction.kind, values, orders, match)
 
 
-def _checked(corrections: Mapping[str, Any], shapes: Mapping[str, Shape]) -> dict[str, Any]:
+def _checked(corrections: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
     """Corrections as values are kept; an empty one says that the document does not tell."""
+    shapes = identity.shapes
     for name, value in corrections.items():
         if name not in shapes:
             raise FieldRefused(f"{name} is no field; there are {', '.join(shapes)}.", field=name)
         if value in (None, ""):
             continue
-        if shapes[name] in NUMBERS and not routing.is_number(value):
-            raise FieldRefused(f"{name} is a number such as 1234.50, not {value}.", field=name)
-        if shapes[name] == "date" and not routing.is_day(value):
-            raise FieldRefused(f"{name} is a date such as 2026-02-04, not {value}.", field=name)
+        if right := fitting.misfit(shapes[name], value, identity.choices.get(name, ())):
+            raise FieldRefused(f"{name} is {right}, not {value}.", field=name)
     return {name: None if value == "" else value for name, value in corrections.items()}
 
 

@@ -34,6 +34,7 @@ class Identity:
     fingerprint: tuple[str, ...]
     key: tuple[str, ...]
     shapes: Mapping[str, Shape]
+    choices: Mapping[str, Sequence[str]]  # of the fields that have some
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def routing(settings: Settings) -> Routing:
             each.identity,
             each.key,
             {field: declared_.shape for field, declared_ in each.fields.items()},
+            {field: list(declared_.choices) for field, declared_ in each.fields.items() if declared_.choices},
         )
         for name, each in kind.installed().items()
     }

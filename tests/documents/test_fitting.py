@@ -1,0 +1,29 @@
+"""D8: a value that a person gives fits its field, or is refused with words that help."""
+
+import pytest
+
+from postroom.documents import fitting
+from postroom.documents.values import CURRENCIES
+
+
+@pytest.mark.parametrize(
+    "shape, right, wrong",
+    [
+        ("amount", "1234.50", "1.234,50"),
+        ("date", "2026-02-04", "4 February"),
+        ("currency", "AED", "EURO"),
+        ("currency", "EUR", "eur"),
+        ("currency", "GBX", "ABC"),
+        ("isin", "US0378331005", "AAPL"),
+        ("iban", "DE89370400440532013000", "DE89 3704"),
+        ("vat_id", "CHE123456789", "none"),
+        ("choice", "buy", "hold"),
+    ],
+)
+def test_what_fits_is_taken_and_what_does_not_is_told_what_would(shape, right, wrong):
+    assert fitting.misfit(shape, right, ["buy", "sell"]) is None
+    assert fitting.misfit(shape, wrong, ["buy", "sell"])
+
+
+def test_every_currency_that_is_read_can_be_typed():
+    assert set(CURRENCIES) <= fitting.CURRENCIES
