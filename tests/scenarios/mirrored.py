@@ -105,14 +105,28 @@ class Mirrored:
 
 @asynccontextmanager
 async def postroom(
-    sim: Simulation, url: str, owner, organization: OrganizationId, home: Path, **changed
+    sim: Simulation,
+    url: str,
+    owner,
+    organization: OrganizationId,
+    home: Path,
+    *,
+    read_seconds: float = 30,
+    **changed,
 ) -> AsyncGenerator["Postroom"]:
     """Postroom's parts over the simulator; both clocks show the same time."""
     now = datetime.fromisoformat(sim.get("clock")["now"])
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
     async with (
         open_database(url, pool_size=8, name="postroom tests") as database,
-        world(sim, database, organization, home, **{"gmail_quota": NO_QUOTA} | changed) as made,
+        world(
+            sim,
+            database,
+            organization,
+            home,
+            read_seconds=read_seconds,
+            **{"gmail_quota": NO_QUOTA} | changed,
+        ) as made,
     ):
         yield Postroom(made, owner, home, changed)
 
