@@ -9,6 +9,7 @@ from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.work import Wake
 from postroom.web import app, pages
+from postroom.web.demo import duplicates
 from store.rows import Filling
 from web.signing import cookie_of, gate_of
 
@@ -194,6 +195,20 @@ def test_no_mark_that_turns_words_around_reaches_a_page(mark):
     assert mark not in shown
     assert shown.replace("\ufffd", "") == "billfdp.exe"
     assert pages.plain("שלום.pdf") == "שלום.pdf"
+
+
+@pytest.mark.parametrize(
+    "truth, kept, twice",
+    [
+        ("ab", [("a", "<1>"), ("b", "<2>")], 0),
+        ("ab", [("a", "<1>"), ("b", "<1>")], 0),  # it lies twice at the provider too
+        ("a", [("a", "<1>"), ("b", "<1>")], 1),  # kept under two names
+        ("", [("a", "<1>")], 0),  # deleted there: extra, not double
+        ("", [("a", "<1>"), ("b", "<1>"), ("c", "")], 1),
+    ],
+)
+def test_a_letter_kept_more_often_than_the_provider_has_it_is_a_duplicate(truth, kept, twice):
+    assert duplicates(set(truth), kept) == twice
 
 
 async def test_no_page_needs_more_than_the_policy_allows(browser):

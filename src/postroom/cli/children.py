@@ -11,9 +11,12 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+import typer
 
 from postroom.logs import Log
 
@@ -35,11 +38,25 @@ class Child:
     files: Sequence[int] = ()
 
 
+def _tell(children: Sequence[Child], stop_seconds: float) -> None:
+    """People who pressed Ctrl-C see that it was heard, and what is waited for."""
+    kinds = Counter(each.kind for each in children)
+    named = " and ".join(
+        f"{count} {kind} process{'es' if count > 1 else ''}" for kind, count in kinds.items()
+    )
+    typer.echo(
+        f"Ending {named}; what is under way has up to {stop_seconds:.0f} seconds. Ctrl-C again ends at once.",
+        err=True,
+    )
+
+
 async def keep(children: Sequence[Child], stop: asyncio.Event, *, stop_seconds: float) -> None:
     """Keep every child alive until `stop` is set; then end them, by force those that do not end in time."""
     async with asyncio.TaskGroup() as group:
         for child in children:
             group.create_task(_keep(child, stop, stop_seconds))
+        await stop.wait()
+        _tell(children, stop_seconds)
 
 
 def end_with_parent(*, grace_seconds: float) -> None:

@@ -39,8 +39,10 @@ async def new_link(database: Database, member: Member, *, seconds: float = LINK_
     return token
 
 
-def link_url(url: str, token: Secret) -> str:
-    return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}"
+def link_url(url: str, token: Secret, *, following: str = "") -> str:
+    """`following` is the path to which the link leads; the first page, where none is named."""
+    way = f"&next={following}" if following else ""
+    return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{way}"
 
 
 async def by_link(database: Database, token: Secret, *, seconds: float) -> SignedIn | None:

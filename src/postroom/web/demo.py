@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,12 +42,12 @@ _LOST, _THROTTLED, _RETRY_AFTER = 10, 12, 3
 
 @dataclass(frozen=True)
 class Stage:
-    """What the page needs. `absent` remembers since when a message was seen to be there and not here."""
+    """What the page needs. `differing` remembers since when a message was seen on one side alone."""
 
     gate: Gate
     simulator: "Simulator"
     home: Path
-    absent: dict[str, float] = field(default_factory=dict[str, float])
+    differing: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class Compared:
     here: int
     coming: int
     missing: int
+    extra: int
     duplicate: int
 
 
@@ -142,32 +143,46 @@ async def compare(stage: Stage, request: Request) -> list[Compared]:
     """Every mailbox, message by message. The store is read first: what comes in between is coming."""
     async with stage.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await mailboxes.every(connection)
-        kept = {each.id: Counter(await overview.provider_ids(connection, each.id)) for each in found}
+        kept = {each.id: await overview.kept(connection, each.id) for each in found}
     known = set(await stage.simulator.mailboxes())
     return [await _compared(stage, each, kept[each.id]) for each in found if each.address in known]
 
 
-async def _compared(stage: Stage, mailbox: Mailbox, kept: Counter[str]) -> Compared:
+async def _compared(stage: Stage, mailbox: Mailbox, kept: Sequence[tuple[str, str]]) -> Compared:
     truth, now = set(await stage.simulator.truth(mailbox.address)), time.monotonic()
     state, _, well = state_of(mailbox)
-    absent = truth - kept.keys()
-    for each in list(stage.absent):
-        if each in truth and each not in absent:
-            del stage.absent[each]
-    since = [stage.absent.setdefault(each, now) for each in absent]
+    here = {provider_id for provider_id, _ in kept}
+    for each in truth & here:
+        stage.differing.pop(each, None)
     # While a person must act first, mail waits at the provider.
-    missing = sum(now - each > PATIENCE_SECONDS for each in since) if well else 0
+    missing = _late(stage, truth - here, now) if well else 0
     return Compared(
         mailbox=mailbox,
         provider=NAMES[mailbox.provider],
         state=state,
         well=well,
         there=len(truth),
-        here=kept.total(),
-        coming=len(absent) - missing,
+        here=len(kept),
+        coming=len(truth - here) - missing,
         missing=missing,
-        duplicate=sum(count - 1 for count in kept.values()),
+        extra=_late(stage, here - truth, now) if well else 0,
+        duplicate=duplicates(truth, kept),
     )
+
+
+def _late(stage: Stage, differing: Collection[str], now: float) -> int:
+    """How many have been on one side alone for longer than a sweep takes."""
+    return sum(now - stage.differing.setdefault(each, now) > PATIENCE_SECONDS for each in differing)
+
+
+def duplicates(truth: Collection[str], kept: Sequence[tuple[str, str]]) -> int:
+    """Letters that are kept more often than the provider has them, by the name that their sender gave them.
+
+    The same letter may lie twice in a mailbox: then the provider has both of what is kept.
+    """
+    copies = Counter(name for _, name in kept if name)
+    there = Counter(name for provider_id, name in kept if name and provider_id in truth)
+    return sum(max(0, count - max(1, there[name])) for name, count in copies.items())
 
 
 async def break_it(stage: Stage, request: Request) -> Response:
@@ -184,7 +199,7 @@ async def break_it(stage: Stage, request: Request) -> Response:
     if name not in orders:
         raise HTTPException(404)
     await orders[name](stage)
-    return RedirectResponse(f"/demo?ordered={name}#break", 303)
+    return RedirectResponse(f"/demo?ordered={name}#watch", 303)
 
 
 async def _lose_pushes(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """The pages of mail: one mailbox with its messages, one message with what became of it, search."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -66,10 +67,17 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         if found is None:
             raise HTTPException(404)
         folders = await views.folders(connection, id_, after=0, limit=500)
+        label = _label(found, folders, folder)
         messages = await views.messages(
-            connection, id_, folder=folder, after=_after(asked.get("before")), limit=PAGE + 1
+            connection,
+            id_,
+            folder=None if label else folder,
+            label=label,
+            after=_after(asked.get("before")),
+            limit=PAGE + 1,
         )
         events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
+        subjects = await views.subjects(connection, [each.message_id for each in events])
         progress = await syncs.progress(connection, id_, sync.KIND)
         stored = await views.stored(connection, id_)
         audit = await audits.latest(connection, id_)
@@ -80,18 +88,34 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         mailbox=found,
         provider=NAMES[ProviderName(found.provider)],
         kept=KEPT[ContentPolicy(found.content_policy)],
-        folders=folders,
+        folders=_in_order(folders),
         folder=folder,
         names=names,
         messages=messages[:PAGE],
         older=_older(messages[PAGE - 1]) if len(messages) > PAGE else None,
         events=[(_KINDS[each.kind], each) for each in events],
+        subjects=subjects,
         progress=progress,
         stored=stored,
         audit=audit,
         failing=failing,
         now=datetime.now(UTC),
     )
+
+
+def _label(mailbox: views.Mailbox, folders: Sequence[views.Folder], folder: int | None) -> str | None:
+    """Where a message has labels, these are its folders."""
+    if ProviderName(mailbox.provider) is not ProviderName.GMAIL:
+        return None
+    return next((each.provider_folder_id for each in folders if each.id == folder), None)
+
+
+def _in_order(folders: Sequence[views.Folder]) -> list[views.Folder]:
+    """What people open first stands first, then what they named, what is thrown away last."""
+    place = {"inbox": 0, "archive": 1, "sent": 2, "drafts": 3, "spam": 6, "trash": 7}
+    states = ("UNREAD", "CHAT")  # labels of Gmail that are no place
+    shown = [each for each in folders if each.provider_folder_id not in states]
+    return sorted(shown, key=lambda each: (place.get(each.role or "", 5), each.name.casefold()))
 
 
 def _older(message: views.Message) -> str:

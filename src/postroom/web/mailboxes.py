@@ -111,11 +111,13 @@ def _shown(counter: Counter, mailbox: Mailbox, stands: Standing | None, *, app_o
     return Shown(mailbox, NAMES[mailbox.provider], KEPT[mailbox.policy], state, meaning, well, link, stands)
 
 
-def _choices(counter: Counter) -> list[tuple[str, list[tuple[str, str]] | None]]:
-    """For each provider the links that connect a mailbox, or none where it is not set up."""
+def _choices(counter: Counter) -> list[tuple[str, str, list[tuple[str, str]] | None]]:
+    """For each provider, and the maker of its settings, the links that connect a mailbox, or none."""
+    makers = {ProviderName.GMAIL: "google", ProviderName.OUTLOOK: "microsoft"}
     return [
         (
             name,
+            makers[provider],
             [(words, authorize_path(provider, Wish(policy))) for policy, words in KEPT.items()]
             if provider in counter.desk.sign_ins
             else None,

@@ -78,6 +78,11 @@ def ago(seconds: float) -> str:
     return "just now" if seconds < 60 else f"{duration(seconds)} ago"
 
 
+def label(name: str) -> str:
+    """Gmail names its own labels in capitals, for programs."""
+    return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
+
+
 # What turns the direction of text around makes "exe.pdf" of "fdp.exe", even inside its own element.
 _TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 _UNSEEN: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
@@ -98,7 +103,7 @@ _templates: Final = Environment(
     lstrip_blocks=True,
     finalize=plain,  # whatever a template shows goes through it
 )
-_templates.filters.update(size=size, duration=duration, ago=ago)
+_templates.filters.update(size=size, duration=duration, ago=ago, label=label)
 
 
 async def health_page(request: Request) -> Response:

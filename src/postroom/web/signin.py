@@ -80,7 +80,10 @@ async def by_password(gate: Gate, throttle: Throttle, request: Request) -> Respo
 
 async def link_page(request: Request) -> Response:
     """Opening the link uses nothing up: whoever previews links in messages would. The page's button does."""
-    return pages.page("sign_in_link.html", token=request.query_params.get("token", "")[:100])
+    asked = request.query_params
+    return pages.page(
+        "sign_in_link.html", token=asked.get("token", "")[:100], following=_next(asked.get("next"))
+    )
 
 
 async def by_link(gate: Gate, throttle: Throttle, request: Request) -> Response:
@@ -92,7 +95,7 @@ async def by_link(gate: Gate, throttle: Throttle, request: Request) -> Response:
     if done is None:
         throttle.refused(source)
         return _page(gate, "/", words=_LINK_USED, status=403)
-    return _let_in(gate, done, "/")
+    return _let_in(gate, done, _next(given.get("next")))
 
 
 async def to_provider(gate: Gate, request: Request) -> Response:

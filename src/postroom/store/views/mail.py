@@ -1,5 +1,6 @@
 """Mailboxes, folders, threads, messages, attachments and mail events, as the API shows them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -82,20 +83,23 @@ async def messages(
     mailbox: UUID,
     *,
     folder: int | None,
+    label: str | None = None,
     after: tuple[datetime | None, int] | None,
     limit: int,
 ) -> list[Message]:
+    """The newest first: of a folder, or with a label, or all."""
     return await many(
         connection,
         Message,
         _MESSAGE
         + """
         WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
+            AND (%(label)s::text IS NULL OR %(label)s = ANY(labels))
             AND (%(first)s OR (received_at, id) < (%(at)s, %(id)s)
                 OR (%(at)s::timestamptz IS NULL AND (received_at IS NOT NULL OR id < %(id)s)))
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"mailbox": mailbox, "folder": folder, **_below(after), "limit": limit},
+        {"mailbox": mailbox, "folder": folder, "label": label, **_below(after), "limit": limit},
     )
 
 
@@ -192,6 +196,13 @@ async def events_of_message(connection: Connection, message: int) -> list[MailEv
         """,
         {"message": message},
     )
+
+
+async def subjects(connection: Connection, messages: Sequence[int]) -> dict[int, str | None]:
+    cursor = await connection.execute(
+        "SELECT id, subject FROM messages WHERE id = ANY(%b::int8[])", [list(messages)]
+    )
+    return dict(await cursor.fetchall())
 
 
 class Stored(msgspec.Struct, frozen=True):

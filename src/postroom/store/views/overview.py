@@ -64,9 +64,13 @@ _LAST_HOUR = """
 """
 
 
-async def provider_ids(connection: Connection, mailbox: MailboxId) -> list[str]:
-    """What the provider calls each message that is kept and not deleted: as often as it is kept."""
+async def kept(connection: Connection, mailbox: MailboxId) -> list[tuple[str, str]]:
+    """Each message that is kept and not deleted: the name the provider gave it, and that of its sender."""
     cursor = await connection.execute(
-        "SELECT provider_message_id FROM messages WHERE mailbox_id = %s AND deleted_at IS NULL", [mailbox]
+        """
+        SELECT provider_message_id, coalesce(internet_message_id, '') FROM messages
+        WHERE mailbox_id = %s AND deleted_at IS NULL
+        """,
+        [mailbox],
     )
-    return [row[0] for row in await cursor.fetchall()]
+    return await cursor.fetchall()
