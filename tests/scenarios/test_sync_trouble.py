@@ -36,11 +36,12 @@ def taken(sim) -> int:
 
 
 async def test_of_a_hundred_answers_five_fail_in_each_way_and_nothing_is_lost(
-    sim, database_url, owner, organization, tmp_path, provider
+    room, sim, database_url, owner, organization, tmp_path, provider
 ):
-    """A stall is longer than the client waits."""
-    async with postroom(sim, database_url, owner, organization, tmp_path, read_seconds=1) as room:
-        box = await room.mailbox(provider, messages=80, days=20)
+    """A stall is longer than the client waits, once the mailbox is connected."""
+    box = await room.mailbox(provider, messages=80, days=20)
+    async with postroom(sim, database_url, owner, organization, tmp_path, read_seconds=1) as hasty:
+        box.parts = replace(box.parts, remote=hasty.world.remote)
         for fault in FAULTS:
             sim.fault(mailbox=box.address, probability=0.05, **fault)
         await box.sync(patiently=True)
@@ -51,7 +52,7 @@ async def test_of_a_hundred_answers_five_fail_in_each_way_and_nothing_is_lost(
         assert taken(sim) > 0
         sim.delete("faults")
         await room.move_clock(90_000)
-        await box.sync()
+        await box.sync(patiently=True)
         await box.check()
 
 
