@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import sha256
+from urllib.parse import unquote
 
 import pytest
 
@@ -58,6 +59,17 @@ def test_files_of_the_same_name_are_numbered():
 )
 def test_the_unique_id_is_the_best_there_is(change, expected):
     assert shelf.path(replace(PARCEL, **change)).split("/")[3] == expected
+
+
+def test_no_part_of_a_path_is_too_long_for_a_disk_and_none_is_cut_within_a_character():
+    long = replace(PARCEL, sender="é" * 300, file_name="ü" * 299 + ".pdf", record_key="日" * 400)
+    path = shelf.path(long, number=999)
+    for part in f"{path}.metadata.json".split("/"):
+        assert len(part.encode()) <= 255
+        unquote(part, errors="strict")
+    assert path != shelf.path(replace(long, record_key="日" * 401), number=999)
+    told = shelf.metadata(long, processed_at=datetime(2026, 2, 5, tzinfo=UTC))
+    assert sum(len(name) + len(value) for name, value in told.items()) < 1000
 
 
 def test_metadata_is_the_seeds():

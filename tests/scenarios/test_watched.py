@@ -4,6 +4,8 @@ import signal
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib import import_module
+from io import BytesIO
+from zipfile import ZIP_LZMA, ZipFile
 
 import psycopg
 import pytest
@@ -123,6 +125,54 @@ async def test_what_cannot_be_taken_is_refused_with_its_reason_and_what_is_gone_
     (folder / "notes.doc").unlink()
     await look(folder)
     assert await rows("SELECT count(*) FROM watched_files") == [(0,)]
+
+
+DEFECT = """
+    CREATE FUNCTION defect() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM 1 / 0; RETURN new; END';
+    CREATE TRIGGER defect BEFORE INSERT ON {} EXECUTE FUNCTION defect();
+"""
+
+
+async def test_a_file_that_nobody_foresaw_costs_the_others_nothing(look, folder, rows, owner):
+    """A ZIP file that is damaged inside is refused in words; a defect of ours keeps only its file out."""
+    packed = BytesIO()
+    with ZipFile(packed, "w", compression=ZIP_LZMA) as archive:
+        archive.writestr("bill.pdf", BILL)
+    damaged = bytearray(packed.getvalue())
+    damaged[60:2000] = bytes(1940)
+    await owner.execute(DEFECT.format("arrivals FOR EACH ROW WHEN (new.file_name = 'b.pdf')"))
+    (folder / "a.zip").write_bytes(damaged)
+    (folder / "b.pdf").write_bytes(OTHER)
+    (folder / "c.pdf").write_bytes(BILL)
+    for _ in range(2):
+        await look(folder)
+    refused = dict(await rows("SELECT name, refused FROM watched_files"))
+    assert "damaged" in refused["a.zip"]
+    assert "it could not be taken in" in refused["b.pdf"]
+    assert [name for name, *_ in await rows(ARRIVALS)] == ["c.pdf"]
+
+
+async def test_a_defect_met_in_reading_ends_the_document_as_failed(look, folder, rows, owner):
+    await owner.execute(DEFECT.format("transcripts"))
+    (folder / "bill.pdf").write_bytes(BILL)
+    for _ in range(2):
+        await look(folder, max_attempts=1)
+    [(state, why)] = await rows("SELECT state, last_error FROM documents")
+    assert state == "failed"
+    assert why.startswith("reading it met a defect")
+
+
+async def test_an_archive_that_refuses_says_why_on_the_document(look, folder, rows, tmp_path):
+    (folder / "bill.pdf").write_bytes(BILL)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "archive").write_bytes(b"")
+    await look(folder)
+    with pytest.raises(OperatorError):
+        await look(folder)
+    [(state, why)] = await rows("SELECT state, last_error FROM documents")
+    assert state == "completed"
+    assert why.startswith("not archived yet: Blobs cannot be kept")
 
 
 async def test_a_folder_that_is_not_there_says_what_to_do(look, tmp_path):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from errno import EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPERM, EROFS
+from errno import EACCES, EDQUOT, EEXIST, EIO, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -21,7 +21,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from postroom.blobs.names import digest_of, name_of
-from postroom.errors import Gone, OperatorError, TransientError
+from postroom.errors import Gone, OperatorError, PermanentError, TransientError
 from postroom.model import OrganizationId
 from postroom.ports import Blob, Content, StoredBlob
 
@@ -280,6 +280,8 @@ def disk_errors(root: Path) -> Generator[None]:
         yield
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
+        if error.errno == ENAMETOOLONG:
+            raise PermanentError("the name is too long for the disk") from error
         if error.errno not in _UNUSABLE:
             raise TransientError(f"the blobs on the disk could not be reached: {reason}") from error
         raise OperatorError(

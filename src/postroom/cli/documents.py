@@ -247,17 +247,23 @@ async def _add(
         await organizations.ensure(connection, organization, "Postroom")
     blobs, outcome = blobs_of(settings), list[tuple[str, str | None, str, bool]]()
     for file in files:
+        name = upload.label(file.name)
         try:
-            given = Upload(file.name, file.read_bytes(), sender)
-            taken = await upload.add(database, blobs, organization, chosen, given)
+            given = Upload(name, file.read_bytes(), sender)
+            prepared = await upload.prepare(blobs, organization, chosen, given)
+            async with database.transaction(organization) as connection:
+                taken = await upload.commit(connection, organization, prepared)
         except OSError as error:
-            outcome.append((file.name, None, f"cannot be read: {error.strerror}", False))
+            outcome.append((name, None, f"cannot be read: {error.strerror}", False))
         except PermanentError as error:
-            outcome.append((file.name, None, str(error), False))
+            outcome.append((name, None, str(error), False))
         else:
             outcome += [
-                (file.name, str(each.document), "queued" if each.is_new else "known already", True)
+                (name, str(each.document), "queued" if each.is_new else "known already", True)
                 for each in taken
+            ]
+            outcome += [
+                (name, None, f"left out: {upload.told(each, within=name)}", True) for each in prepared.left
             ]
     return outcome
 

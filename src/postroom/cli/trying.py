@@ -48,10 +48,15 @@ def of_file(file: Path, chosen: Sequence[Pipeline]) -> list[Candidate]:
         given = Upload(file.name, file.read_bytes(), sender="")
     except OSError as error:
         raise PermanentError(f"{file} cannot be read: {error.strerror}.") from error
-    taken = Verdict(Fate.TAKE, "it is given by hand")
     return [
-        Candidate(pipeline, name, media_type, taken, content)
-        for name, media_type, content in upload.files(given)
+        Candidate(
+            pipeline,
+            each.name,
+            each.media_type,
+            Verdict(Fate.LEAVE if each.content is None else Fate.TAKE, each.reason),
+            each.content,
+        )
+        for each in upload.files(given)
         for pipeline in chosen
     ]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
 
 from lxml import etree as _etree  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
@@ -22,6 +22,7 @@ from postroom.documents.values import Value, values
 etree: Any = _etree  # pyright: ignore[reportUnknownVariableType]
 _LARGEST: Final = 20_000_000
 _SURE: Final = 0.999
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,9 @@ def _root(content: bytes) -> _Node | None:
 
 
 def _number(text: str | None) -> Decimal | None:
-    try:
-        return Decimal(text.strip()) if text else None
-    except InvalidOperation:
-        return None
+    """A finite number as it is printed: NaN, Infinity and 1E9999 are no amounts."""
+    said = (text or "").strip()
+    return Decimal(said) if _NUMBER.fullmatch(said) else None
 
 
 def _day(text: str | None) -> date | None:

@@ -1,11 +1,15 @@
 """Where a document stands in the archive (D9): its path and its metadata, to the letter. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import accumulate, takewhile
 from typing import Final
 from urllib.parse import quote
 
+# Disks take 255 bytes for a name: this, what stands before it, a number, and the suffix of the metadata.
+LONGEST: Final = 200
 _SUFFIXES: Final = {
     "application/pdf": ".pdf",
     "image/png": ".png",
@@ -34,8 +38,22 @@ class Parcel:
 
 
 def encoded(value: str) -> str:
-    """Percent-encoded, the dot too, so that a value can be no path and no suffix."""
-    return quote(value, safe="-_~").replace(".", "%2E")
+    """Percent-encoded, the dot too, so that a value can be no path and no suffix; never too long for a disk.
+
+    What is cut ends in a mark of the whole, so that two long values stay two.
+    """
+    return _bounded(value, lambda part: quote(part, safe="-_~", errors="replace").replace(".", "%2E"))
+
+
+def _bounded(value: str, encode: Callable[[str], str]) -> str:
+    whole = encode(value)
+    if len(whole) <= LONGEST:
+        return whole
+    mark = "~" + sha256(value.encode(errors="replace")).hexdigest()[:12]
+    # Character by character, so that none is cut in two.
+    sizes = accumulate(len(encode(character)) for character in value)
+    fitting = list(takewhile(lambda size: size <= LONGEST - len(mark), sizes))
+    return encode(value[: len(fitting)]) + mark
 
 
 def unique_id(parcel: Parcel) -> str:
@@ -53,7 +71,7 @@ def path(parcel: Parcel, *, number: int = 1) -> str:
     stem = parcel.file_name.strip() or "document"
     while suffix and stem.lower().endswith(suffix) and len(stem) > len(suffix):
         stem = stem[: -len(suffix)]
-    name = encoded(stem)[:200] + (f"-{number}" if number > 1 else "") + suffix
+    name = encoded(stem) + (f"-{number}" if number > 1 else "") + suffix
     day = parcel.received_at.astimezone(UTC).date().isoformat()
     return f"archive/sender_email={encoded(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
 
@@ -61,7 +79,9 @@ def path(parcel: Parcel, *, number: int = 1) -> str:
 def metadata(parcel: Parcel, *, processed_at: datetime) -> dict[str, str]:
     """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
     told = {
-        "sender-email": quote(parcel.sender, safe="@.+-_~!#$&'*/=?^`{|}"),
+        "sender-email": _bounded(
+            parcel.sender, lambda part: quote(part, safe="@.+-_~!#$&'*/=?^`{|}", errors="replace")
+        ),
         "source": parcel.source,
         "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
     }

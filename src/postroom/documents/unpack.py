@@ -3,7 +3,9 @@
 Names are labels: nothing is ever written under one. Whatever is left out comes with its reason.
 """
 
+import lzma
 import re
+import struct
 import unicodedata
 import zipfile
 import zlib
@@ -15,6 +17,20 @@ from typing import Final
 from postroom.documents.detect import Kind, detect, zip_end
 
 _SMALL_BYTES: Final = 1000
+# Everything that opening a ZIP file of foreign bytes raises, by each way of packing; bzip2 raises the
+# built-in ones. What is short or has wrong lengths comes as LookupError or struct.error.
+_DAMAGED: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    LookupError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +106,11 @@ class _Unpacking:
     size: int = 0
 
     def open(self, content: bytes, name: str, inside: tuple[str, ...]) -> Iterator[Found | LeftOut]:
-        kind = detect(content).kind
+        detected = detect(content)
+        kind = detected.kind
         if kind not in {Kind.ZIP, Kind.MESSAGE}:
+            if content.startswith(b"PK"):
+                yield LeftOut(name, inside, detected.reason)
             return
         if len(inside) >= self.bounds.depth:
             yield LeftOut(name, inside, f"Containers are opened {self.bounds.depth} deep and no deeper.")
@@ -124,7 +143,7 @@ class _Unpacking:
             return
         try:
             archive = zipfile.ZipFile(BytesIO(content))
-        except (zipfile.BadZipFile, ValueError, OSError, RuntimeError):
+        except _DAMAGED:
             yield LeftOut(inside[-1], inside[:-1], "The ZIP file is damaged.")
             return
         with archive:
@@ -146,14 +165,7 @@ class _Unpacking:
             with archive.open(entry) as packed:
                 # What the directory says is a claim: one byte more than that tells a lie.
                 content = packed.read(entry.file_size + 1)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            ValueError,
-            RuntimeError,
-        ):
+        except _DAMAGED:
             return LeftOut(name, inside, "The file is damaged, or packed in a way that is not known.")
         if len(content) != entry.file_size:
             return LeftOut(name, inside, "The file is not as large as the ZIP file says.")

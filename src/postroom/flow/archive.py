@@ -10,7 +10,7 @@ from uuid import UUID
 
 from postroom.documents import shelf
 from postroom.documents.shelf import Parcel
-from postroom.errors import PermanentError
+from postroom.errors import PermanentError, PostroomError
 from postroom.flow.process import content_of
 from postroom.flow.route import ARCHIVE, at_its_end
 from postroom.model import Done, OrganizationId
@@ -55,7 +55,12 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
         message_id=first.provider_message_id,
         bucket_generation=first.bucket_generation,
     )
-    path = await _put(archiving, lease.organization, document, parcel)
+    try:
+        path = await _put(archiving, lease.organization, document, parcel)
+    except PostroomError as error:
+        async with work.fenced(archiving.database, lease) as connection:
+            await documents.not_archived(connection, document_id, f"not archived yet: {error}")
+        raise
     async with work.fenced(archiving.database, lease) as connection:
         await documents.archived(connection, document_id, path)
         await at_its_end(connection, document_id)

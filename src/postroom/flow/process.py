@@ -63,23 +63,33 @@ async def run(processing: Processing, lease: Lease) -> Done:
         content = await content_of(processing.blobs, lease.organization, document.sha256)
         reading = await processing.read(content)
         understood = await processing.understand(reading, pipeline, content, lease.organization)
+        await _settle(processing, lease, document, pipeline, reading, understood)
     except PermanentError as error:
         await _fail(processing, lease, document, str(error))
-        return Done()
     except LeaseLost:
         raise
     except Exception as error:
         if lease.attempts < processing.max_attempts:
             raise
-        words = str(error) if isinstance(error, PostroomError) else type(error).__name__
+        defect = f"reading it met a defect: {type(error).__name__}"
+        words = str(error) if isinstance(error, PostroomError) else defect
         await _fail(processing, lease, document, words)
-        return Done()
+    return Done()
+
+
+async def _settle(
+    processing: Processing,
+    lease: Lease,
+    document: Document,
+    pipeline: Pipeline,
+    reading: Reading,
+    understood: Understood,
+) -> None:
     async with work.fenced(processing.database, lease) as connection:
         understood = await _taught(connection, processing.routing, document, understood)
         await _keep(connection, document, reading.transcript, understood)
         case = Case(lease.organization, document)
         await route.settle(connection, processing.routing, pipeline, case, understood)
-    return Done()
 
 
 async def content_of(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:

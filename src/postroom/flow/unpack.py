@@ -10,6 +10,7 @@ from typing import Final
 
 from postroom import mime
 from postroom.documents import unpack
+from postroom.documents.detect import detect
 from postroom.documents.pipelines import Pipelines
 from postroom.documents.unpack import Enclosed, Found, LeftOut
 from postroom.flow import intake, screen
@@ -83,6 +84,9 @@ def _judged(part: str, found: Found | LeftOut) -> Inside:
         screen.detected(found.content[:1024]),
     )
     verdict = screen.attachment(file)
+    if verdict.fate is Fate.OPEN:
+        # Whatever can be opened was opened before it came here.
+        verdict = screen.Verdict(Fate.LEAVE, detect(found.content, found.name).reason)
     taken = found.content if verdict.fate is Fate.TAKE else None
     return Inside(part, found.name, intake.media_type(file.detected, found.media_type), verdict, taken)
 

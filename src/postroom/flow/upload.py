@@ -1,6 +1,7 @@
 """Files that come by hand or from a watched folder (D11): they take the same way as mail."""
 
 import asyncio
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from postroom.store import blobs as stored
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Arrival, Attachment, Source, Taken
 
+MOST_TOLD: Final = 5  # of files that are left out
 UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
 
 
@@ -32,11 +34,22 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A file that was given, or was inside one: what becomes of it, and its bytes where they are taken."""
+
+    name: str
+    media_type: str
+    reason: str
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """Bytes that are stored, and what is to be committed about them."""
 
     blobs: Sequence[Blob]
     arrivals: Sequence[Arrival]
+    left: Sequence[Given] = ()  # what was inside and is not taken in
 
 
 async def add(
@@ -57,7 +70,11 @@ async def prepare(
 ) -> Prepared:
     """Store what is to be taken in. Without the commit it is nothing, and collected later."""
     found = await asyncio.to_thread(files, upload)
-    kept = [(name, kind, await blobs.put(organization, content)) for name, kind, content in found]
+    kept = [
+        (each.name, each.media_type, await blobs.put(organization, each.content))
+        for each in found
+        if each.content is not None
+    ]
     arrivals = [
         Arrival(
             pipeline=pipeline.name,
@@ -71,7 +88,8 @@ async def prepare(
         )
         for name, kind, blob in kept
     ]
-    return Prepared([blob for _, _, blob in kept], arrivals)
+    left = [each for each in found if each.content is None]
+    return Prepared([blob for _, _, blob in kept], arrivals, left)
 
 
 async def commit(connection: Connection, organization: OrganizationId, prepared: Prepared) -> list[Taken]:
@@ -79,25 +97,40 @@ async def commit(connection: Connection, organization: OrganizationId, prepared:
     return await intake.record(connection, organization, prepared.arrivals)
 
 
-def files(upload: Upload) -> list[tuple[str, str, bytes]]:
-    """Name, media type and bytes of what is to be taken in."""
+def label(name: str) -> str:
+    """A file's name as it is kept: text, on one line. Disks allow other bytes in it."""
+    text = name.encode(errors="surrogateescape").decode(errors="replace")
+    return "".join(" " if unicodedata.category(each) == "Cc" else each for each in text)
+
+
+def files(upload: Upload) -> list[Given]:
+    """What is to be taken in, and what is left out of a container. Raises where nothing is taken."""
+    name = label(upload.name)
     detected = screen.detected(upload.content[:1024])
-    if detected == "other" and upload.name.lower().endswith(".txt"):
-        return [(upload.name, "text/plain", upload.content)]
-    verdict = screen.attachment(File("file", upload.name, "", len(upload.content), False, detected=detected))
+    if detected == "other" and name.lower().endswith(".txt"):
+        return [Given(name, "text/plain", "it is text", upload.content)]
+    verdict = screen.attachment(File("file", name, "", len(upload.content), False, detected=detected))
     match verdict.fate:
         case Fate.TAKE:
-            return [(upload.name, intake.media_type(detected, ""), upload.content)]
+            return [Given(name, intake.media_type(detected, ""), verdict.reason, upload.content)]
         case Fate.LEAVE:
-            raise PermanentError(f"{upload.name} is not taken in: {verdict.reason}.")
+            raise PermanentError(f"{name} is not taken in: {verdict.reason}.")
         case Fate.OPEN:
-            container = Attachment(
-                "", "file", upload.name, "", len(upload.content), False, None, None, detected
-            )
-            inside = unpack.opened(upload.content, container)
-            found = [
-                (each.name, each.media_type, each.content) for each in inside if each.content is not None
-            ]
-            if not found:
-                raise PermanentError(f"{upload.name} holds nothing that can be taken in.")
-            return found
+            return _inside(upload, name, detected)
+
+
+def _inside(upload: Upload, name: str, detected: str) -> list[Given]:
+    container = Attachment("", "file", name, "", len(upload.content), False, None, None, detected)
+    found = [
+        Given(each.name, each.media_type, each.verdict.reason, each.content)
+        for each in unpack.opened(upload.content, container)
+    ]
+    if all(each.content is None for each in found):
+        why = "; ".join(told(each, within=name) for each in found[:MOST_TOLD])
+        raise PermanentError(f"{name} holds nothing that can be taken in{': ' if why else ''}{why}")
+    return found
+
+
+def told(left: Given, *, within: str) -> str:
+    """Why a file is left out, in words."""
+    return left.reason if left.name == within else f"{left.name}: {left.reason}"

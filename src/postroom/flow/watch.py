@@ -15,16 +15,18 @@ from typing import Final
 from urllib.parse import unquote
 
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.errors import DatabaseUnavailable, Gone, PermanentError, TransientError
+from postroom.errors import DatabaseUnavailable, Gone, PermanentError, PostroomError, TransientError
 from postroom.flow import upload
 from postroom.flow.screen import LARGEST_BYTES
 from postroom.flow.upload import Upload
+from postroom.logs import Log
 from postroom.model import Done, OrganizationId
 from postroom.ports import BlobStore, Folder, WatchedFile
 from postroom.store import organizations, watched, work
 from postroom.store.database import Database
 from postroom.store.work import Lease, Wake
 
+log = Log()
 KIND: Final = "watch"
 SENDER: Final = "folder@localhost"  # where the path names nobody
 MOST_AT_A_TIME: Final = 50
@@ -87,20 +89,27 @@ async def _ready(
 async def _take(
     watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
 ) -> None:
-    prepared, refused = None, None
     if file.size >= LARGEST_BYTES:
-        refused = f"it is larger than {LARGEST_BYTES // 2**20} MB"
+        refused = f"it is larger than {LARGEST_BYTES:,} bytes"
     else:
         try:
             given = _upload(file, await folder.read(file))
             prepared = await upload.prepare(watching.blobs, lease.organization, pipeline, given)
+            async with work.fenced(watching.database, lease) as connection:
+                await upload.commit(connection, lease.organization, prepared)
+                await watched.end(connection, pipeline.name, file)
         except Gone:
             return  # it is not what it was: the next look tells
         except PermanentError as error:
             refused = str(error)
+        except PostroomError:
+            raise  # the others would fare no better: the whole look is repeated
+        except Exception as error:  # noqa: BLE001  # a defect that one file meets shall not keep the others out
+            log.warning("watch.file_failed", error=error)
+            refused = f"it could not be taken in: {type(error).__name__}"
+        else:
+            return
     async with work.fenced(watching.database, lease) as connection:
-        if prepared is not None:
-            await upload.commit(connection, lease.organization, prepared)
         await watched.end(connection, pipeline.name, file, refused=refused)
 
 

@@ -335,8 +335,16 @@ async def move(
 
 async def archived(connection: Connection, document: UUID, path: str) -> None:
     await connection.execute(
-        "UPDATE documents SET archive_path = %s, archived_at = postroom_now() WHERE id = %s", [path, document]
+        """
+        UPDATE documents SET archive_path = %s, archived_at = postroom_now(), last_error = NULL WHERE id = %s
+        """,
+        [path, document],
     )
+
+
+async def not_archived(connection: Connection, document: UUID, reason: str) -> None:
+    """Why a document that completed is not in the archive yet, for who looks at it."""
+    await connection.execute("UPDATE documents SET last_error = %s WHERE id = %s", [reason, document])
 
 
 async def listed(

@@ -131,6 +131,12 @@ def test_hidden_xml_is_not_used_and_xml_alone_is_enough():
     assert alone.differences == ()
 
 
+@pytest.mark.parametrize("amount", ["NaN", "sNaN", "Infinity", "-Infinity", "1E99999", "١٢", "1_0"])
+def test_an_amount_that_is_no_number_is_no_amount(amount):
+    found = understand(reading("", UBL.replace(">4980.30<", f">{amount}<")), [INVOICE])
+    assert "gross" not in found.fields
+
+
 @pytest.mark.parametrize(
     "content",
     [
