@@ -55,6 +55,7 @@ def worker(sim, database_url, tmp_path):
         "POSTROOM_LEASE_SECONDS": "2",
         "POSTROOM_POLL_SECONDS": "0.2",
         "POSTROOM_BACKOFF_FIRST_SECONDS": "0.1",
+        "POSTROOM_BACKOFF_MAX_SECONDS": "1",
         "POSTROOM_GMAIL_QUOTA": NO_QUOTA,
         "POSTROOM_PUBLIC_URL": "http://127.0.0.1:9",
     }
