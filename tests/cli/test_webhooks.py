@@ -52,6 +52,6 @@ def test_keys_are_made_listed_and_revoked(run):
     [listed] = json.loads(run("keys", "list", "--json").stdout)
     assert key.startswith(listed["prefix"])
     assert key not in run("keys", "list").stdout
-    assert run("keys", "revoke", listed["prefix"]).stdout == "Revoked.\n"
+    assert run("keys", "revoke", listed["name"]).stdout == "Revoked.\n"
     assert "revoked" in run("keys", "list").stdout
     assert "No key is called so" in run("keys", "revoke", listed["prefix"]).stderr

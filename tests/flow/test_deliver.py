@@ -3,8 +3,10 @@
 import asyncio
 import json
 import random
+import re
 from collections import defaultdict
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook as Referee
@@ -96,7 +98,8 @@ def tell(database, organization):
 @pytest.fixture
 def add(database, organization, receiver):
     async def add(*kinds, url=None):
-        return await webhooks.add(database, SEALER, organization, url or receiver.url, kinds)
+        target = url or receiver.url
+        return await webhooks.add(database, SEALER, organization, target, kinds, allows_http=True)
 
     return add
 
@@ -461,3 +464,36 @@ async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeyp
 async def test_an_address_that_is_none_is_refused(add, url):
     with pytest.raises(PermanentError, match="such as https"):
         await add(url=url or " ")
+
+
+async def test_a_filter_that_nothing_passes_and_plain_http_are_refused(add, database, organization):
+    with pytest.raises(
+        PermanentError, match=r"No event is of the type nope\.\*\. There are document.changed, "
+    ):
+        await add("document.*", "nope.*")
+    with pytest.raises(PermanentError, match=r"No event is of the type webhook\.disabled"):
+        await add("webhook.disabled")
+    with pytest.raises(PermanentError, match="give an https address, or name the network"):
+        await webhooks.add(database, SEALER, organization, "http://app.example.org/", [])
+
+
+async def test_plain_http_goes_only_to_networks_that_are_named(monkeypatch):
+    loop = asyncio.get_running_loop()
+
+    async def public(host, port, **_):
+        return [(2, 1, 6, "", ("93.184.215.14", port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", public)
+    posted = await Poster(LOOPBACK).post("http://app.example.org/", {}, b"{}")
+    assert posted.trouble == "is not an https address"
+
+
+def test_the_kinds_of_events_are_those_that_are_told():
+    told = set()
+    for path in Path(deliver.__file__).parents[1].rglob("*.py"):
+        text = path.read_text()
+        told |= set(re.findall(r"""(?:News\(|feed\.tell\(\s*connection,)\s*"([a-z_.]+)\"""", text))
+        if path.name == "connection.py":
+            told |= {each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)}
+    assert {"document.changed", "document.created", "mailbox.paused"} <= told
+    assert told - {"webhook.disabled"} <= set(feed.KINDS)

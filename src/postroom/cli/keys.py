@@ -79,10 +79,10 @@ def list_(*, json: Json = False) -> None:
     output.table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
 
 
-@group.command(epilog="\b\nExamples:\n  postroom keys revoke pr_a1b2c3d4")
+@group.command(epilog="\b\nExamples:\n  postroom keys revoke reporting\n  postroom keys revoke pr_a1b2c3d4")
 def revoke(
     named: Annotated[
-        str, typer.Argument(metavar="KEY", help="Its beginning or its id, as `keys list` shows it.")
+        str, typer.Argument(metavar="KEY", help="Its name, its beginning or its id, as `keys list` has it.")
     ],
 ) -> None:
     """Let a key count no more. Web processes know within seconds."""

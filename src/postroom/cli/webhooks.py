@@ -51,10 +51,12 @@ def add(
     async def act(database: "Database", organization: OrganizationId) -> Made:
         from postroom import config, wiring
         from postroom.flow import webhooks
-        from postroom.vault import Sealer
 
-        sealer = Sealer(wiring.vault_keys(config.load()))
-        return Made(*await webhooks.add(database, sealer, organization, url, kind or []))
+        delivering = wiring.delivering(config.load(), database)
+        made = await webhooks.add(
+            database, delivering.sealer, organization, url, kind or [], allows_http=delivering.allows_http
+        )
+        return Made(*made)
 
     from postroom.cli import opening, output
 

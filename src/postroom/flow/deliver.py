@@ -52,6 +52,7 @@ class Delivering:
     database: Database
     sealer: Sealer
     post: Post
+    allows_http: bool = False  # a setting names networks where it may be plain http
 
 
 @dataclass(frozen=True, slots=True)

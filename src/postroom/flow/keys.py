@@ -1,5 +1,6 @@
 """API keys: made and revoked, each with an entry in the ledger."""
 
+from postroom.errors import PermanentError
 from postroom.model import OrganizationId, Scope, Secret
 from postroom.store import api_keys, ledger, organizations
 from postroom.store.api_keys import ApiKey
@@ -31,9 +32,12 @@ async def create(
 async def revoke(
     database: Database, organization: OrganizationId, named: str, *, actor: str | None = None
 ) -> int:
-    """How many were good until now and are called so."""
+    """How many were good until now and are called so: one or none. Of several, one must be named better."""
     async with database.transaction(organization) as connection:
         gone = await api_keys.revoke(connection, named)
+        if len(gone) > 1:
+            beginnings = ", ".join(sorted(each.prefix for each in gone))
+            raise PermanentError(f"Several keys are called so. Name one by its beginning: {beginnings}.")
         entries = [Entry("API_KEY_REVOKED", "api_key", str(each.id), actor) for each in gone]
         await ledger.append(connection, organization, entries)
     return len(gone)

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from postroom.errors import PermanentError
+from postroom.flow import deliver
 from postroom.flow.deliver import KIND, SECRET_PREFIX, Delivering, context, headers_of
 from postroom.model import OrganizationId, Secret
 from postroom.store import feed, ledger, organizations, webhooks, work
@@ -27,10 +28,12 @@ async def add(
     url: str,
     kinds: Sequence[str],
     *,
+    allows_http: bool = False,
     actor: str | None = None,
 ) -> tuple[Webhook, Secret]:
-    """A new webhook and its secret, shown this once."""
-    check_url(url)
+    """A new webhook and its secret, shown this once. Plain http is for networks that a setting names."""
+    _check_url(url, allows_http=allows_http)
+    _check_kinds(kinds)
     webhook = uuid4()
     secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
     async with database.transaction(organization) as connection:
@@ -64,9 +67,13 @@ async def change(
     url: str,
     kinds: Sequence[str],
     enabled: bool | None,
+    allows_http: bool = False,
     actor: str | None = None,
 ) -> None:
-    check_url(url)
+    if url != webhook.url:
+        _check_url(url, allows_http=allows_http)
+    if kinds != webhook.kinds:
+        _check_kinds(kinds)
     async with database.transaction(organization) as connection:
         await webhooks.change(connection, webhook.id, url=url, kinds=kinds)
         if enabled is False:
@@ -110,7 +117,7 @@ async def test(delivering: Delivering, organization: OrganizationId, webhook: We
     return posted.fault
 
 
-def check_url(url: str) -> None:
+def _check_url(url: str, *, allows_http: bool) -> None:
     try:
         parts = urlsplit(url)
         usable = (
@@ -128,6 +135,21 @@ def check_url(url: str) -> None:
         usable = False
     if not usable:
         raise PermanentError("A webhook goes to an address such as https://app.example.org/hooks/postroom.")
+    if urlsplit(url).scheme == "http" and not allows_http:
+        raise PermanentError(
+            "Deliveries by plain http can be read on their way: give an https address, or name the network of"
+            " your own that it is in with POSTROOM_WEBHOOK_NETWORKS."
+        )
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    """A filter that lets nothing through is a slip of the pen."""
+    for each in kinds:
+        if not any(deliver.wanted([each], kind) for kind in feed.KINDS):
+            raise PermanentError(
+                f"No event is of the type {each}. There are {', '.join(feed.KINDS)};"
+                " `document.*` stands for all of documents."
+            )
 
 
 async def _told(

@@ -37,7 +37,7 @@ class Poster:
         try:
             self._check(parts.scheme, parts.hostname or "")
             async with (
-                self._client() as client,
+                self._client(plain=parts.scheme == "http") as client,
                 client.post(url, data=body, headers=dict(headers), allow_redirects=False) as answer,
             ):
                 await answer.content.read(LARGEST_ANSWER)
@@ -52,10 +52,10 @@ class Poster:
         except (aiohttp.ClientError, OSError, ValueError):
             return Posted(None, "cannot be reached, or its answer was cut short")
 
-    def _client(self) -> aiohttp.ClientSession:
+    def _client(self, *, plain: bool) -> aiohttp.ClientSession:
         """Each post has a connection of its own: a kept one would not be looked at again."""
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(resolver=_Looking(self.allowed), use_dns_cache=False),
+            connector=aiohttp.TCPConnector(resolver=_Looking(self.allowed, plain=plain), use_dns_cache=False),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -80,8 +80,9 @@ class Poster:
 class _Looking(AbstractResolver):
     """Resolves names to the addresses that may be connected to."""
 
-    def __init__(self, allowed: Networks) -> None:
+    def __init__(self, allowed: Networks, *, plain: bool) -> None:
         self._allowed = allowed
+        self._plain = plain
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -93,6 +94,8 @@ class _Looking(AbstractResolver):
         for kind, _, protocol, _, endpoint in found:
             address = str(endpoint[0]).partition("%")[0]
             check(ip_address(address), self._allowed)
+            if self._plain and not _is_in(ip_address(address), self._allowed):
+                raise _Refused("is not an https address")
             results.append(
                 ResolveResult(
                     hostname=host,

@@ -86,12 +86,12 @@ async def every(connection: Connection) -> list[ApiKey]:
 
 
 async def revoke(connection: Connection, named: str) -> list[ApiKey]:
-    """Those whose id or shown beginning is this, and that were good until now."""
+    """Those whose id, shown beginning or name is this, and that were good until now."""
     cursor = connection.cursor(row_factory=class_row(ApiKey))
     await cursor.execute(
         """
         UPDATE api_keys SET revoked_at = postroom_now()
-        WHERE (id::text = %(named)s OR prefix = %(named)s) AND revoked_at IS NULL
+        WHERE %(named)s IN (id::text, prefix, name) AND revoked_at IS NULL
         RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
         """,
         {"named": named},

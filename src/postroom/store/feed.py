@@ -8,20 +8,34 @@ states only: an event says what to look at, never what is in it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from psycopg.rows import class_row
 
 from postroom.store.database import Connection
 from postroom.store.ledger import Plain, canonical
 
+# All that is told, but for `webhook.disabled`, which is for people.
+KINDS: Final = (
+    "document.changed",
+    "document.created",
+    "mailbox.connected",
+    "mailbox.disconnected",
+    "mailbox.health_changed",
+    "mailbox.paused",
+    "mailbox.policy_changed",
+    "mailbox.reconnected",
+    "mailbox.resumed",
+    "mailbox.revoked",
+    "message.changed",
+    "message.created",
+    "message.deleted",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Something to tell. `kind` is `entity.what`: message.created, document.changed, mailbox.health_changed.
-
-    Told are message.created, .changed, .deleted; document.*, review.*, record.*; mailbox.connected,
-    .reconnected, .paused, .resumed, .disconnected, .policy_changed, .health_changed; webhook.disabled.
+    """Something to tell. `kind` is `entity.what`, one of `KINDS`.
 
     `data` holds ids, states and counts for whoever decides whether to look: nothing personal.
     """

@@ -66,7 +66,9 @@ def delivering(settings: Settings, database: Database) -> Delivering:
     """What telling outside applications needs."""
     from postroom.providers.posting import Poster
 
-    return Delivering(database, Sealer(vault_keys(settings)), Poster(settings.webhook_networks or ()).post)
+    networks = settings.webhook_networks or ()
+    sealer = Sealer(vault_keys(settings))
+    return Delivering(database, sealer, Poster(networks).post, allows_http=bool(networks))
 
 
 def kinds(settings: Settings, database: Database, client: "Client") -> Mapping[str, Kind]:

@@ -37,6 +37,7 @@ async def add_webhook(call: Call[Nothing, Nothing, NewWebhook]) -> MadeWebhook:
         call.caller.organization,
         call.body.url,
         call.body.kinds,
+        allows_http=call.parts.delivering.allows_http,
         actor=call.caller.actor,
     )
     return MadeWebhook(_shown(made), secret.reveal())
@@ -52,6 +53,7 @@ async def change_webhook(call: Call[WebhookPath, Nothing, WebhookChange]) -> Web
         url=call.body.url or found.url,
         kinds=found.kinds if call.body.kinds is None else call.body.kinds,
         enabled=call.body.enabled,
+        allows_http=call.parts.delivering.allows_http,
         actor=call.caller.actor,
     )
     return _shown(await _found(call))
