@@ -26,6 +26,13 @@ def test_every_fault_is_told_with_its_place():
             [b]
             confirm_above = 3
             colour = "red"
+            [c]
+            kind = "poem"
+            name = "other"
+            archive = "no"
+            confirm_above = true
+            watch_seconds = "30"
+            senders = "*@example.org"
         """)
     told = str(caught.value)
     assert "stray: is a value" in told
@@ -33,6 +40,17 @@ def test_every_fault_is_told_with_its_place():
     assert "b.kind: is missing" in told
     assert "b.confirm_above" in told
     assert "b.colour: is not a key of a pipeline" in told
+    assert "c.kind: 'poem' is no kind" in told
+    assert "c.name: is not a key of a pipeline" in told
+    assert "c.archive: is true or false" in told
+    assert "c.confirm_above: is a number" in told
+    assert "c.watch_seconds: is a number" in told
+    assert "c.senders: is a list" in told
+
+
+def test_whole_numbers_are_numbers_and_lists_are_lists():
+    [made] = parse('[a]\nkind = "invoice"\nconfirm_above = 1\nfolders = ["inbox"]').values()
+    assert (made.name, made.confirm_above, made.folders) == ("a", 1, ("inbox",))
 
 
 @pytest.mark.parametrize(

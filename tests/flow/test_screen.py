@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from postroom.documents import pipelines
+from postroom.documents import exact, pipelines
+from postroom.documents.detect import Kind, detect
 from postroom.flow import screen
 from postroom.flow.screen import Fate, File, Mail
 from postroom.model import FolderRole
@@ -97,8 +98,8 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
         (replace(PDF, name="smime.p7s", media_type="application/pkcs7-signature"), Fate.LEAVE),
         (replace(PDF, name="invite.ics", media_type="text/calendar"), Fate.LEAVE),
         (replace(PDF, name="card.vcf", media_type="text/vcard"), Fate.LEAVE),
-        (replace(PDF, size=25 * 2**20), Fate.LEAVE),
-        (replace(PDF, size=25 * 2**20 - 1), Fate.TAKE),
+        (replace(PDF, size=25_000_001), Fate.LEAVE),
+        (replace(PDF, size=25_000_000), Fate.TAKE),
         (replace(PDF, size=0), Fate.LEAVE),
         (replace(PDF, kind="reference"), Fate.LEAVE),
         (replace(PDF, detected=screen.detected(b"MZ\x90\0")), Fate.LEAVE),
@@ -129,3 +130,26 @@ def test_a_name_that_lies_is_told():
         "called PDF, but its bytes are not"
         in screen.attachment(replace(PDF, detected=screen.detected(b"MZ\x90\0"))).reason
     )
+
+
+UBL = "urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"
+BILL = f'<ubl:Invoice xmlns:ubl="{UBL}"><ubl:ID>1</ubl:ID></ubl:Invoice>'
+
+
+@pytest.mark.parametrize(
+    "content, found",
+    [
+        (BILL.encode(), "xml"),
+        (f"\ufeff<!-- one -->\n{BILL}".encode(), "xml"),
+        (f'<?xml version="1.0" encoding="UTF-16"?>{BILL}'.encode("utf-16"), "xml"),
+        (BILL.encode("utf-16"), "xml"),
+        (f'<?xml version="1.0" encoding="UTF-16"?>{BILL}'.encode("utf-16-be"), "xml"),
+        (b"<html><Invoice>1</Invoice></html>", "other"),
+        (b"<Invoices>1</Invoices>", "other"),
+        ("Invoice".encode("utf-16"), "other"),
+    ],
+)
+def test_an_e_invoice_is_known_in_every_encoding_and_without_a_declaration(content, found):
+    assert screen.detected(content[:1024]) == found
+    assert (detect(content).kind is Kind.E_INVOICE) == (found == "xml")
+    assert (exact.parse(content, name="x") is not None) == (found == "xml")

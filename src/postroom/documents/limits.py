@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+# What one file may have, wherever it comes from.
+FILE_BYTES: Final = 25_000_000
 # What a page is drawn with for recognition; 50 MP are opened at most, and shrunk.
 PIXELS: Final = 25_000_000
 PICTURE_PIXELS: Final = 50_000_000
@@ -12,7 +14,7 @@ STRIP_RATIO: Final = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    file_bytes: int = 25_000_000
+    file_bytes: int = FILE_BYTES
     pages: int = 20
     words: int = 100_000
     embedded_files: int = 20

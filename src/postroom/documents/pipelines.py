@@ -1,11 +1,11 @@
 """Pipelines as they are declared: one TOML file, one table each, every fault told at once with its place."""
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -29,13 +29,14 @@ def _place(value: str) -> str:
 class Pipeline(BaseModel):
     """A named way of turning accepted mail into documents."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Name
     kind: Annotated[str, StringConstraints(min_length=1)]
-    mailboxes: tuple[Pattern, ...] = ()
-    folders: tuple[Annotated[str, StringConstraints(min_length=1)], ...] = ()
-    senders: tuple[Pattern, ...] = ()
+    # Not strict: TOML has lists, and no tuples.
+    mailboxes: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    folders: Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], Field(strict=False)] = ()
+    senders: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
     keep: Literal["blobs", "archive"] = "blobs"
@@ -89,9 +90,14 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     faults: list[str] = []
     found: dict[str, Pipeline] = {}
     for name, table in tables.items():
+        if not isinstance(table, dict):
+            faults.append(f"{name}: is a value, not a table; begin with a line [{name}]")
+            continue
+        declared = cast("dict[str, Any]", table)
+        faults.extend(_own_faults(name, declared, kinds))
         try:
-            found[name] = _pipeline(name, table, kinds)
-        except ValueError as error:
+            found[name] = Pipeline.model_validate({**declared, "name": name})
+        except ValidationError as error:
             faults.extend(_faults(name, error))
     if not tables:
         faults.append('it declares no pipeline: write a table such as [invoices] with kind = "invoice"')
@@ -100,18 +106,16 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     return found
 
 
-def _pipeline(name: str, table: Any, kinds: Collection[str]) -> Pipeline:
-    if not isinstance(table, dict):
-        raise ValueError(f"{name}: is a value, not a table; begin with a line [{name}]")  # noqa: TRY004  # a fault of the file
-    pipeline = Pipeline.model_validate({"name": name, **table})
-    if pipeline.kind not in kinds:
-        raise ValueError(f"{name}.kind: {pipeline.kind!r} is no kind; there are {', '.join(sorted(kinds))}")
-    return pipeline
+def _own_faults(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> Iterator[str]:
+    """What the model cannot tell: kinds are installed, and a pipeline's name is its table's."""
+    kind = table.get("kind")
+    if isinstance(kind, str) and kind and kind not in kinds:
+        yield f"{name}.kind: {kind!r} is no kind; there are {', '.join(sorted(kinds))}"
+    if "name" in table:
+        yield f"{name}.name: {_words('extra_forbidden', '')}"
 
 
-def _faults(name: str, error: ValueError) -> list[str]:
-    if not isinstance(error, ValidationError):
-        return [str(error)]
+def _faults(name: str, error: ValidationError) -> list[str]:
     return [
         f"{'.'.join([name, *(str(part) for part in each['loc'])])}: {_words(each['type'], each['msg'])}"
         for each in error.errors(include_url=False, include_context=False, include_input=False)
@@ -122,4 +126,14 @@ def _words(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         keys = sorted(set(Pipeline.model_fields) - {"name"})
         return f"is not a key of a pipeline; there are {', '.join(keys)}"
-    return "is missing" if kind == "missing" else message[:1].lower() + message[1:]
+    return _WORDS.get(kind) or message[:1].lower() + message[1:]
+
+
+_WORDS: Final = {
+    "missing": "is missing",
+    "tuple_type": 'is a list such as ["one", "two"]',
+    "string_type": 'is text in quotes, such as "text"',
+    "bool_type": "is true or false, without quotes",
+    "float_type": "is a number, without quotes",
+    "string_pattern_mismatch": "is small letters, digits and hyphens, at most 40, beginning with a letter",
+}

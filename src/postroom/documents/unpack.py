@@ -15,6 +15,7 @@ from io import BytesIO
 from typing import Final
 
 from postroom.documents.detect import Kind, detect, zip_end
+from postroom.documents.limits import FILE_BYTES
 
 _SMALL_BYTES: Final = 1000
 # Everything that opening a ZIP file of foreign bytes raises, by each way of packing; bzip2 raises the
@@ -39,7 +40,7 @@ class Bounds:
 
     depth: int = 3
     files: int = 100
-    file_bytes: int = 25_000_000
+    file_bytes: int = FILE_BYTES
     total_bytes: int = 100_000_000
     # How much larger than packed a file may be. An empty page scanned without compression comes near.
     ratio: int = 400

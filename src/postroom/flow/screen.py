@@ -3,18 +3,23 @@
 Errs towards taking: what is refused here is never read. docs/pipelines.md shows the rules as a table.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
+from postroom.documents.detect import E_INVOICES
+from postroom.documents.limits import FILE_BYTES
 from postroom.documents.pipelines import Pipeline
 from postroom.model import FolderRole
 
-LARGEST_BYTES: Final = 25 * 2**20
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
 CONTAINERS: Final = frozenset({"zip", "message"})
+# What says that it is XML; or, where nothing does, the first element of an e-invoice.
+_ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICES))
+_XML: Final = re.compile(rf"\s*(?:<\?xml\s|(?:<!--.*?-->\s*)*<(?:[\w.-]+:)?(?:{_ROOTS})[\s>])", re.DOTALL)
 _SIGNATURES: Final = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc"})
 _CARDS: Final = frozenset({".ics", ".vcf"})
 _BY_SUFFIX: Final = {
@@ -111,8 +116,8 @@ def attachment(file: File) -> Verdict:
         return _leave("it is a signature")
     if suffix in _CARDS or file.media_type in {"text/calendar", "text/vcard"}:
         return _leave("it is a calendar entry or a contact card")
-    if file.size >= LARGEST_BYTES:
-        return _leave(f"it is larger than {LARGEST_BYTES // 2**20} MB")
+    if file.size > FILE_BYTES:
+        return _leave(f"it is larger than {FILE_BYTES:,} bytes")
     if file.size == 0:
         return _leave("it is empty")
     if file.kind == "item":
@@ -153,9 +158,16 @@ def detected(head: bytes) -> str:
         return "tiff"
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<?xml"):
-        return "xml"
-    return "other"
+    return "xml" if _XML.match(_beginning(head)) else "other"
+
+
+def _beginning(head: bytes) -> str:
+    """The first characters, in the encoding that the mark before them tells, or that `<` shows."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return head.decode("utf-16", errors="ignore")
+    if head.startswith((b"<\0", b"\0<")):
+        return head.decode("utf-16-le" if head.startswith(b"<") else "utf-16-be", errors="ignore")
+    return head.removeprefix(b"\xef\xbb\xbf").decode(errors="ignore")
 
 
 def _place(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:

@@ -14,10 +14,10 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
+from postroom.documents.limits import FILE_BYTES
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.errors import DatabaseUnavailable, Gone, PermanentError, PostroomError, TransientError
 from postroom.flow import upload
-from postroom.flow.screen import LARGEST_BYTES
 from postroom.flow.upload import Upload
 from postroom.logs import Log
 from postroom.model import Done, OrganizationId
@@ -89,8 +89,8 @@ async def _ready(
 async def _take(
     watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
 ) -> None:
-    if file.size >= LARGEST_BYTES:
-        refused = f"it is larger than {LARGEST_BYTES:,} bytes"
+    if file.size > FILE_BYTES:
+        refused = f"it is larger than {FILE_BYTES:,} bytes"
     else:
         try:
             given = _upload(file, await folder.read(file))

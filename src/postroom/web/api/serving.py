@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from postroom.documents.limits import FILE_BYTES
 from postroom.errors import (
     DatabaseUnavailable,
     GrantLost,
@@ -27,7 +28,7 @@ from postroom.web.api.operations import LONGEST_KEY, Call, Caller, Operation, Pa
 log = Log()
 
 LARGEST_BODY: Final = 2**20
-LARGEST_FILE: Final = 25 * 2**20
+LARGEST_FILE: Final = FILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ async def _body(request: Request, operation: Operation) -> bytes:
     async for chunk in request.stream():
         read += chunk
         if len(read) > largest:
-            raise Problem(413, "too-large", f"The body is larger than {largest // 2**20} MB.")
+            raise Problem(413, "too-large", f"The body is larger than {largest:,} bytes.")
     return bytes(read)
 
 
