@@ -180,6 +180,14 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     assert "line 2: the reference is missing" in refused(*importing, "contract-note")
     file.write_text("reference,isin\nO-1,US0378331005,more\n")
     assert "line 2: it has more values than columns" in refused(*importing, "contract-note")
+    file.write_text("reference,trade_date\nO-1,2026-02-04\nO-2,04.02.2026\n")
+    assert "line 3: trade_date is a date such as 2026-02-04, not 04.02.2026" in refused(
+        *importing, "contract-note"
+    )
+    file.write_text("reference,isin,isin\nO-1,,\n")
+    assert "has the column isin twice" in refused(*importing, "contract-note")
+    file.write_text("reference,isin\nO-1,US0378331005\nO-1,US0378331005\n")
+    assert "line 3: the reference was there before" in refused(*importing, "contract-note")
     file.unlink()
     assert "cannot be read" in refused(*importing, "contract-note")
 

@@ -11,6 +11,9 @@ from postroom.documents.values import CURRENCIES
     [
         ("amount", "1234.50", "1.234,50"),
         ("date", "2026-02-04", "4 February"),
+        ("date", "2026-02-28", "2026-02-30"),
+        ("date", "2026-02-04", "20260204"),
+        ("vat_id", "DE136695976", "NONSENSE"),
         ("currency", "AED", "EURO"),
         ("currency", "EUR", "eur"),
         ("currency", "GBX", "ABC"),
@@ -23,6 +26,10 @@ from postroom.documents.values import CURRENCIES
 def test_what_fits_is_taken_and_what_does_not_is_told_what_would(shape, right, wrong):
     assert fitting.misfit(shape, right, ["buy", "sell"]) is None
     assert fitting.misfit(shape, wrong, ["buy", "sell"])
+
+
+def test_a_table_is_not_typed():
+    assert fitting.misfit("lines", "garbage")
 
 
 def test_every_currency_that_is_read_can_be_typed():

@@ -1,6 +1,7 @@
 """`postroom orders`: what is expected, so that documents can be matched with it."""
 
 import csv
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
     from postroom.flow.orders import Wanted
+    from postroom.flow.route import Routing
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
     from postroom.store.records import Order
@@ -45,8 +47,8 @@ def import_orders(
     from postroom.flow import orders as flow
     from postroom.wiring import documents as wired
 
-    orders = _read(file, kind)
     routing = wired.routing(config.load())
+    orders = _read(file, kind, routing)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
         return await flow.take(connection, routing, organization, kind, orders)
@@ -104,28 +106,37 @@ def _fields(fields: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
-def _read(file: Path, kind: str) -> "list[Wanted]":
+def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
     """Every line, or one error that says which is wrong."""
-    from postroom.documents import kind as kinds
+    from postroom.flow.orders import Wanted, fault
 
-    known = kinds.installed().get(kind)
+    known = by.identities.get(kind)
     if known is None:
-        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(kinds.installed()))}.")
+        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(by.identities))}.")
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
             reader = csv.DictReader(opened)
-            rows, columns = list(reader), set(reader.fieldnames or ())
+            rows, columns = list(reader), list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PermanentError(f"{file} cannot be read as CSV ({type(error).__name__}).") from error
-    strange = columns - set(known.fields) - {"reference", "username"}
+    if twice := sorted(name for name, count in Counter(columns).items() if count > 1):
+        raise PermanentError(f"{file} has the column {twice[0]} twice.")
+    strange = set(columns) - set(known.shapes) - {"reference", "username"}
     if "reference" not in columns or strange:
         problem = (
             "has no column `reference`"
             if not strange
             else f"has columns of no field: {', '.join(sorted(strange))}"
         )
-        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.fields)}.")
-    return [_order(file, number, row) for number, row in enumerate(rows, start=2)]
+        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.shapes)}.")
+    orders = dict[str, Wanted]()
+    for number, row in enumerate(rows, start=2):
+        order = _order(file, number, row)
+        why = "the reference was there before" if order.reference in orders else fault(kind, known, order)
+        if why:
+            raise PermanentError(f"{file}, line {number}: {why}.")
+        orders[order.reference] = order
+    return list(orders.values())
 
 
 def _order(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":

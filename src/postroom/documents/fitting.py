@@ -23,7 +23,8 @@ _NUMBERS: Final = frozenset[Shape]({"amount", "quantity", "price"})
 _FORMS: Final[dict[Shape, tuple[str, str]]] = {
     "isin": (r"[A-Z]{2}[A-Z0-9]{9}\d", "an ISIN such as US0378331005"),
     "iban": (r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", "an IBAN without spaces such as DE89370400440532013000"),
-    "vat_id": (r"[A-Z]{2,3}[A-Z0-9+*]{2,13}", "a VAT id without spaces such as DE136695976"),
+    "date": (r"\d{4}-\d\d-\d\d", "a date such as 2026-02-04"),
+    "vat_id": (r"(?=.*\d)[A-Z]{2,3}[A-Z0-9+*]{2,13}", "a VAT id without spaces such as DE136695976"),
 }
 
 
@@ -32,8 +33,10 @@ def misfit(shape: Shape, value: Any, choices: Sequence[str] = ()) -> str | None:
     text = str(value)
     if shape in _NUMBERS:
         return None if routing.is_number(value) else "a number such as 1234.50"
-    if shape == "date":
-        return None if routing.is_day(value) else "a date such as 2026-02-04"
+    if shape in {"lines", "rates"}:
+        return "a table, which can be emptied but not typed"
+    if shape == "date" and not routing.is_day(value):
+        return _FORMS["date"][1]
     if shape == "currency":
         return None if text in CURRENCIES else "a currency of ISO 4217 such as EUR"
     if shape == "choice" and choices:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from postroom.documents import fitting
 from postroom.errors import PermanentError
-from postroom.flow.route import Routing
+from postroom.flow.route import Identity, Routing
 from postroom.model import OrganizationId
 from postroom.store import ledger, records
 from postroom.store.database import Connection
@@ -21,6 +22,16 @@ class Wanted:
     fields: Mapping[str, str]
 
 
+def fault(kind: str, identity: Identity, order: Wanted) -> str | None:
+    """The first field that is none of the kind's, or holds what does not fit it, in words."""
+    for name, value in order.fields.items():
+        if name not in identity.shapes:
+            return f"{name} is no field of {kind}; there are {', '.join(identity.shapes)}"
+        if right := fitting.misfit(identity.shapes[name], value, identity.choices.get(name, ())):
+            return f"{name} is {right}, not {value}"
+    return None
+
+
 async def take(
     connection: Connection,
     by: Routing,
@@ -34,10 +45,13 @@ async def take(
     identity = by.identities.get(kind)
     if identity is None:
         raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(by.identities))}.")
+    given_before = set[str]()
     for each in orders:
-        if strange := sorted(set(each.fields) - set(identity.shapes)):
-            there = ", ".join(identity.shapes)
-            raise PermanentError(f"{strange[0]} is no field of {kind}; there are {there}.")
+        if each.reference in given_before:
+            raise PermanentError(f"The order {each.reference} is given twice.")
+        given_before.add(each.reference)
+        if why := fault(kind, identity, each):
+            raise PermanentError(f"The order {each.reference}: {why}.")
     given = [(each.reference, each.username, each.fields) for each in orders]
     new, changed = await records.import_orders(connection, kind, given)
     if new or changed:
