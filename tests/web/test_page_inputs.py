@@ -12,7 +12,7 @@ from postroom import config, wiring
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings
 from postroom.providers.transport import open_client
-from postroom.web import access, app, documents, mail, mailboxes, upkeep
+from postroom.web import access, app, documents, mail, mailboxes, pages, upkeep
 from postroom.web.connect import Counter
 from postroom.web.documents import Desk
 from postroom.web.mail import Shelf
@@ -205,3 +205,57 @@ async def test_what_was_typed_and_refused_is_shown_again_with_the_error_beside_i
     assert (again.status_code, again.headers["location"]) == (303, f"/documents/{document}")
     assert 'value="soon"' not in (await browser.get(f"/documents/{document}")).text
     assert (await browser.get(f"/documents/{document}/nonsense")).status_code == 404
+
+
+async def test_a_webhook_that_was_switched_off_is_seen_with_the_reason(browser, owner, organization):
+    assert "Nobody is told yet" in (await browser.get("/deliveries")).text
+    filling = Filling(owner, organization)
+    await filling.fill()
+    await owner.execute(
+        """
+        UPDATE webhooks SET url = 'https://app.example.org/hooks?key=secret', disabled_at = postroom_now(),
+            disabled_because = 'nothing was accepted for three days'
+        """
+    )
+    await owner.execute("UPDATE deliveries SET due_at = postroom_now()")
+    shown = (await browser.get("/deliveries")).text
+    for words in ("https://app.example.org/hooks<", "Switched off", "nothing was accepted for three days"):
+        assert words in shown
+    assert 'data-label="Waiting">1<' in shown
+    assert "secret" not in shown
+
+
+async def test_names_and_sums_are_shown_as_people_say_them(browser, asked):
+    document = await asked()
+    shown = (await browser.get(f"/documents/{document}")).text
+    assert ">issued on</label>" in shown
+    assert 'name="field-supplier" value=""' in shown, "what was not found can be typed"
+    assert ">gross, EUR</label>" in shown
+    assert pages.spoken("issued_on was not found") == "issued on was not found"
+
+
+async def test_mail_with_a_label_is_found_under_it(browser, owner, organization):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    mailbox, message = filling.whole["mailboxes"]["id"], filling.whole["messages"]["id"]
+    await owner.execute("UPDATE mailboxes SET provider = 'gmail'")
+    await owner.execute("UPDATE messages SET labels = '{INBOX}', folder_id = NULL, deleted_at = NULL")
+    names = {"SPAM": "spam", "Acme": None, "INBOX": "inbox", "UNREAD": None}
+    folders = {}
+    for name, role in names.items():
+        cursor = await owner.execute(
+            """
+            INSERT INTO folders (organization_id, mailbox_id, provider_folder_id, name, role)
+            VALUES (%s, %s, %s, %s, %s) RETURNING id
+            """,
+            [organization, mailbox, name, name, role],
+        )
+        folders[name] = (await cursor.fetchone())[0]
+    inbox = (await browser.get(f"/mailboxes/{mailbox}?folder={folders['INBOX']}")).text
+    spam = (await browser.get(f"/mailboxes/{mailbox}?folder={folders['SPAM']}")).text
+    row = f'id="message-{message}"'
+    assert (row in inbox, row in spam) == (True, False)
+    shown = re.findall(r"folder=(\d+)", inbox)
+    assert shown.index(str(folders["INBOX"])) < shown.index(str(folders["Acme"]))
+    assert shown.index(str(folders["Acme"])) < shown.index(str(folders["SPAM"]))
+    assert str(folders["UNREAD"]) not in shown

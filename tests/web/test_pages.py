@@ -79,6 +79,9 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
     )
     await owner.execute("UPDATE mailboxes SET connected_at = now() - interval '1 day'")
     await owner.execute("UPDATE reviews SET created_at = now() - interval '10 min'")
+    await owner.execute(
+        "UPDATE documents SET state = 'queued', created_at = now() - interval '20 min', state_since = now()"
+    )
     await owner.execute("UPDATE quota_uses SET share = 0.42, minute = date_trunc('minute', now())")
     shown = (await browser.get("/")).text
     for words in (
@@ -89,6 +92,9 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
         "42%, this minute",
         "1 document, 10 min ago",
         "1 document, this minute",
+        "1 to be read, 20 min ago",
+        "1 to be read, this minute",
+        "<span>100%</span>",
     ):
         assert words in shown, words
     assert "1 document, 11 min ago" not in shown

@@ -17,8 +17,8 @@ from web.signing import ORGANIZATION, new_session
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 PAGES = (
-    "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/ledger",
-    "/keys", "/members", "/settings", "/api",
+    "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/deliveries",
+    "/ledger", "/keys", "/members", "/settings", "/api",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.

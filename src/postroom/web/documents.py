@@ -1,6 +1,6 @@
 """The pages of documents: the list, live, and one document beside its fields, where a person decides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -40,6 +40,11 @@ WORDS: Final[Mapping[DocumentState, str]] = {
 }
 
 
+# Shapes of fields and names of columns that are sums of money.
+_IN_MONEY: Final = frozenset({"amount", "price", "rates", "lines"})
+MONEY: Final = frozenset({"amount", "net", "tax", "gross", "price", "unit_price", "total"})
+_NOTHING: Final[Mapping[str, Any]] = {}
+_TABLES: Final = frozenset({"rates", "lines"})
 ACTIONS: Final = frozenset({"confirm", "reject", "again"})
 
 
@@ -72,6 +77,7 @@ class Field:
     evidence: str
     page: int | None
     place: tuple[int, int, int, int] | None
+    unit: str = ""
     typed: str | None = None
     problem: str | None = None
 
@@ -82,7 +88,13 @@ class Field:
 
     @property
     def words(self) -> str:
-        return self.name.replace("_", " ")
+        words = self.name.replace("_", " ")
+        return words if self.rows is not None or not self.unit else f"{words}, {self.unit}"
+
+    def heading(self, column: str) -> str:
+        """Of a column of its table, with the unit of what stands in it."""
+        unit = "%" if "rate" in column else self.unit if column in MONEY else ""
+        return column.replace("_", " ") + (f", {unit}" if unit else "")
 
     @property
     def sure(self) -> str:
@@ -194,7 +206,12 @@ async def one(desk: Desk, request: Request, refused: Refused | None = None) -> R
         people = await actors.names(connection, by)
         waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
     kind = desk.reviewing.routing.identities.get(extraction.kind) if extraction else None
-    fields = _fields(extraction.fields if extraction else {}, list(kind.shapes) if kind else [], refused)
+    asked = next((each for each in history if each.decision is None), None)
+    read: Mapping[str, Any] = extraction.fields if extraction else {}
+    shapes: Mapping[str, str] = kind.shapes if kind else {}
+    if asked:  # what was not found can be typed
+        read = {**{name: _NOTHING for name, shape in shapes.items() if shape not in _TABLES}, **read}
+    fields = _fields(read, shapes, refused)
     return pages.page(
         "document.html",
         409 if refused else 200,
@@ -206,7 +223,7 @@ async def one(desk: Desk, request: Request, refused: Refused | None = None) -> R
         reader=extraction.reader if extraction else None,
         record=record,
         reviews=history,
-        asked=next((each for each in history if each.decision is None), None),
+        asked=asked,
         shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
         waiting=waiting,
         people={**people, MACHINE: "Postroom"},
@@ -223,10 +240,11 @@ async def _found(connection: Connection, document: UUID) -> Document:
     return found
 
 
-def _fields(given: Mapping[str, Any], order: Sequence[str], refused: Refused | None) -> list[Field]:
+def _fields(given: Mapping[str, Any], shapes: Mapping[str, str], refused: Refused | None) -> list[Field]:
     """In the order in which the kind declares them; the database keeps none."""
     typed: Mapping[str, str] = refused.typed if refused else {}
-    place = {name: number for number, name in enumerate(order)}
+    currency = str(given.get("currency", {}).get("value") or "")
+    place = {name: number for number, name in enumerate(shapes)}
     return [
         Field(
             name,
@@ -235,6 +253,7 @@ def _fields(given: Mapping[str, Any], order: Sequence[str], refused: Refused | N
             each.get("evidence", ""),
             each.get("page"),
             _place(each.get("box")),
+            currency if shapes.get(name) in _IN_MONEY else "",
             typed.get(f"field-{name}"),
             refused.words if refused and refused.field == name else None,
         )

@@ -44,6 +44,7 @@ class Plot:
     figure: str
     unit: str
     summary: str
+    scale: str  # what the full height stands for
     bars: Sequence[Bar]
 
 
@@ -86,6 +87,7 @@ def plots(found: LastHour) -> list[Plot]:
             str(found.messages[-1] + found.messages[-2]),
             "in the last two minutes",
             f"{_counted(hour, 'message')} in the last hour",
+            _counted(max(found.messages) or 1, "message"),
             bars(found.messages, [_counted(count, "message") for count in found.messages]),
         ),
         Plot(
@@ -94,6 +96,7 @@ def plots(found: LastHour) -> list[Plot]:
             "None yet" if latest is None else pages.duration(latest),
             "for the newest mail" if latest is not None else "since it was connected",
             f"half of the last hour's new mail within {middle}" if middle else "no new mail in the last hour",
+            pages.duration(max((each or 0 for each in found.seconds), default=0) or 1),
             bars(found.seconds, [pages.duration(each or 0) for each in found.seconds]),
         ),
         Plot(
@@ -102,6 +105,7 @@ def plots(found: LastHour) -> list[Plot]:
             used[-1],
             "by the mailbox nearest to its limit",
             f"at most {peak:.0%} in the last hour",
+            "100%",
             bars(found.quota, used, highest=1),
         ),
         Plot(
@@ -110,7 +114,17 @@ def plots(found: LastHour) -> list[Plot]:
             str(found.reviews[-1]),
             "document" if found.reviews[-1] == 1 else "documents",
             f"at most {max(found.reviews)} in the last hour",
+            _counted(max(found.reviews) or 1, "document"),
             bars(found.reviews, [_counted(count, "document") for count in found.reviews]),
+        ),
+        Plot(
+            "backlog",
+            "Waiting to be read",
+            str(found.backlog[-1]),
+            "document" if found.backlog[-1] == 1 else "documents",
+            f"at most {max(found.backlog)} in the last hour",
+            _counted(max(found.backlog) or 1, "document"),
+            bars(found.backlog, [f"{count:,} to be read" for count in found.backlog]),
         ),
     ]
 

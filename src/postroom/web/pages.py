@@ -1,5 +1,6 @@
 """Pages for people, rendered on the server. Templates see typed values only, and escape them."""
 
+import re
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -30,6 +31,7 @@ MORE: Final = [
     ("/health", "Health"),
     ("/failures", "Failures"),
     ("/subscriptions", "Subscriptions"),
+    ("/deliveries", "Webhooks"),
     ("/ledger", "Ledger"),
     ("/api", "API"),
 ]
@@ -83,6 +85,11 @@ def label(name: str) -> str:
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
 
 
+def spoken(words: str) -> str:
+    """Names of fields as people say them: issued_on is "issued on"."""
+    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: name[0].replace("_", " "), words)
+
+
 # What turns the direction of text around makes "exe.pdf" of "fdp.exe", even inside its own element.
 _TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 _UNSEEN: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
@@ -103,7 +110,7 @@ _templates: Final = Environment(
     lstrip_blocks=True,
     finalize=plain,  # whatever a template shows goes through it
 )
-_templates.filters.update(size=size, duration=duration, ago=ago, label=label)
+_templates.filters.update(size=size, duration=duration, ago=ago, label=label, spoken=spoken)
 
 
 async def health_page(request: Request) -> Response:

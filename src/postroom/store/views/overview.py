@@ -19,6 +19,7 @@ class LastHour:
     seconds: list[float | None]  # from the provider to here, the middle of the new mail
     quota: list[float]  # used by the mailbox nearest to its provider's limit; 1 is all
     reviews: list[int]  # that waited for a person when the minute ended
+    backlog: list[int]  # documents that waited to be read when the minute ended
     middle_seconds: float | None  # over the hour
 
 
@@ -54,13 +55,31 @@ _LAST_HOUR = """
         SELECT minute, count(asked.ago)::int AS reviews FROM generate_series(0, %(minutes)s) AS minute
         LEFT JOIN asked ON asked.ago >= minute AND (decided_ago IS NULL OR decided_ago < minute)
         GROUP BY minute
+    ), taken AS (
+        SELECT floor(extract(epoch FROM postroom_now() - created_at) / 60)::int AS ago,
+            CASE WHEN state NOT IN ('queued', 'processing') THEN
+                floor(extract(epoch FROM postroom_now() - coalesce(
+                    (SELECT min(reviews.created_at) FROM reviews WHERE document_id = documents.id),
+                    state_since
+                )) / 60)::int END AS read_ago
+        FROM documents WHERE organization_id = current_organization() AND (
+            state IN ('queued', 'processing')
+            OR (state IN ('completed', 'skipped', 'needs_review', 'failed')  -- an index finds the day's
+                AND created_at > postroom_now() - interval '1 day'
+                AND state_since > postroom_now() - interval '1 hour'))
+    ), unread AS (
+        SELECT minute, count(taken.ago)::int AS documents FROM generate_series(0, %(minutes)s) AS minute
+        LEFT JOIN taken ON taken.ago >= minute AND (read_ago IS NULL OR read_ago < minute)
+        GROUP BY minute
     )
     SELECT array_agg(coalesce(messages, 0) ORDER BY minute DESC),
         array_agg(seconds ORDER BY minute DESC),
         array_agg(coalesce(share, 0) ORDER BY minute DESC),
         array_agg(reviews ORDER BY minute DESC),
+        array_agg(documents ORDER BY minute DESC),
         (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM came)
-    FROM waited LEFT JOIN counted ON counted.ago = minute LEFT JOIN used ON used.ago = minute
+    FROM waited JOIN unread USING (minute)
+    LEFT JOIN counted ON counted.ago = minute LEFT JOIN used ON used.ago = minute
 """
 
 
