@@ -1,10 +1,11 @@
 """D3: what every watched folder promises: all its files, each in the version that was listed."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
-from postroom.blobs.folders import BucketFolder
+from postroom.blobs.folders import BucketFolder, DiskFolder
 from postroom.errors import Gone
 
 
@@ -34,3 +35,11 @@ async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bu
         await bucket.read(replace(note, version="another"))
     with pytest.raises(Gone):
         await bucket.read(replace(note, name="nowhere.pdf"))
+
+
+async def test_a_name_on_the_disk_that_is_no_text_is_listed_and_read(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.pdf")).write_bytes(b"%PDF-1.7")
+    folder = DiskFolder(tmp_path)
+    [found] = await folder.listing()
+    assert found.name == r"caf\xe9.pdf"
+    assert await folder.read(found) == b"%PDF-1.7"

@@ -7,13 +7,16 @@ import asyncio
 import csv
 import io
 import json
+import os
 import re
 from importlib import import_module
+from zipfile import ZipFile
 
 import pytest
 
 from mailsim import letters
 from postroom import cli
+from postroom.cli import export, output
 from postroom.cli.exits import Exit
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
@@ -120,6 +123,8 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     [row] = csv.DictReader(io.StringIO(run("documents", "export", "--format", "csv", "--kind", "invoice")))
     assert (row["gross"], row["document"]) == ("7.50", listed["id"])
     assert "name a file with --output" in refused("documents", "export", "--format", "parquet")
+    assert "There is no kind nonsense; there are" in refused("documents", "export", "--kind", "nonsense")
+    assert "There is no kind nonsense; there are" in refused("orders", "list", "--kind", "nonsense")
     run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
     table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
     assert [each["gross"] for each in table] == ["7.50"]
@@ -141,11 +146,22 @@ def test_a_document_is_rejected_and_read_again(run, refused, read_all):
 
 def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_path):
     (tmp_path / "empty.pdf").write_bytes(b"")
-    done = postroom("documents", "add", "empty.pdf", "nowhere.pdf", "bill.pdf", **given)
+    strange = os.fsdecode(b"caf\xe9.pdf")
+    (tmp_path / strange).write_bytes((tmp_path / "bill.pdf").read_bytes() + b"\n")
+    with ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.write(tmp_path / "bill.pdf", "bill.pdf")
+        archive.writestr("notes.doc", "words")
+    (tmp_path / "cut.zip").write_bytes((tmp_path / "two.zip").read_bytes()[:-30])
+    files = ("empty.pdf", "nowhere.pdf", "bill.pdf", strange, "two.zip", "cut.zip")
+    done = postroom("documents", "add", *files, **given)
     assert done.returncode == 1
     assert "it is empty" in done.stdout
     assert "cannot be read: No such file" in done.stdout
     assert "queued" in done.stdout, "the others are taken all the same"
+    assert re.search(r"^caf\S+pdf .* queued$", done.stdout, re.MULTILINE)
+    assert "left out: notes.doc: it is no PDF" in done.stdout
+    assert "The ZIP file is damaged" in done.stdout
+    assert "There is no message 999999999999999999999" in refused("pipelines", "try", "9" * 21)
     assert "There is no pipeline orders" in refused("documents", "add", "bill.pdf", "--pipeline", "orders")
     assert "There is no document whose id begins with ffff" in refused("documents", "show", "ffff")
     assert refused("documents", "show", "x'; --").startswith("There is no document")
@@ -218,3 +234,23 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing more")
     assert "The PDF is cut off" in refused("pipelines", "try", "broken.pdf")
+
+
+def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):
+    fields = {
+        "supplier": '=HYPERLINK("x")',
+        "net": "-119.00",
+        "number": "-1+2",
+        "code": "@x",
+    }
+    export.as_csv([{"key": "+1", "fields": fields}], tmp_path / "out.csv")
+    [row] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
+    assert row == {
+        "key": "'+1",
+        "supplier": '\'=HYPERLINK("x")',
+        "net": "-119.00",
+        "number": "'-1+2",
+        "code": "'@x",
+    }
+    output.table(["FILE", "STATE"], [["a\nb\x1b.pdf", "x"]])
+    assert len(capsys.readouterr().out.splitlines()) == 2

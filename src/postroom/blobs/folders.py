@@ -39,6 +39,7 @@ class DiskFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._strange: dict[str, Path] = {}  # by the text that stands for a name which is none
 
     async def listing(self) -> list[WatchedFile]:
         return await asyncio.to_thread(self._listing)
@@ -65,11 +66,13 @@ class DiskFolder:
         return found
 
     def _file(self, path: Path) -> WatchedFile | None:
+        given = path.relative_to(self.root).as_posix()
+        name = os.fsencode(given).decode(errors="backslashreplace")
+        if name != given:
+            self._strange[name] = path
         try:
-            name = path.relative_to(self.root).as_posix()
-            name.encode()
             status = path.lstat()
-        except (FileNotFoundError, UnicodeEncodeError):  # gone meanwhile; a name that is no text
+        except FileNotFoundError:  # meanwhile
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
@@ -81,7 +84,7 @@ class DiskFolder:
         return await asyncio.to_thread(self._read, file)
 
     def _read(self, file: WatchedFile) -> bytes:
-        path = self.root / file.name
+        path = self._strange.get(file.name) or self.root / file.name
         try:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
                 content = opened.read()

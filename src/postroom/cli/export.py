@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from postroom.documents import routing
 from postroom.errors import OperatorError, PermanentError
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def export(
 ) -> None:
     """Write confirmed records, the oldest first, each with the document it came from."""
     from postroom.cli import opening
+    from postroom.documents import kind as kinds
     from postroom.store import records
+
+    kinds.require(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
         return await records.exported(connection, kind)
@@ -48,7 +52,7 @@ def export(
         case Format.JSONL:
             _write("".join(json.dumps(row, default=str) + "\n" for row in rows), output)
         case Format.CSV:
-            _csv(rows, output)
+            as_csv(rows, output)
         case Format.PARQUET:
             _parquet(rows, output)
     opening.say(f"{len(rows)} records.")
@@ -64,12 +68,18 @@ def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any
     ]
 
 
-def _csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
+def as_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
     columns, flat = _flat(rows)
     with output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
-        writer.writerows(flat)
+        writer.writerows({name: _unharmed(value) for name, value in row.items()} for row in flat)
+
+
+def _unharmed(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula, as text. Numbers may begin with a sign."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula and not routing.is_number(value) else value
 
 
 def _parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:

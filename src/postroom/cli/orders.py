@@ -65,7 +65,10 @@ def list_orders(
 ) -> None:
     """List orders, the newest first."""
     from postroom.cli import opening, output
+    from postroom.documents import kind as kinds
     from postroom.store import records
+
+    kinds.require(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
         return await records.orders(connection, kind)

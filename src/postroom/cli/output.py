@@ -20,4 +20,6 @@ def as_json(value: object) -> None:
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
+    """On one line, whatever is in it."""
+    text = "-" if value is None else str(value)
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

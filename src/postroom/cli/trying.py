@@ -66,7 +66,9 @@ def of_message(message_id: int, chosen: Sequence[Pipeline]) -> list[Candidate]:
 
     async def collect(database: "Database", organization: OrganizationId) -> list[Candidate]:
         async with database.transaction(organization) as connection:
-            found = await documents.incoming(connection, [message_id])
+            # A number that no column holds names no message.
+            wanted = [message_id] if message_id < 2**63 else []
+            found = await documents.incoming(connection, wanted)
         if not found:
             raise PermanentError(
                 f"There is no message {message_id} with attachments; `postroom search` finds messages."

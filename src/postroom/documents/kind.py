@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from postroom.errors import SettingsError
+from postroom.errors import PermanentError, SettingsError
 
 Shape = Literal[
     "amount",
@@ -171,6 +171,13 @@ def _declared(hint: Any, name_: str) -> Field:
             if isinstance(each, Field):
                 return each
     raise SettingsError(f"the field {name_} of a kind says nothing about how it is read")
+
+
+def require(name: str | None) -> None:
+    """That a kind of this name is installed, where one is named."""
+    there = installed()
+    if name is not None and name not in there:
+        raise PermanentError(f"There is no kind {name}; there are {', '.join(sorted(there))}.")
 
 
 def installed() -> dict[str, Kind]:

@@ -148,6 +148,8 @@ def _is_decoration(file: File, found: str) -> bool:
 
 def detected(head: bytes) -> str:
     """What the first bytes say a file is. A PDF may begin with some other bytes."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"  # even where a PDF stands at its beginning, packed as it is
     if b"%PDF-" in head[:1024]:
         return "pdf"
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -156,8 +158,6 @@ def detected(head: bytes) -> str:
         return "jpeg"
     if head.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
         return "tiff"
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
     return "xml" if _XML.match(_beginning(head)) else "other"
 
 
