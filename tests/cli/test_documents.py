@@ -228,7 +228,12 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
     assert tried["extract"]["fields"]["gross"]["value"] == letters.facts(BILL)["gross"]
     assert tried["route"]["state"] == "needs_review"
-    assert "transcribe  " in run("pipelines", "try", "bill.pdf")
+    with monkeypatch.context() as changed:
+        changed.setenv("POSTROOM_LLM", "openai:some-model")
+        changed.setenv("POSTROOM_LLM_KEY", "example")
+        code, printed, said = command("pipelines", "try", "bill.pdf")
+    assert (code, "by offline" in printed) == (0, True)
+    assert "The language model openai:some-model is not asked here" in said
     assert run("documents", "list").startswith("No documents."), "a try stores nothing"
     assert "There is no pipeline x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
     assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")

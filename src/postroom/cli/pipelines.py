@@ -114,7 +114,8 @@ def try_one(
     from postroom.cli import opening, output, trying
     from postroom.wiring import documents
 
-    declared = documents.declared(config.load())
+    settings = config.load()
+    declared = documents.declared(settings)
     if pipeline is not None and pipeline not in declared:
         raise PermanentError(f"There is no pipeline {pipeline}; there are {', '.join(declared)}.")
     chosen = [declared[pipeline]] if pipeline else list(declared.values())
@@ -122,6 +123,11 @@ def try_one(
         candidates = trying.of_message(int(what), chosen)
     else:
         candidates = trying.of_file(Path(what), chosen)
+    if settings.llm != "none":
+        opening.say(
+            f"The language model {settings.llm} is not asked here, the offline reader is: nothing is stored,"
+            " so that what it costs could not be counted against POSTROOM_LLM_USD_PER_DAY."
+        )
     with opening.busy("reading"):
         tried = asyncio.run(trying.stages(candidates, use_exact=not no_xml))
     if json:
