@@ -100,7 +100,7 @@ async def _assert_archived(desk, provider, pipeline, order):
         names = ("trade_date", "isin", "ticker", "direction", "quantity", "net")
         wanted = {name: facts[name] for name in names}
         user, day = order.sender[1].partition("@")[0], facts["trade_date"].replace("-", "")
-        key = "-".join((user, day, facts["ticker"], facts["direction"], facts["quantity"]))
+        key = "-".join((user, day, facts["ticker"], facts["direction"].upper(), facts["quantity"]))
     assert {name: record.fields.get(name) for name in wanted} == wanted
     assert record.key == key
     stem = encoded(name.removesuffix(".pdf"))
@@ -114,7 +114,7 @@ async def _assert_archived(desk, provider, pipeline, order):
         "sender-email": order.sender[1],
         "source": SOURCES[provider],
         "processed-at": processed,
-        "trade-key": encoded(key),
+        "trade-key": key,
     }
     assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
 
@@ -211,6 +211,75 @@ async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):
     assert await desk.rows(duplicate) == [("false",), ("true",)]
     _, told = await archived(desk, other)
     assert (told["source"], told["sender-email"]) == ("manual_upload", "ann@example.com")
+
+
+def _bill(number, gross, *, supplier="Xenon GmbH", name="Invoice", code="380", tax_id="", remark=""):
+    """An e-invoice (UBL) that consists of what is needed."""
+    registered = f"<PartyTaxScheme><CompanyID>{tax_id}</CompanyID></PartyTaxScheme>" if tax_id else ""
+    return f"""<?xml version="1.0"?>
+        <{name} xmlns="urn:oasis:names:specification:ubl:schema:xsd:{name}-2"><ID>{number}</ID>
+        <IssueDate>2026-02-04</IssueDate><{name}TypeCode>{code}</{name}TypeCode>
+        <DocumentCurrencyCode>EUR</DocumentCurrencyCode><Note>{remark}</Note>
+        <AccountingSupplierParty><Party>{registered}<PartyLegalEntity><RegistrationName>{supplier}
+        </RegistrationName></PartyLegalEntity></Party></AccountingSupplierParty>
+        <LegalMonetaryTotal><TaxInclusiveAmount>{gross}</TaxInclusiveAmount></LegalMonetaryTotal>
+        </{name}>""".encode()
+
+
+async def _read(desk, *contents, pipeline="invoices", suffix="xml"):
+    """What becomes of files that are uploaded one after the other."""
+    found = []
+    for number, content in enumerate(contents):
+        taken = await _upload(desk, Upload(f"{number}.{suffix}", content, upload.UPLOADER), pipeline)
+        await desk.work()
+        found.append(await desk.by_id(taken.document))
+    return found
+
+
+async def test_what_has_a_records_number_but_another_amount_is_for_a_person(desk):
+    first, other, third = await _read(
+        desk, _bill("2024-1-12", "119.00"), _bill("2024-11-2", "238.00"), _bill("2024-1-12", "1190.00")
+    )
+    assert None is not first.record_id != other.record_id is not None
+    assert third.state is DocumentState.NEEDS_REVIEW
+    async with desk.transaction() as connection:
+        [asked] = await reviews.of_document(connection, third.id)
+    assert asked.reason == (
+        "the same supplier and number as record Xenon_GmbH-2024_1_12, but gross 1190.00 instead of 119.00"
+    )
+    with pytest.raises(PermanentError, match="same as record Xenon_GmbH-2024_1_12, which says nothing for i"):
+        await _confirm(desk, third, gross="119.00", iban="DE02120300000000202051")
+    # Who confirms it says that it is another thing; what agrees with that one is the same from then on.
+    made = await _confirm(desk, third)
+    assert made not in (first.record_id, other.record_id)
+    [copy] = await _read(desk, _bill("2024-1-12", "1190.00", remark="copy"))
+    assert (copy.state, copy.record_id) == (DocumentState.COMPLETED, made)
+
+
+async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(desk):
+    known = {"tax_id": "DE136695976"}
+    one, other = await _read(
+        desk, _bill("R-1", "119.00", **known), _bill("R-1", "119.00", supplier="XENON Chemie", **known)
+    )
+    assert one.record_id == other.record_id is not None
+
+
+NOTE = """Northgate Brokers plc\n1 Market Square, London\n\nContract note\n
+Account number: {account}\n\nWe have bought on your behalf:\n
+Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: 04/02/2026
+Settlement date: 06/02/2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: USD 18,000.00
+Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{remark}"""
+
+
+async def test_the_same_trade_of_two_clients_is_two_records(desk):
+    notes = [("11223344", ""), ("99887766", ""), ("11223344", "Copy")]
+    contents = [NOTE.format(account=account, remark=remark).encode() for account, remark in notes]
+    found = await _read(desk, *contents, pipeline="contract-notes", suffix="txt")
+    mine, others, copy = [
+        each.record_id or await _confirm(desk, each)  # whoever reads it, records are told apart alike
+        for each in found
+    ]
+    assert mine == copy != others
 
 
 async def _upload(desk, given, pipeline="invoices"):

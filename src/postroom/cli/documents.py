@@ -1,5 +1,6 @@
 """`postroom documents`: take in files, see what became of them, decide, export."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,7 +125,8 @@ def show(document: Named, *, json: Json = False) -> None:
         typer.echo()
         output.table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
     for check in found["checks"]:
-        typer.echo(f"{'passed' if check['passed'] else 'FAILED':<8}{check['words']}")
+        failed = "FAILED" if check.get("is_severe", True) else "noted"
+        typer.echo(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
 
 
 @group.command(
@@ -287,6 +289,7 @@ async def _show(connection: "Connection", name: str) -> dict[str, Any]:
     extraction = await records.newest_extraction(connection, id_)
     asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
     record = await records.get(connection, document.record_id) if document.record_id else None
+    corrections = await reviews.corrected(connection, id_)
     return {
         "id": str(id_),
         "pipeline": document.pipeline,
@@ -299,9 +302,20 @@ async def _show(connection: "Connection", name: str) -> dict[str, Any]:
             {"file_name": each.file_name, "sender": each.sender, "source": each.source}
             for each in await documents.arrivals(connection, id_)
         ],
-        "fields": extraction.fields if extraction else {},
+        "fields": _corrected(extraction.fields if extraction else {}, corrections),
         "checks": extraction.checks if extraction else [],
     }
+
+
+def _corrected(read: Mapping[str, Any], corrections: Mapping[str, tuple[Any, str | None]]) -> dict[str, Any]:
+    """Fields as they are now, and what was read where a person put another value in its place."""
+    found = dict(read)
+    for name, (value, actor) in corrections.items():
+        former = read.get(name, {"value": None, "page": None, "box": None})
+        said = f"corrected by {actor or '-'}; read: {'-' if former['value'] is None else former['value']}"
+        told = {"value": value, "confidence": 1.0, "evidence": said, "read_value": former["value"]}
+        found[name] = {**former, **told, "corrected_by": actor}
+    return found
 
 
 def _correction(given: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents.checkdigits import iban_is_right, isin_is_right, vat_id_is_right
-from postroom.documents.kind import Kind, Product, Settlement, Sum
+from postroom.documents.kind import Kind, Product, Settlement, Shape, Sum
 from postroom.documents.labels import phrases
 from postroom.documents.result import Check, FieldValue
 from postroom.documents.sheet import Sheet
@@ -91,12 +91,17 @@ def _settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[Check
 def _numbers(kind: Kind, values: Mapping[str, Any]) -> Iterator[Check]:
     for name, field in kind.fields.items():
         value = values.get(name)
-        if value is None:
-            continue
-        if field.shape in _DIGITS:
-            yield Check(f"check digits of {name}", _DIGITS[field.shape](str(value)), str(value))
-        elif field.shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
-            yield Check(f"check digits of {name}", right, str(value), is_severe=False)
+        if value is not None and (found := digits(name, field.shape, value)):
+            yield found
+
+
+def digits(name: str, shape: Shape, value: Any) -> Check | None:
+    """Whether the check digits of a value agree, where it has some."""
+    if shape in _DIGITS:
+        return Check(f"check digits of {name}", _DIGITS[shape](str(value)), str(value))
+    if shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
+        return Check(f"check digits of {name}", right, str(value), is_severe=False)
+    return None
 
 
 def _dates(values: Mapping[str, Any]) -> Iterator[Check]:

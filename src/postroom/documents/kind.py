@@ -157,6 +157,9 @@ class Kind:
     key: tuple[str, ...]  # the parts of the record's name in the archive; `username` is whose it is
     relations: tuple[Relation, ...] = ()
     decoys: str = ""  # labels of values that are none of the fields
+    # For a part of the identity, other fields that tell the same, where they were read with certainty.
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    apart: tuple[str, ...] = ()  # what tells two records apart where both have it
     otherwise: str = ""  # titles of papers that look alike and say something else: those are for a person
 
     @property

@@ -4,16 +4,27 @@ Pure. Values are as they are kept: decimals and dates as text, so that records a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
+from itertools import product
 from typing import Any, Final
+
+from postroom.documents.checkdigits import iban_is_right, vat_id_is_right
+from postroom.documents.kind import Shape
 
 AMOUNT_TOLERANCE: Final = Decimal("0.01")
 DAYS_TOLERANCE: Final = 5
 FEWEST_AGREEMENTS: Final = 2
+NUMBERS: Final = frozenset[Shape]({"amount", "quantity", "price"})
+NAMES: Final = frozenset[Shape]({"party", "name"})  # the same one is spelled in many ways
+# Kinds of dashes and slashes, which differ from one reading to the next.
+_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
+    ord(each): "/"
+    for each in "⁄∕／"  # noqa: RUF001  the same
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +57,70 @@ class Doubts:
         return "; ".join(self.reasons)
 
 
-def fingerprint(kind: str, identity: Sequence[str], values: Mapping[str, Any]) -> bytes | None:
-    """The same for the same invoice or trade, whatever its bytes; None where a part of it is missing."""
-    parts = [_plain(values.get(name)) for name in identity]
-    if not all(parts):
-        return None
-    return sha256("\0".join([kind, *parts]).encode()).digest()
+def marks(
+    kind: str,
+    identity: Sequence[str],
+    values: Mapping[str, Any],
+    shapes: Mapping[str, Shape],
+    *,
+    instead: Mapping[str, Sequence[str]] | None = None,
+    doubted: Collection[str] = (),
+) -> tuple[bytes, ...]:
+    """What the same invoice or trade has in common, whatever its bytes; none where a part of it is missing.
+
+    One for each way of telling it: a supplier is known by its VAT id as well as by its name.
+    """
+    ways = [
+        [f"{name}={plain}" for name in names if (plain := sign(values.get(name), shapes[name]))]
+        for part in identity
+        for names in [
+            [*(each for each in (instead or {}).get(part, ()) if each not in doubted), part],
+        ]
+    ]
+    return tuple(sha256("\0".join([kind, *parts]).encode()).digest() for parts in product(*ways))
+
+
+def fingerprint(
+    mark: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> bytes:
+    """The same for what has this mark and agrees in all of these."""
+    told = "\0".join(_plain(values.get(name), shapes[name]) for name in names)
+    return sha256(mark + told.encode()).digest()
+
+
+def disagreements(
+    values: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str], shapes: Mapping[str, Shape]
+) -> list[str]:
+    """The fields that both tell differently, but for names."""
+    return [
+        name
+        for name in names
+        if shapes[name] not in NAMES
+        and (one := _plain(values.get(name), shapes[name]))
+        and (two := _plain(other.get(name), shapes[name]))
+        and one != two
+    ]
+
+
+def parties(values: Mapping[str, Any], shapes: Mapping[str, Shape]) -> dict[str, str]:
+    """By which fields the writer of a document is known, the surest first."""
+    order: tuple[Shape, ...] = ("vat_id", "iban", "party")
+    return {
+        name: f"{name}={plain}"
+        for shape in order
+        for name in shapes
+        if shapes[name] == shape and (plain := sign(values.get(name), shape))
+    }
+
+
+def sign(value: Any, shape: Shape) -> str:
+    """By what something is known; nothing where check digits say that it was misread."""
+    plain = _plain(value, shape)
+    if (shape == "vat_id" and vat_id_is_right(plain.upper()) is False) or (
+        shape == "iban" and not iban_is_right(plain.upper())
+    ):
+        return ""
+    return plain
 
 
 def doubts(
@@ -74,14 +143,16 @@ def doubts(
     return Doubts((*missing, *unsure, *failed_checks, *differences, *ambiguous))
 
 
-def match(values: Mapping[str, Any], orders: Sequence[Expected]) -> Match:
-    """The one order with which everything that both tell agrees, within tolerance."""
+def match(values: Mapping[str, Any], orders: Sequence[Expected], shapes: Mapping[str, Shape]) -> Match:
+    """The one order with which everything that both tell agrees: amounts and dates within tolerance."""
     found: list[tuple[int, Expected, list[str]]] = []
     for order in orders:
         told = [
             name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
         ]
-        if len(told) >= FEWEST_AGREEMENTS and all(_agree(values[n], order.fields[n]) for n in told):
+        if len(told) >= FEWEST_AGREEMENTS and all(
+            _agree(values[n], order.fields[n], shapes[n]) for n in told
+        ):
             found.append((len(told), order, told))
     if not found:
         return Match(None, "no open order fits")
@@ -91,20 +162,24 @@ def match(values: Mapping[str, Any], orders: Sequence[Expected]) -> Match:
         names = ", ".join(order.reference for order, _ in fitting)
         return Match(None, f"several open orders fit: {names}", is_ambiguous=True)
     order, told = fitting[0]
-    exact = [name for name in told if _plain(values[name]) == _plain(order.fields[name])]
+    exact = [name for name in told if _same(values[name], order.fields[name], shapes[name])]
     near = [name for name in told if name not in exact]
     words = f"order {order.reference}: {', '.join(exact)} agree" if exact else f"order {order.reference}"
     return Match(order.reference, words + (f"; {', '.join(near)} within tolerance" if near else ""))
 
 
-def key(parts: Sequence[str], values: Mapping[str, Any], *, username: str) -> str | None:
+def key(
+    parts: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, Shape], *, username: str
+) -> str | None:
     """A name for the record made of its values, as archive paths show it; None where one is missing."""
     told = {**values, "username": username}
-    found = [_key_part(told.get(name)) for name in parts]
+    found = [_key_part(told.get(name), shapes.get(name)) for name in parts]
     return "-".join(found) if all(found) else None
 
 
-def _key_part(value: Any) -> str:
+def _key_part(value: Any, shape: Shape | None) -> str:
+    if shape == "choice":
+        return str(value or "").upper()
     if (day := _day(value)) is not None:
         return day.strftime("%Y%m%d")
     if (number := _number(value)) is not None:
@@ -112,22 +187,36 @@ def _key_part(value: Any) -> str:
     return re.sub(r"[^\w.]+", "_", str(value or "")).strip("_")
 
 
-def _agree(one: Any, other: Any) -> bool:
-    if (first := _day(one)) is not None and (second := _day(other)) is not None:
+def _agree(one: Any, other: Any, shape: Shape) -> bool:
+    if shape == "date" and (first := _day(one)) is not None and (second := _day(other)) is not None:
         return abs((first - second).days) <= DAYS_TOLERANCE
     left, right = _number(one), _number(other)
-    if left is not None and right is not None:
+    if shape in NUMBERS and left is not None and right is not None:
         return abs(left - right) <= AMOUNT_TOLERANCE * max(abs(left), abs(right))
-    return _plain(one) == _plain(other)
+    return _same(one, other, shape)
 
 
-def _plain(value: Any) -> str:
-    """How a value is compared: numbers by what they are worth, words without case, spaces and signs."""
+def _same(one: Any, other: Any, shape: Shape) -> bool:
+    return _plain(one, shape) == _plain(other, shape)
+
+
+def _plain(value: Any, shape: Shape) -> str:
+    """How a value is compared, by what it looks like: numbers by what they are worth, words without case.
+
+    A document's number keeps its hyphens and slashes: 2024-1-12 is not 2024-11-2.
+    """
     if value is None:
         return ""
-    if (number := _number(value)) is not None:
+    if shape in NUMBERS and (number := _number(value)) is not None:
         return f"{number.normalize():f}"
-    return re.sub(r"[\W_]+", "", str(value).casefold())
+    text = str(value).casefold()
+    if shape == "code":
+        return re.sub(r"\s+", "", text.translate(_SEPARATORS))
+    if shape == "party":
+        # Some write numbers of theirs (GLN) on lines above or beside the name.
+        lines = [re.sub(r"\b(gln|\d{13})\b", "", line) for line in text.splitlines()]
+        text = next((line for line in lines if re.search(r"[^\W\d_]", line)), text)
+    return re.sub(r"[\W_]+", "", text)
 
 
 def is_number(value: Any) -> bool:

@@ -18,6 +18,7 @@ _SUFFIXES: Final = {
     "application/xml": ".xml",
     "text/plain": ".txt",
 }
+_PLAIN: Final = "@.+-_~!#$&'*/=?^`{|}"  # what a header's value may have as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,15 @@ def path(parcel: Parcel, *, number: int = 1) -> str:
     return f"archive/sender_email={encoded(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
 
 
+def _as_header(value: str) -> str:
+    return quote(value, safe=_PLAIN, errors="replace")
+
+
 def metadata(parcel: Parcel, *, processed_at: datetime) -> dict[str, str]:
     """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
     told = {
-        "sender-email": _bounded(
-            parcel.sender, lambda part: quote(part, safe="@.+-_~!#$&'*/=?^`{|}", errors="replace")
-        ),
+        "sender-email": _bounded(parcel.sender, _as_header),
         "source": parcel.source,
         "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
     }
-    return told | ({"trade-key": encoded(parcel.record_key)} if parcel.record_key else {})
+    return told | ({"trade-key": _bounded(parcel.record_key, _as_header)} if parcel.record_key else {})

@@ -20,6 +20,7 @@ from postroom.documents.kind import Kind
 from postroom.documents.result import Check, Extraction, FieldValue, Usage
 from postroom.documents.sheet import Sheet, lay_out
 from postroom.documents.transcript import Reading
+from postroom.documents.understood import EXACT
 
 _KNOWN: Final = 0.5  # a document that may as well be something else is for a person
 
@@ -125,7 +126,7 @@ def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
         placed,
         check(verdict.kind, placed),
         exact.differences(found, sheet),
-        source=f"e-invoice ({found.syntax})",
+        source=f"{EXACT} ({found.syntax})",
     )
 
 

@@ -5,11 +5,15 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from postroom.documents.checks import digits
+from postroom.documents.kind import Shape
 from postroom.documents.transcript import Box, Transcript
 
 if TYPE_CHECKING:
+    from postroom.documents.result import Check as Tested
     from postroom.documents.understand import Understanding
 
+EXACT: Final = "e-invoice"  # how the reader is called where XML said everything
 HEAD_WORDS: Final = 8
 
 
@@ -28,6 +32,7 @@ class FieldRead:
 class Check:
     words: str
     passed: bool
+    is_severe: bool = True  # a failed one is for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class Understood:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
+
+    @property
+    def is_exact(self) -> bool:
+        return self.reader.startswith(EXACT)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -69,14 +78,14 @@ def kept(found: "Understanding", kind: str, transcript: Transcript) -> Understoo
 
 
 def _checks(found: "Understanding") -> tuple[Check, ...]:
-    """Those that passed, the failed ones for which a person must look, and why no language model read."""
-    checks = [
-        Check(f"{each.name}: {each.words}", each.passed)
-        for each in found.checks
-        if each.passed or each.is_severe
-    ]
+    """All of them, and why no language model read."""
+    checks = [_check(each) for each in found.checks]
     told = [Check(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
     return (*checks, *told)
+
+
+def _check(found: "Tested") -> Check:
+    return Check(f"{found.name}: {found.words}", found.passed, found.is_severe)
 
 
 def _edges(box: Box | None) -> tuple[float, float, float, float] | None:
@@ -93,8 +102,13 @@ def layout(transcript: Transcript) -> str | None:
     return sha256("\n".join(head).encode()).hexdigest()[:16] if len(head) == HEAD_WORDS else None
 
 
-def taught(understood: Understood, lessons: Mapping[str, Mapping[str, Any]]) -> Understood:
-    """Put right what people put right before: by field, what was read then and what it should have been."""
+def taught(
+    understood: Understood, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, Shape]
+) -> Understood:
+    """Put right what people put right before: by field, what was read then and what it should have been.
+
+    What is put in is tested as what was read would be.
+    """
     fields = dict(understood.fields)
     for name, corrected in lessons.items():
         read = fields.get(name)
@@ -102,4 +116,8 @@ def taught(understood: Understood, lessons: Mapping[str, Mapping[str, Any]]) -> 
         if wrong in corrected and corrected[wrong] is not None:
             right = FieldRead(corrected[wrong], 0.99, evidence="a person corrected this before")
             fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
-    return replace(understood, fields=fields)
+    changed = [name for name in lessons if fields.get(name) is not understood.fields.get(name)]
+    former = tuple(f"check digits of {name}:" for name in changed)
+    anew = [digits(name, shapes[name], fields[name].value) for name in changed]
+    kept = [each for each in understood.checks if not each.words.startswith(former)]
+    return replace(understood, fields=fields, checks=(*kept, *(_check(each) for each in anew if each)))

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from postroom.documents import routing
 from postroom.documents import understood as lessons
 from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline, Pipelines
@@ -28,12 +29,13 @@ from postroom.store import documents, records, reviews, work
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Document
 from postroom.store.records import Extraction
+from postroom.store.reviews import Lesson
 from postroom.store.work import Lease
 
 KIND: Final = intake.PROCESS
 BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
-# What stays the same from one document of a sender to the next; amounts, dates and numbers do not.
-LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban", "currency", "name", "symbol"})
+# What stays the same from one document of a supplier to the next; amounts, dates and numbers do not.
+LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban"})
 
 Read = Callable[[bytes], Awaitable[Reading]]
 Understand = Callable[[Reading, Pipeline, bytes, OrganizationId], Awaitable[Understood]]
@@ -86,7 +88,7 @@ async def _settle(
     understood: Understood,
 ) -> None:
     async with work.fenced(processing.database, lease) as connection:
-        understood = await _taught(connection, processing.routing, document, understood)
+        understood = await _taught(connection, processing.routing, understood)
         await _keep(connection, document, reading.transcript, understood)
         case = Case(lease.organization, document)
         await route.settle(connection, processing.routing, pipeline, case, understood)
@@ -121,17 +123,25 @@ async def _fail(processing: Processing, lease: Lease, document: Document, words:
         await route.fail(connection, Case(lease.organization, document), words)
 
 
-async def _taught(
-    connection: Connection, by: Routing, document: Document, understood: Understood
-) -> Understood:
-    arrivals = await documents.arrivals(connection, document.id)
-    learned = await reviews.lessons(connection, sender=arrivals[0].sender, layout=understood.layout)
+async def _taught(connection: Connection, by: Routing, understood: Understood) -> Understood:
+    """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
+    if understood.skip_reason is not None or understood.is_exact:
+        return understood
+    shapes = by.identities[understood.kind].shapes
+    known = routing.parties(understood.values, shapes)
+    learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
     corrected = {
-        name: {str(each.read_value or ""): each.right_value for each in reversed(found)}
+        name: {str(each.read_value or ""): each.right_value for each in reversed(found) if _fits(each, known)}
         for name, found in learned.items()
-        if by.identities[understood.kind].shapes.get(name) in LASTING
+        if shapes.get(name) in LASTING
     }
-    return lessons.taught(understood, corrected)
+    return lessons.taught(understood, corrected, shapes)
+
+
+def _fits(lesson: Lesson, known: Mapping[str, str]) -> bool:
+    """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
+    name = (lesson.party or "").partition("=")[0]
+    return name not in known or known[name] == lesson.party
 
 
 async def _keep(

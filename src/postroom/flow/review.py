@@ -10,13 +10,13 @@ from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
 from postroom.errors import FieldRefused, Gone, PermanentError
 from postroom.flow import intake, route
-from postroom.flow.route import Case, Identity, Routing
+from postroom.flow.route import Case, Identity, Routing, Told
 from postroom.model import DocumentState, OrganizationId
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import Entry
-from postroom.store.records import Extraction
+from postroom.store.records import Extraction, Record
 from postroom.store.reviews import Decision, Lesson
 from postroom.store.work import Wake
 
@@ -48,14 +48,40 @@ async def confirm(
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        arrivals = await documents.arrivals(connection, document)
-        lessons = [Lesson(name, read.get(name), value) for name, value in right.items()]
-        await reviews.learn(connection, review, lessons, sender=arrivals[0].sender, layout=extraction.layout)
+        known = routing.parties(read, by.routing.identities[extraction.kind].shapes)
+        lessons = [
+            Lesson(name, read.get(name), value, next((known[each] for each in known if each != name), None))
+            for name, value in right.items()
+        ]
+        await reviews.learn(connection, review, lessons, layout=extraction.layout)
     await _tell(connection, case, decision, list(right))
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
     orders = await records.open_orders(connection, extraction.kind)
-    match = routing.match(values, [Expected(each.reference, each.fields) for each in orders])
-    return await route.confirm(connection, by.routing, pipeline, case, extraction.kind, values, orders, match)
+    shapes = by.routing.identities[extraction.kind].shapes
+    match = routing.match(values, [Expected(each.reference, each.fields) for each in orders], shapes)
+    told = Told(extraction.kind, values, _doubted(extraction, right))
+    # What a person says is another thing than the record that it looks like becomes a record of its own.
+    known = await route.seen(connection, by.routing, pipeline, told)
+    if known.record:
+        _nothing_is_lost(known.record, right)
+    return await route.confirm(connection, by.routing, pipeline, case, told, known, orders, match)
+
+
+def _doubted(extraction: Extraction, right: Mapping[str, Any]) -> frozenset[str]:
+    unsure = {name for name, each in extraction.fields.items() if each["confidence"] < route.CERTAIN}
+    return frozenset(unsure - set(right))
+
+
+def _nothing_is_lost(record: Record, right: Mapping[str, Any]) -> None:
+    """What is the same as a record adds nothing to it, so a correction that it does not have is refused."""
+    for name, value in right.items():
+        if value != record.fields.get(name):
+            raise FieldRefused(
+                f"This is the same as record {record.key or record.id}, which says"
+                f" {record.fields.get(name, 'nothing')} for {name}: confirm it without that correction,"
+                " or reject it.",
+                field=name,
+            )
 
 
 def _checked(corrections: Mapping[str, Any], identity: Identity) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Every function works in the caller's transaction and tells feed and ledger of wh
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,11 +19,12 @@ from postroom.store import documents, feed, ledger, records, reviews, shared_mes
 from postroom.store.database import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import Entry, Plain
-from postroom.store.records import Order
+from postroom.store.records import Order, Record
 from postroom.store.work import Wake
 
 ARCHIVE: Final = "archive"  # the work of archiving a document
 MACHINE: Final = "postroom"  # who confirmed, where no person did
+CERTAIN: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Identity:
     key: tuple[str, ...]
     shapes: Mapping[str, Shape]
     choices: Mapping[str, Sequence[str]]  # of the fields that have some
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,53 @@ class Case:
     actor: str = MACHINE
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a document says, and which fields are too uncertain to know anybody by."""
+
+    kind: str
+    values: Mapping[str, Any]
+    doubted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The record of the very same thing, or why it cannot be the same as the one that it looks like."""
+
+    marks: tuple[bytes, ...]
+    record: Record | None = None
+    conflict: str | None = None
+
+
+async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: Told) -> Seen:
+    """What is known of the thing that a document tells of. Others wait until this transaction ends."""
+    identity = by.identities[told.kind]
+    marks = routing.marks(
+        told.kind,
+        identity.fingerprint,
+        told.values,
+        identity.shapes,
+        instead=identity.instead,
+        doubted=told.doubted,
+    )
+    alike = [
+        each
+        for each in await records.marked(connection, pipeline.name, marks)
+        if not routing.disagreements(told.values, each.fields, identity.apart, identity.shapes)
+    ]
+    for each in alike:
+        wrong = routing.disagreements(told.values, each.fields, identity.needed, identity.shapes)
+        if not wrong:
+            return Seen(marks, record=each)
+    if not alike:
+        return Seen(marks)
+    first = alike[0]
+    wrong = routing.disagreements(told.values, first.fields, identity.needed, identity.shapes)
+    words = ", ".join(f"{name} {told.values[name]} instead of {first.fields[name]}" for name in wrong)
+    same = " and ".join(identity.fingerprint)
+    return Seen(marks, conflict=f"the same {same} as record {first.key or first.id}, but {words}")
+
+
 async def settle(
     connection: Connection, by: Routing, pipeline: Pipeline, case: Case, understood: Understood
 ) -> None:
@@ -68,20 +118,25 @@ async def settle(
         )
         return
     orders = await records.open_orders(connection, understood.kind)
-    match = routing.match(understood.values, [Expected(each.reference, each.fields) for each in orders])
+    identity = by.identities[understood.kind]
+    expected = [Expected(each.reference, each.fields) for each in orders]
+    match = routing.match(understood.values, expected, identity.shapes)
+    doubted = (name for name, each in understood.fields.items() if each.confidence < CERTAIN)
+    told = Told(understood.kind, understood.values, frozenset(doubted))
+    known = await seen(connection, by, pipeline, told)
     doubts = routing.doubts(
-        needed=by.identities[understood.kind].needed,
+        needed=identity.needed,
         confidences={name: each.confidence for name, each in understood.fields.items()},
         confirm_above=pipeline.confirm_above,
-        failed_checks=[each.words for each in understood.checks if not each.passed],
-        differences=understood.differences,
+        failed_checks=[each.words for each in understood.checks if each.is_severe and not each.passed],
+        differences=[*understood.differences, *([known.conflict] if known.conflict else [])],
         match=match,
     )
     if doubts:
         await reviews.ask(connection, case.document.id, str(doubts))
         await end(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
         return
-    await confirm(connection, by, pipeline, case, understood.kind, understood.values, orders, match)
+    await confirm(connection, by, pipeline, case, told, known, orders, match)
 
 
 async def confirm(
@@ -89,32 +144,37 @@ async def confirm(
     by: Routing,
     pipeline: Pipeline,
     case: Case,
-    kind: str,
-    values: Mapping[str, Any],
+    said: Told,
+    known: Seen,
     orders: Sequence[Order],
     match: Match,
 ) -> UUID:
-    """The record of these values: made now, or the one that the same thing by other bytes made before."""
-    identity = by.identities[kind]
+    """The record of these values: the one that the same thing by other bytes made before, or a new one."""
+    identity, values = by.identities[said.kind], said.values
     order = next((each for each in orders if each.reference == match.reference), None)
     arrivals = await documents.arrivals(connection, case.document.id)
     username = order.username if order and order.username else arrivals[0].sender.partition("@")[0]
-    # Without all that tells one record from another, only the same bytes are the same.
-    fingerprint = routing.fingerprint(kind, identity.fingerprint, values) or case.document.sha256
-    record, is_new = await records.confirm(
-        connection,
-        kind=kind,
-        pipeline=pipeline.name,
-        fingerprint=fingerprint,
-        key=routing.key(identity.key, values, username=username) or "",
-        fields=values,
-        order=order.id if order else None,
-        confirmed_by=case.actor,
-    )
+    record, is_new = (known.record.id, False) if known.record else (None, True)
+    if record is None:
+        told_apart = (*identity.needed, *identity.apart)
+        record, is_new = await records.confirm(
+            connection,
+            kind=said.kind,
+            pipeline=pipeline.name,
+            # Without all that tells one record from another, only the same bytes are the same.
+            fingerprint=routing.fingerprint(known.marks[0], told_apart, values, identity.shapes)
+            if known.marks
+            else case.document.sha256,
+            key=routing.key(identity.key, values, identity.shapes, username=username) or "",
+            fields=values,
+            order=order.id if order else None,
+            confirmed_by=case.actor,
+        )
+    await records.mark(connection, record, pipeline.name, known.marks)
     if order and is_new:
         await records.match_order(connection, order.id)
     told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
-    await end(connection, case, DocumentState.COMPLETED, kind=kind, record=record, told=told)
+    await end(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
     if by.archives and pipeline.archive:
         await work.wake(connection, [Wake(case.organization, ARCHIVE, str(case.document.id))])
     return record

@@ -151,6 +151,35 @@ async def confirm(
     return row[0], row[1]
 
 
+async def marked(connection: Connection, pipeline: str, marks: Sequence[bytes]) -> list[Record]:
+    """Records with one of these marks, the oldest first. Until the transaction ends nobody adds another."""
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(current_organization()::text || %s, 0))", [pipeline]
+    )
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
+            WHERE id IN (SELECT record_id FROM record_marks WHERE pipeline = %s AND mark = ANY(%s))
+            ORDER BY confirmed_at, id
+            """,
+            [pipeline, list(marks)],
+        )
+        return await cursor.fetchall()
+
+
+async def mark(connection: Connection, record: UUID, pipeline: str, marks: Sequence[bytes]) -> None:
+    """Have the record found by these, too."""
+    await connection.execute(
+        """
+        INSERT INTO record_marks (organization_id, pipeline, mark, record_id)
+        SELECT current_organization(), %s, mark, %s FROM unnest(%s::bytea[]) AS mark
+        ON CONFLICT DO NOTHING
+        """,
+        [pipeline, record, list(marks)],
+    )
+
+
 async def get(connection: Connection, record: UUID) -> Record | None:
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(

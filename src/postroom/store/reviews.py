@@ -41,6 +41,7 @@ class Lesson:
     field: str
     read_value: Any
     right_value: Any
+    party: str | None = None  # whose document it was, by another field than this one
 
 
 async def ask(connection: Connection, document: UUID, reason: str) -> None:
@@ -87,40 +88,53 @@ async def of_document(connection: Connection, document: UUID) -> list[Review]:
         return await cursor.fetchall()
 
 
+async def corrected(connection: Connection, document: UUID) -> Mapping[str, tuple[Any, str | None]]:
+    """What people put in the place of what was read in a document, and who, by field."""
+    cursor = await connection.execute(
+        """
+        SELECT field, right_value, actor_id FROM corrections JOIN reviews ON reviews.id = review_id
+        WHERE document_id = %s ORDER BY corrections.id
+        """,
+        [document],
+    )
+    return {field: (value, actor) for field, value, actor in await cursor.fetchall()}
+
+
 async def learn(
-    connection: Connection, review: int, lessons: Sequence[Lesson], *, sender: str | None, layout: str | None
+    connection: Connection, review: int, lessons: Sequence[Lesson], *, layout: str | None
 ) -> None:
     await connection.execute(
         """
-        INSERT INTO corrections (organization_id, review_id, field, read_value, right_value, sender, layout)
-        SELECT current_organization(), %s, field, read_value, right_value, %s, %s
-        FROM unnest(%s::text[], %s::jsonb[], %s::jsonb[]) AS lesson (field, read_value, right_value)
+        INSERT INTO corrections (organization_id, review_id, field, read_value, right_value, party, layout)
+        SELECT current_organization(), %s, field, read_value, right_value, party, %s
+        FROM unnest(%s::text[], %s::jsonb[], %s::jsonb[], %s::text[])
+            AS lesson (field, read_value, right_value, party)
         """,
         [
             review,
-            sender,
             layout,
             [each.field for each in lessons],
             [Jsonb(each.read_value) for each in lessons],
             [Jsonb(each.right_value) for each in lessons],
+            [each.party for each in lessons],
         ],
     )
 
 
 async def lessons(
-    connection: Connection, *, sender: str | None, layout: str | None
+    connection: Connection, *, parties: Sequence[str], layout: str | None
 ) -> Mapping[str, Sequence[Lesson]]:
-    """What people corrected in documents of this sender or layout, by field, the newest first.
+    """What people corrected in documents of this supplier or layout, by field, the newest first.
 
-    What was missing is only known for the same layout: one sender may forward the papers of many.
+    What was missing is only known for the same layout: a supplier may write many kinds of papers.
     """
     async with connection.cursor(row_factory=class_row(Lesson)) as cursor:
         await cursor.execute(
             """
-            SELECT field, read_value, right_value FROM corrections
-            WHERE layout = %s OR (sender = %s AND read_value <> 'null') ORDER BY id DESC LIMIT 200
+            SELECT field, read_value, right_value, party FROM corrections
+            WHERE layout = %s OR (party = ANY(%s) AND read_value <> 'null') ORDER BY id DESC LIMIT 200
             """,
-            [layout, sender],
+            [layout, list(parties)],
         )
         found: dict[str, list[Lesson]] = {}
         for lesson in await cursor.fetchall():

@@ -68,6 +68,8 @@ def routing(settings: Settings) -> Routing:
             each.key,
             {field: declared_.shape for field, declared_ in each.fields.items()},
             {field: list(declared_.choices) for field, declared_ in each.fields.items() if declared_.choices},
+            each.instead,
+            each.apart,
         )
         for name, each in kind.installed().items()
     }

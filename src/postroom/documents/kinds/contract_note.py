@@ -316,6 +316,7 @@ CONTRACT_NOTE: Final = Kind(
     "contabile, compra de valores, venta de valores, overzicht transactie",
     needed=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
+    apart=("account",),
     key=("username", "trade_date", "ticker", "direction", "quantity"),
     relations=(
         Product("quantity", "price", "gross"),

@@ -206,6 +206,7 @@ INVOICE: Final = Kind(
     "note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
     needed=("supplier", "number", "issued_on", "currency", "gross"),
     identity=("supplier", "number"),
+    instead={"supplier": ("vat_id", "iban")},
     key=("supplier", "number"),
     relations=(Sum("net", "vat", "gross"),),
     decoys="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, Customer ID, "
