@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from lxml import etree as _etree  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
@@ -22,6 +22,15 @@ from postroom.documents.values import Value, values
 etree: Any = _etree  # pyright: ignore[reportUnknownVariableType]
 _LARGEST: Final = 20_000_000
 _SURE: Final = 0.999
+# UNTDID 1001: credit notes, by which money comes back; and invoices that correct another one.
+_CREDITS: Final = frozenset({"81", "83", "261", "262", "296", "308", "381", "396", "420", "458", "532"})
+_CORRECTS: Final = frozenset({"384"})
+_TYPES: Final = (
+    "InvoiceTypeCode",
+    "CreditNoteTypeCode",
+    "ExchangedDocument/TypeCode",
+    "HeaderExchangedDocument/TypeCode",
+)
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 
 
@@ -32,6 +41,7 @@ class Exact:
     syntax: str
     name: str
     fields: dict[str, FieldValue]
+    doubt: str | None = None  # why a person must look, whatever the fields say
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +98,41 @@ def find(files: Iterable[EmbeddedFile]) -> Exact | None:
 def parse(content: bytes, *, name: str) -> Exact | None:
     """The fields of an invoice in XML; None where it is none, is broken, or tries to be clever."""
     root = _root(content)
-    match root.name if root else None:
+    if root is None:
+        return None
+    match root.name:
         case "CrossIndustryInvoice" | "CrossIndustryDocument":
-            assert root
             found, syntax = _cii(root), "CII"
         case "Invoice" | "CreditNote":
-            assert root
             found, syntax = _ubl(root), "UBL"
         case _:
             return None
     kept = {field: value for field, value in found if value not in (None, (), "")}
     if "number" not in kept:
         return None
+    code = root.text(*_TYPES) or ""
+    doubt = f"it corrects another invoice (type {code})" if code in _CORRECTS else None
+    if root.name == "CreditNote" or code in _CREDITS:
+        doubt = "it is a credit note with a negative amount" if kept.get("gross", 0) < 0 else None
+        kept = kept if doubt else {field: _owed_to_us(value) for field, value in kept.items()}
     evidence = f"the XML of the e-invoice ({syntax})"
-    return Exact(syntax, name, {field: FieldValue(value, _SURE, evidence) for field, value in kept.items()})
+    fields = {field: FieldValue(value, _SURE, evidence) for field, value in kept.items()}
+    return Exact(syntax, name, fields, doubt)
+
+
+def _owed_to_us(value: Any) -> Any:
+    """The amounts of a credit note are written without a sign, and are the opposite of an invoice's."""
+    match value:
+        case Decimal():
+            return -value
+        case tuple():
+            return tuple(_owed_to_us(each) for each in cast("tuple[Any, ...]", value))
+        case VatAmount(rate, net, vat):
+            return VatAmount(rate, None if net is None else -net, -vat)
+        case InvoiceLine(description, quantity, price, amount):
+            return InvoiceLine(description, None if quantity is None else -quantity, price, -amount)
+        case _:
+            return value
 
 
 def _root(content: bytes) -> _Node | None:
@@ -266,10 +297,11 @@ def _ubl_lines(root: _Node) -> Iterator[InvoiceLine]:
 
 
 def differences(exact: Exact, sheet: Sheet) -> tuple[Difference, ...]:
-    """Values of the XML that stand nowhere in the visible text, where there is one."""
+    """What a person must know of the XML, and its values that stand nowhere in the visible text."""
+    told = (Difference("type", "", exact.doubt),) if exact.doubt else ()
     if sum(len(line.text) for line in sheet.lines) < 40:
-        return ()
-    return tuple(
+        return told
+    return told + tuple(
         Difference(name, str(value), f"the XML says {value} for {name}; the visible text does not")
         for name in ("number", "issued_on", "gross", "iban", "supplier")
         if name in exact.fields and not _is_visible(value := exact.fields[name].value, sheet)

@@ -221,3 +221,37 @@ def test_parts_of_shares_may_be_rounded_but_not_more():
         found = understand(Reading(plain.transcribe(text)), [NOTES])
         (check,) = [each for each in found.checks if each.name.startswith("quantity x price")]
         assert check.passed is right
+
+
+def _typed(root, code, gross):
+    return f"""<?xml version="1.0"?><{root}><ID>C-1</ID><{root}TypeCode>{code}</{root}TypeCode>
+        <LegalMonetaryTotal><TaxInclusiveAmount>{gross}</TaxInclusiveAmount></LegalMonetaryTotal>
+        <TaxTotal><TaxSubtotal><TaxableAmount>100</TaxableAmount><TaxAmount>19</TaxAmount></TaxSubtotal>
+        </TaxTotal></{root}>""".encode()
+
+
+@pytest.mark.parametrize(
+    "root, code, gross, kept, doubt",
+    [
+        ("Invoice", "380", "119.00", "119.00", None),
+        ("Invoice", "381", "119.00", "-119.00", None),
+        ("CreditNote", "381", "119.00", "-119.00", None),
+        ("CreditNote", "", "119.00", "-119.00", None),
+        ("CreditNote", "381", "-119.00", "-119.00", "it is a credit note with a negative amount"),
+        ("Invoice", "384", "119.00", "119.00", "it corrects another invoice (type 384)"),
+    ],
+)
+def test_what_a_credit_note_gives_back_is_never_an_amount_to_pay(root, code, gross, kept, doubt):
+    found = exact.parse(_typed(root, code, gross), name="x.xml")
+    assert (f"{found.fields['gross'].value}", found.doubt) == (kept, doubt)
+    [rate] = found.fields["vat_rates"].value
+    assert (rate.vat < 0) == (kept.startswith("-") and doubt is None)
+
+
+def test_a_credit_note_in_cii_is_known_by_its_type():
+    content = b"""<?xml version="1.0"?><CrossIndustryInvoice><ExchangedDocument><ID>C-2</ID>
+        <TypeCode>381</TypeCode></ExchangedDocument><SupplyChainTradeTransaction>
+        <ApplicableHeaderTradeSettlement><SpecifiedTradeSettlementHeaderMonetarySummation>
+        <GrandTotalAmount>119.00</GrandTotalAmount></SpecifiedTradeSettlementHeaderMonetarySummation>
+        </ApplicableHeaderTradeSettlement></SupplyChainTradeTransaction></CrossIndustryInvoice>"""
+    assert str(exact.parse(content, name="x.xml").fields["gross"].value) == "-119.00"
