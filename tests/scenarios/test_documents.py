@@ -357,7 +357,7 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
         await _confirm(strict, document)
 
 
-async def test_a_correction_teaches_the_next_document_of_that_sender(strict, box):
+async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_exact_data(strict, box):
     first = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, first)
     read = letters.facts(first)
@@ -372,6 +372,16 @@ async def test_a_correction_teaches_the_next_document_of_that_sender(strict, box
         found = await records.newest_extraction(connection, second.document)
     assert found.fields["supplier"]["value"] == "Ballyfern Group"
     assert found.fields["gross"]["value"] == read["gross"]
+    # What XML says exactly stays as it is, whoever brings it.
+    exact = _bill("R-9", "119.00", supplier=read["supplier"])
+    third = await _upload(strict, Upload("third.xml", exact, first.sender[1]))
+    await strict.work()
+    async with strict.transaction() as connection:
+        found = await records.newest_extraction(connection, third.document)
+        assert found.fields["supplier"]["value"] == read["supplier"]
+        # Nothing was kept for the sender, who may bring the papers of anybody.
+        assert not await reviews.lessons(connection, parties=["supplier=argonag"], layout=None)
+    assert await strict.rows("SELECT count(*) FROM corrections WHERE sender IS NOT NULL") == [(0,)]
 
 
 async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict, box):
