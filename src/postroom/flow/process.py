@@ -131,14 +131,14 @@ async def _taught(connection: Connection, by: Routing, understood: Understood) -
     known = routing.parties(understood.values, shapes)
     learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
     corrected = {
-        name: {str(each.read_value or ""): each.right_value for each in reversed(found) if _fits(each, known)}
+        name: {str(each.read_value or ""): each.right_value for each in reversed(found) if fits(each, known)}
         for name, found in learned.items()
         if shapes.get(name) in LASTING
     }
     return lessons.taught(understood, corrected, shapes)
 
 
-def _fits(lesson: Lesson, known: Mapping[str, str]) -> bool:
+def fits(lesson: Lesson, known: Mapping[str, str]) -> bool:
     """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
     name = (lesson.party or "").partition("=")[0]
     return name not in known or known[name] == lesson.party

@@ -1,0 +1,44 @@
+"""What a correction teaches, and whom it leaves alone."""
+
+from postroom.documents import kind, routing, understood
+from postroom.documents.understood import Check, FieldRead, Understood
+from postroom.flow.process import fits
+from postroom.store.reviews import Lesson
+
+SHAPES = {name: each.shape for name, each in kind.installed()["invoice"].fields.items()}
+WRONG, RIGHT = "DE02120300000000202052", "DE02120300000000202051"
+
+
+def read(**fields):
+    checks = (
+        Check(f"check digits of iban: {WRONG}", passed=False),
+        Check("net + vat = gross: 119", passed=True),
+    )
+    values = {name: FieldRead(value, 0.9) for name, value in fields.items()}
+    return Understood("invoice", "offline", fields=values, checks=checks)
+
+
+def test_what_is_taught_is_tested_as_what_was_read():
+    found = understood.taught(read(iban=WRONG), {"iban": {WRONG: RIGHT}}, SHAPES)
+    assert found.values == {"iban": RIGHT}
+    assert [(each.words, each.passed) for each in found.checks] == [
+        ("net + vat = gross: 119", True),
+        (f"check digits of iban: {RIGHT}", True),
+    ]
+
+
+def test_another_value_is_left_alone_with_its_checks():
+    given = read(iban=WRONG)
+    assert understood.taught(given, {"iban": {"another": RIGHT}}, SHAPES) == given
+
+
+def test_a_supplier_is_known_by_what_was_read_rightly_the_surest_first():
+    values = {"supplier": "Xenon GmbH", "vat_id": "DE136695976", "iban": WRONG}
+    assert list(routing.parties(values, SHAPES).values()) == ["vat_id=de136695976", "supplier=xenongmbh"]
+
+
+def test_another_supplier_whose_papers_look_alike_is_left_alone():
+    lesson = Lesson("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
+    assert fits(lesson, {"vat_id": "vat_id=de136695976"})
+    assert fits(lesson, {})
+    assert not fits(lesson, {"vat_id": "vat_id=de811128135"})
