@@ -4,6 +4,7 @@ Provider-neutral. Gmail reads a state as a set of label ids (`labels_of`), Graph
 so on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -21,6 +22,7 @@ ChangeKind = Literal[
     "folder_changed",  # renamed or moved
     "folder_deleted",
 ]
+_PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low", "5": "low"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +131,11 @@ def standard_folders(provider: ProviderName) -> list[Folder]:
     top = [Folder(key, name, parent=OUTLOOK_ROOT) for key, name in _TOP.items()]
     hidden = [Folder(key, name, parent=OUTLOOK_ROOT, hidden=True) for key, name in _HIDDEN.items()]
     return [root, *top, *hidden]
+
+
+def importance_of(state: State, headers: Mapping[str, str]) -> str:
+    """What was set last, else what the sender said, as Microsoft has it."""
+    if state.importance != "normal":
+        return state.importance
+    said = (headers.get("importance") or headers.get("x-priority", ""))[:8].strip().lower()
+    return _PRIORITIES.get(said, "normal")

@@ -63,7 +63,7 @@ def test_whatever_part_is_killed_comes_back(demo, tmp_path):
 
 
 def compared(client):
-    """Of each mailbox on the guided page: at the provider, kept here, on the way, missing, extra, duplicate."""
+    """Of each mailbox on the guided page: at the provider, kept, on the way, missing, extra, duplicate."""
     try:
         page = client.get("/demo/parts").text
     except httpx2.TransportError:

@@ -13,7 +13,7 @@ from mailsim.control.shapes import AttachmentTruth, MessageTruth, Page, Truth
 from mailsim.errors import Invalid
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import Provider
-from mailsim.state import labels_of
+from mailsim.state import importance_of, labels_of
 
 MOST_AT_ONCE = 20_000
 _BREATH = 20  # messages between two chances for other requests
@@ -56,9 +56,11 @@ def _message(mailbox: Mailbox, provider: Provider, number: int, *, digests: bool
 
 
 def _with_digests(plain: MessageTruth, mailbox: Mailbox, number: int) -> MessageTruth:
-    raw, tree = mailbox.raw(number), mailbox.tree(number)
+    raw, tree, state = mailbox.raw(number), mailbox.tree(number), mailbox.state(number)
+    assert state is not None
     return msgspec.structs.replace(
         plain,
+        importance=plain.importance if mailbox.provider == "gmail" else importance_of(state, tree.named),
         message_id=tree.header("message-id").strip(),
         subject=mime.decode_words(tree.header("subject")),
         size=len(raw),

@@ -17,7 +17,7 @@ from mailsim.graph import attached, bodies, kinds, people
 from mailsim.graph.ids import Ids
 from mailsim.lazy import lazy
 from mailsim.mailbox import Mailbox
-from mailsim.state import State
+from mailsim.state import State, importance_of
 
 _MEETINGS = {
     "REQUEST": ("eventMessageRequest", "meetingRequest"),
@@ -31,7 +31,6 @@ _DATE = re.compile(
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written without its zone
 _GROUP = 1 << 20  # bytes of letters that are worked on together
-_PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low", "5": "low"}
 
 
 def stamp(milliseconds: int) -> str:
@@ -183,10 +182,7 @@ def _modified(view: View) -> str:
 
 
 def _importance(view: View) -> str:
-    if view.state.importance != "normal":
-        return view.state.importance
-    said = (view.header("importance") or view.header("x-priority"))[:8].strip().lower()
-    return _PRIORITIES.get(said, "normal") if said else "normal"
+    return importance_of(view.state, view.headers)
 
 
 def body(view: View) -> dict[str, str]:
