@@ -108,25 +108,21 @@ def plots(found: LastHour) -> list[Plot]:
             "100%",
             bars(found.quota, used, highest=1),
         ),
-        Plot(
-            "reviews",
-            "Waiting for a person",
-            str(found.reviews[-1]),
-            "document" if found.reviews[-1] == 1 else "documents",
-            f"at most {max(found.reviews)} in the last hour",
-            _counted(max(found.reviews) or 1, "document"),
-            bars(found.reviews, [_counted(count, "document") for count in found.reviews]),
-        ),
-        Plot(
-            "backlog",
-            "Waiting to be read",
-            str(found.backlog[-1]),
-            "document" if found.backlog[-1] == 1 else "documents",
-            f"at most {max(found.backlog)} in the last hour",
-            _counted(max(found.backlog) or 1, "document"),
-            bars(found.backlog, [f"{count:,} to be read" for count in found.backlog]),
-        ),
+        _waiting("reviews", "Waiting for a person", found.reviews),
+        _waiting("backlog", "Waiting to be read", found.backlog),
     ]
+
+
+def _waiting(name: str, title: str, counts: Sequence[int]) -> Plot:
+    return Plot(
+        name,
+        title,
+        str(counts[-1]),
+        "document" if counts[-1] == 1 else "documents",
+        f"at most {max(counts)} in the last hour",
+        _counted(max(counts) or 1, "document"),
+        bars(counts, [_counted(count, "document") for count in counts]),
+    )
 
 
 def bars(values: Sequence[float | None], words: Sequence[str], *, highest: float | None = None) -> list[Bar]:
