@@ -90,14 +90,14 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
         "1 min, 4 min ago",
         "half of the last hour&#39;s new mail within 1 min",
         "42%, this minute",
-        "1 document, 10 min ago",
-        "1 document, this minute",
+        "1 to review, 10 min ago",
+        "1 to review, this minute",
         "1 to be read, 20 min ago",
         "1 to be read, this minute",
         "<span>100%</span>",
     ):
         assert words in shown, words
-    assert "1 document, 11 min ago" not in shown
+    assert "1 to review, 11 min ago" not in shown
 
 
 async def test_work_that_fails_is_a_problem_in_words(browser, database, organization):

@@ -108,12 +108,12 @@ def plots(found: LastHour) -> list[Plot]:
             "100%",
             bars(found.quota, used, highest=1),
         ),
-        _waiting("reviews", "Waiting for a person", found.reviews),
-        _waiting("backlog", "Waiting to be read", found.backlog),
+        _waiting("reviews", "Waiting for a person", found.reviews, "to review"),
+        _waiting("backlog", "Waiting to be read", found.backlog, "to be read"),
     ]
 
 
-def _waiting(name: str, title: str, counts: Sequence[int]) -> Plot:
+def _waiting(name: str, title: str, counts: Sequence[int], what: str) -> Plot:
     return Plot(
         name,
         title,
@@ -121,7 +121,7 @@ def _waiting(name: str, title: str, counts: Sequence[int]) -> Plot:
         "document" if counts[-1] == 1 else "documents",
         f"at most {max(counts)} in the last hour",
         _counted(max(counts) or 1, "document"),
-        bars(counts, [_counted(count, "document") for count in counts]),
+        bars(counts, [f"{count:,} {what}" for count in counts]),
     )
 
 

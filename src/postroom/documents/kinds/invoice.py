@@ -225,5 +225,6 @@ INVOICE: Final = Kind(
     "Abrechnungszeitraum, Zeitraum, period",
     otherwise="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
-    "Aanmaning",
+    "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
+    "Creditnota, Nota de crédito",
 )
