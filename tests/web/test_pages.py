@@ -88,7 +88,7 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
         "1 message, 4 min ago",
         "1 message in the last hour",
         "1 min, 4 min ago",
-        "half of the last hour&#39;s new mail within 1 min",
+        "half of the hour&#39;s new mail in 1 min",
         "42%, this minute",
         "1 to review, 10 min ago",
         "1 to review, this minute",

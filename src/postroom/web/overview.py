@@ -95,7 +95,7 @@ def plots(found: LastHour) -> list[Plot]:
             "From the provider to here",
             "None yet" if latest is None else pages.duration(latest),
             "for the newest mail" if latest is not None else "since it was connected",
-            f"half of the last hour's new mail within {middle}" if middle else "no new mail in the last hour",
+            f"half of the hour's new mail in {middle}" if middle else "no new mail in the last hour",
             pages.duration(max((each or 0 for each in found.seconds), default=0) or 1),
             bars(found.seconds, [pages.duration(each or 0) for each in found.seconds]),
         ),
