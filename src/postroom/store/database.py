@@ -5,7 +5,7 @@ rows of one organization, named when the transaction begins, and outside of a tr
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sized
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -22,6 +22,7 @@ from postroom.store.translate import translated
 Pool = AsyncConnectionPool[Connection]
 
 RECONNECT_SECONDS = 1
+MANY_ROWS = 50
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def _end_if_cancelled() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
+
+
+def keeps_plan(rows: Sized) -> bool | None:
+    """For `prepare`, where rows are looked up: many of them are planned for what the tables hold now. A plan
+    that was kept from when they were empty would read a whole table for each row.
+    """
+    return False if len(rows) >= MANY_ROWS else None
 
 
 @asynccontextmanager

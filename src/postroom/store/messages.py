@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from postroom.model import Enclosure, MailboxId
-from postroom.store.database import Connection
+from postroom.store.database import Connection, keeps_plan
 
 
 class Stored(NamedTuple):
@@ -102,6 +102,7 @@ async def known(connection: Connection, mailbox: MailboxId, keys: Collection[str
         WHERE messages.mailbox_id = %b AND provider_message_id = ANY(%b::text[])
         """,
         [mailbox, list(keys)],
+        prepare=keeps_plan(keys),
     )
     return {
         row[0]: Stored._make((*row[:5], frozenset(row[5]), frozenset(row[6]), *row[7:]))

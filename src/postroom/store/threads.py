@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from postroom.model import MailboxId
-from postroom.store.database import Connection
+from postroom.store.database import Connection, keeps_plan
 
 
 class Thread(NamedTuple):
@@ -39,6 +39,7 @@ async def provide(connection: Connection, mailbox: MailboxId, keys: Collection[s
         WHERE mailbox_id = %b AND provider_thread_id IN (SELECT key FROM given)
         """,
         [sorted(keys), mailbox, mailbox],
+        prepare=keeps_plan(keys),
     )
     return {row[1]: Thread(*row) for row in await cursor.fetchall()}
 
@@ -47,7 +48,7 @@ async def add_up(connection: Connection, threads: Collection[int]) -> list[Summe
     """Sum up what stands in these threads. Deleted messages do not count; a thread of none stays, empty."""
     if not threads:
         return []
-    cursor = await connection.execute(_ADD_UP, [sorted(threads)])
+    cursor = await connection.execute(_ADD_UP, [sorted(threads)], prepare=keeps_plan(threads))
     return [Summed(*row) for row in await cursor.fetchall()]
 
 
