@@ -9,49 +9,10 @@ from databases import session
 from postroom.store import shared_state
 from postroom.store.database import open_database
 from postroom.store.shared_state import Claim, Key, Mail
+from scenarios import foreign
 
 APP = "pad_contract_notes"
 MAIL = Mail("notes@example.org", "broker@example.com", None, "Contract note")
-# The scheduler's statements.
-THEIR_CHECK = """
-SELECT 1 FROM bo_airflow.email_ingestion_state
-WHERE app_name = 'pad_contract_notes'
-  AND message_id = %s
-  AND status = 'success'
-"""
-THEIR_CLAIM = """
-INSERT INTO bo_airflow.email_ingestion_state
-    (app_name, message_id, mailbox_email, sender_email,
-     received_at, subject, status, worker_id, created_at, updated_at)
-VALUES
-    ('pad_contract_notes', %s, %s, %s, %s, %s, 'processing', %s, NOW(), NOW())
-ON CONFLICT (app_name, message_id) DO UPDATE SET
-    status = CASE
-        WHEN email_ingestion_state.status IN ('failed', 'skipped')
-        THEN 'processing'
-        ELSE email_ingestion_state.status
-    END,
-    worker_id = EXCLUDED.worker_id,
-    updated_at = NOW()
-WHERE email_ingestion_state.status != 'success'
-RETURNING status
-"""
-THEIR_SUCCESS = """
-UPDATE bo_airflow.email_ingestion_state
-SET status = 'success',
-    attachments_processed = %s,
-    trades_extracted = %s,
-    archive_gcs_paths = %s,
-    updated_at = NOW()
-WHERE app_name = 'pad_contract_notes' AND message_id = %s
-"""
-THEIR_FAILURE = """
-UPDATE bo_airflow.email_ingestion_state
-SET status = 'failed',
-    error_message = %s,
-    updated_at = NOW()
-WHERE app_name = 'pad_contract_notes' AND message_id = %s
-"""
 
 
 @pytest.fixture
@@ -81,7 +42,7 @@ def claim(database, organization):
 
 async def their_claim(connection, message, worker="them"):
     cursor = await connection.execute(
-        THEIR_CLAIM, [message, MAIL.mailbox_email, "broker@example.com", None, "Contract note", worker]
+        foreign.CLAIM, [message, MAIL.mailbox_email, "broker@example.com", None, "Contract note", worker]
     )
     return await cursor.fetchall()
 
@@ -112,7 +73,7 @@ async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(own
     ]
     assert await claim("m") is Claim.ENDED
     assert await claim("m", "another of us") is Claim.DONE
-    cursor = await owner.execute(THEIR_CHECK, ["m"])
+    cursor = await owner.execute(foreign.CHECK, ["m"])
     assert await cursor.fetchall() == [(1,)]
     assert await their_claim(owner, "m") == []
 
@@ -147,7 +108,7 @@ async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
     assert not await ours(shared_state.succeed, "m", **SUCCESS)
     assert not await ours(shared_state.fail, "m", error="late")
     assert await row(owner, "m") == ("processing", "them")
-    await owner.execute(THEIR_FAILURE, ["their reason", "m"])
+    await owner.execute(foreign.FAILURE, ["their reason", "m"])
     assert await claim("m") is Claim.OURS
 
 
@@ -172,15 +133,15 @@ async def they(database_url, worker, messages):
     async with session(database_url) as connection:
         while open_:
             message = dice.choice(sorted(open_))
-            cursor = await connection.execute(THEIR_CHECK, [message])
+            cursor = await connection.execute(foreign.CHECK, [message])
             if await cursor.fetchone() or not await their_claim(connection, message, worker):
                 open_.discard(message)
                 continue
             await asyncio.sleep(dice.random() / 100)
             if dice.random() < 0.5:
-                await connection.execute(THEIR_FAILURE, ["now and then", message])
+                await connection.execute(foreign.FAILURE, ["now and then", message])
             else:
-                await connection.execute(THEIR_SUCCESS, [1, 1, None, message])
+                await connection.execute(foreign.SUCCESS, [1, 1, None, message])
                 open_.discard(message)
 
 
@@ -204,6 +165,6 @@ async def test_their_late_failure_reopens_what_we_ended_so_we_must_know_ourselve
     await move_clock(3700)
     assert await claim("m") is Claim.OURS
     assert await ours(shared_state.succeed, "m", **SUCCESS)
-    await owner.execute(THEIR_FAILURE, ["too late", "m"])
+    await owner.execute(foreign.FAILURE, ["too late", "m"])
     assert await claim("m") is Claim.OURS
     assert await ours(shared_state.succeed, "m", **SUCCESS)
