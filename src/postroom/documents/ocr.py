@@ -3,6 +3,7 @@
 It runs one page at a time on one thread, which needs the least CPU time; more at once are more processes.
 """
 
+import contextlib
 import os
 import resource
 import socket
@@ -207,4 +208,5 @@ def _perform(recogniser: Recogniser, order: Order, source: int, target: int) -> 
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(BrokenPipeError):  # whoever asked was killed meanwhile, and reads no report
+        main()

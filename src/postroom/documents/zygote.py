@@ -172,4 +172,5 @@ def perform(order: Order, source: int, target: int, limits: Limits) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(BrokenPipeError):  # whoever asked was killed meanwhile, and reads no report
+        main()
