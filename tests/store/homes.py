@@ -129,7 +129,8 @@ class Watched:
 
 
 def kill(pid):
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # ended by itself meanwhile
+        os.kill(pid, signal.SIGKILL)
 
 
 def ask(url, statement="SELECT 1"):
