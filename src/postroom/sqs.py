@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from postroom.errors import OperatorError, SettingsError, TransientError
+from postroom import aws
+from postroom.errors import OperatorError, TransientError
 
 LARGEST_BATCH: Final = 10
 WAIT_SECONDS: Final = 20  # of a long poll, the longest that SQS allows
@@ -86,35 +87,17 @@ class SqsQueue:
 
 def connect(url: str) -> SqsQueue:
     """Credentials are found the way all AWS tools find them; the queue is where its address says."""
-    try:
-        boto3: Any = import_module("boto3")
-        config: Any = import_module("botocore.config")
-        errors: Any = import_module("botocore.exceptions")
-    except ImportError:
-        raise SettingsError(
-            "POSTROOM_QUEUE=sqs:… needs the library boto3. Run `pip install postroom[aws]`."
-        ) from None
-    limits = config.Config(
-        connect_timeout=5,
-        read_timeout=WAIT_SECONDS + 10,
-        retries={"mode": "standard", "total_max_attempts": 2},
-    )
     parts = urlsplit(url)
     host = (parts.hostname or "").split(".")
     region = host[1] if host[0] == "sqs" and len(host) > 1 else None
-    try:
-        session = boto3.session.Session()
-        client = session.client(
-            "sqs", endpoint_url=f"{parts.scheme}://{parts.netloc}", region_name=region, config=limits
-        )
-    except errors.NoRegionError:
-        raise SettingsError(
-            "POSTROOM_QUEUE=sqs:… needs a region. Set AWS_REGION, such as eu-west-1."
-        ) from None
-    except (errors.BotoCoreError, ValueError) as error:
-        raise SettingsError(
-            f"Amazon SQS cannot be used ({type(error).__name__}). Correct AWS_ variables or ~/.aws/config."
-        ) from None
+    client = aws.client(
+        "sqs",
+        "POSTROOM_QUEUE=sqs:…",
+        read_seconds=WAIT_SECONDS + 10,
+        attempts=2,
+        url=f"{parts.scheme}://{parts.netloc}",
+        region=region,
+    )
     return SqsQueue(client, url)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mailsim.control.shapes import Problem
-from mailsim.errors import SimulatorError
+from mailsim.errors import Invalid, SimulatorError
 from mailsim.simulator import Simulator
 
 LARGEST = 96 << 20
@@ -29,6 +29,7 @@ class Call:
     raw: bytes = b""
 
 
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 Function = Callable[[Call], Awaitable[Any]]
 
 
@@ -111,3 +112,14 @@ def _converted(values: dict[str, str], shape: type[msgspec.Struct]) -> msgspec.S
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:
         raise _Refusal(400, f"the query is not right: {error}") from error
+
+
+def change_options(options: StructT, named: dict[str, Any]) -> StructT:
+    """Only what is named changes. The object stays the same: everybody holds it."""
+    try:
+        wanted = msgspec.convert(msgspec.to_builtins(options) | named, type(options))
+    except msgspec.ValidationError as error:
+        raise Invalid(f"the options are not right: {error}") from error
+    for name in options.__struct_fields__:
+        setattr(options, name, getattr(wanted, name))
+    return options

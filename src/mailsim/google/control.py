@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
-
-from mailsim.control.endpoint import Call, Endpoint
+from mailsim.control.endpoint import Call, Endpoint, change_options
 from mailsim.control.shapes import Done, Given
-from mailsim.errors import Invalid, Unknown
+from mailsim.errors import Unknown
 from mailsim.google.clients import Client
 from mailsim.google.clients import Trouble as ClientTrouble
 from mailsim.google.grants import AccountTrouble, Ask
@@ -123,15 +121,7 @@ class Control:
         return self.realm.options
 
     async def change_google_options(self, call: Call) -> Options:
-        """Only what is named changes. The object stays the same: everybody holds it."""
-        options = self.realm.options
-        try:
-            wanted = msgspec.convert(msgspec.to_builtins(options) | call.body, Options)
-        except msgspec.ValidationError as error:
-            raise Invalid(f"the options are not right: {error}") from error
-        for name in Options.__struct_fields__:
-            setattr(options, name, getattr(wanted, name))
-        return options
+        return change_options(self.realm.options, call.body)
 
     async def list_topics(self, _call: Call) -> list[Topic]:
         return list(self.pubsub.topics.values())

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mailsim.control.endpoint import Call, Endpoint
+from mailsim.control.endpoint import Call, Endpoint, change_options
 from mailsim.control.shapes import Done, Given
 from mailsim.entra.aadsts import EntraError
 from mailsim.entra.directory import Ordered, Refusal, User
@@ -133,15 +133,7 @@ class Control:
         return self.graph.options
 
     async def change_microsoft_options(self, call: Call) -> MicrosoftOptions:
-        """Only what is named changes. The object stays the same: everybody holds it."""
-        options = self.graph.options
-        try:
-            wanted = msgspec.convert(msgspec.to_builtins(options) | call.body, MicrosoftOptions)
-        except msgspec.ValidationError as error:
-            raise Invalid(f"the options are not right: {error}") from error
-        for name in MicrosoftOptions.__struct_fields__:
-            setattr(options, name, getattr(wanted, name))
-        return options
+        return change_options(self.graph.options, call.body)
 
     async def list_refusals(self, _call: Call) -> list[RefusalShape]:
         return [_shape(ordered) for ordered in self.graph.entra.directory.refusals.values()]

@@ -122,15 +122,7 @@ async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[New]) -
             mailbox,
             [row.key for row in ordered],
             [row.thread for row in ordered],
-            [row.version for row in ordered],
-            [row.folder_id for row in ordered],
-            ["\n".join(sorted(row.labels)) for row in ordered],
-            ["\n".join(sorted(row.categories)) for row in ordered],
-            [row.is_read for row in ordered],
-            [row.is_flagged for row in ordered],
-            [row.is_draft for row in ordered],
-            [row.importance for row in ordered],
-            [row.received_at for row in ordered],
+            *_states(ordered),
             *_columns(contents),
         ],
     )
@@ -199,6 +191,20 @@ async def thread(connection: Connection, threads: Mapping[int, int]) -> None:
         )
 
 
+def _states(rows: Sequence[New] | Sequence[Standing]) -> list[Sequence[object]]:
+    return [
+        [row.version for row in rows],
+        [row.folder_id for row in rows],
+        ["\n".join(sorted(row.labels)) for row in rows],
+        ["\n".join(sorted(row.categories)) for row in rows],
+        [row.is_read for row in rows],
+        [row.is_flagged for row in rows],
+        [row.is_draft for row in rows],
+        [row.importance for row in rows],
+        [row.received_at for row in rows],
+    ]
+
+
 def _columns(contents: Sequence[Content]) -> list[Sequence[object]]:
     return [
         [each.internet_message_id for each in contents],
@@ -261,15 +267,7 @@ async def change(connection: Connection, rows: Sequence[Standing]) -> None:
         """,
         [
             [row.id for row in ordered],
-            [row.version for row in ordered],
-            [row.folder_id for row in ordered],
-            ["\n".join(sorted(row.labels)) for row in ordered],
-            ["\n".join(sorted(row.categories)) for row in ordered],
-            [row.is_read for row in ordered],
-            [row.is_flagged for row in ordered],
-            [row.is_draft for row in ordered],
-            [row.importance for row in ordered],
-            [row.received_at for row in ordered],
+            *_states(ordered),
             [row.deleted for row in ordered],
         ],
     )

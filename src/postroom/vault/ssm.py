@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
+from postroom import aws
 from postroom.errors import (
     GrantLost,
     OperatorError,
     PermanentError,
     PostroomError,
-    SettingsError,
     TransientError,
 )
 from postroom.model import Secret
@@ -55,26 +55,8 @@ _DENIED: Final = frozenset(
 
 
 def connect() -> Any:
-    """A client of AWS SSM. Region, credentials and endpoint are found the way all AWS tools find them."""
-    try:
-        boto3: Any = import_module("boto3")
-        config: Any = import_module("botocore.config")
-        errors: Any = import_module("botocore.exceptions")
-    except ImportError:
-        raise SettingsError(
-            "POSTROOM_VAULT=ssm needs the library boto3. Run `pip install postroom[aws]`."
-        ) from None
-    limits = config.Config(
-        connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3}
-    )
-    try:
-        return boto3.session.Session().client("ssm", config=limits)
-    except errors.NoRegionError:
-        raise SettingsError("POSTROOM_VAULT=ssm needs a region. Set AWS_REGION, such as eu-west-1.") from None
-    except (errors.BotoCoreError, ValueError) as error:
-        raise SettingsError(
-            f"AWS SSM cannot be used ({type(error).__name__}). Correct the AWS_ variables or ~/.aws/config."
-        ) from None
+    """A client of AWS SSM."""
+    return aws.client("ssm", "POSTROOM_VAULT=ssm", read_seconds=10, attempts=3)
 
 
 @dataclass(frozen=True)

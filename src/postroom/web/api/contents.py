@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from postroom.shapes import Mailbox
-from postroom.web.api.operations import Call, Problem, not_found
+from postroom.web.api.operations import Call, Problem, there
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
@@ -59,9 +59,7 @@ def _version(etag: str) -> str:
 async def of_blob(call: Call[Any, Any, Any], digest: bytes, media_type: str, name: str) -> Response:
     """What the blob store has under the digest: all of it, a range, or nothing where the client has it."""
     organization = call.caller.organization
-    found = await call.parts.blobs.find(organization, digest)
-    if found is None:
-        raise not_found("content")
+    found = there(await call.parts.blobs.find(organization, digest), "content")
     asked = _asked(call.request, digest, found.size, _headers(media_type, name))
     if isinstance(asked, Response):
         return asked

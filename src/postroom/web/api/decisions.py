@@ -14,7 +14,7 @@ from postroom.shapes import Confirmation, Document, Record, Rejection, Review
 from postroom.store.database import Connection
 from postroom.store.views import documents as shown
 from postroom.web.api import contents
-from postroom.web.api.operations import Call, Nothing, Operation, Problem, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Problem, there
 from postroom.web.api.papers import DocumentPath, Name, ReviewPath
 
 
@@ -97,17 +97,11 @@ async def _asked(connection: Connection, review: int, request: Request) -> Revie
 
 
 async def _review(connection: Connection, review: int) -> Review:
-    found = await shown.review(connection, review)
-    if found is None:
-        raise not_found("review")
-    return found
+    return there(await shown.review(connection, review), "review")
 
 
 async def _document(connection: Connection, document: UUID) -> Document:
-    found = await shown.document(connection, document)
-    if found is None:
-        raise not_found("document")
-    return found
+    return there(await shown.document(connection, document), "document")
 
 
 OPERATIONS = [

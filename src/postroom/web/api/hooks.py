@@ -11,7 +11,7 @@ from postroom.shapes import Delivery, MadeWebhook, NewWebhook, Page, Replay, Tri
 from postroom.store import webhooks as stored
 from postroom.store.views import upkeep
 from postroom.web.api import cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found, there
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
@@ -96,10 +96,7 @@ async def list_deliveries(call: Call[WebhookPath, Paged, None]) -> Page[Delivery
 
 async def _found(call: Call[WebhookPath, Any, Any]) -> stored.Webhook:
     async with call.transaction() as connection:
-        found = await stored.get(connection, call.path.webhook)
-    if found is None:
-        raise not_found("webhook")
-    return found
+        return there(await stored.get(connection, call.path.webhook), "webhook")
 
 
 def _shown(webhook: stored.Webhook) -> Webhook:

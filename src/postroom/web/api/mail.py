@@ -28,7 +28,7 @@ from postroom.store import mailboxes as stored
 from postroom.store.database import Connection
 from postroom.store.views import mail
 from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found, there
 
 
 class MailboxPath(msgspec.Struct, frozen=True):
@@ -145,18 +145,14 @@ async def list_mail_events(call: Call[MailboxPath, Paged, None]) -> Page[MailEve
 async def get_thread(call: Call[ThreadPath, Nothing, None]) -> Thread:
     """One thread."""
     async with call.transaction() as connection:
-        found = await mail.thread(connection, call.path.thread)
-    if found is None:
-        raise not_found("thread")
-    return found
+        return there(await mail.thread(connection, call.path.thread), "thread")
 
 
 async def list_messages_of_thread(call: Call[ThreadPath, Paged, None]) -> Page[Message]:
     """List the messages of a thread, the oldest first."""
     after = cursors.number_of(call.query) or 0
     async with call.transaction() as connection:
-        if await mail.thread(connection, call.path.thread) is None:
-            raise not_found("thread")
+        there(await mail.thread(connection, call.path.thread), "thread")
         found = await mail.messages_of_thread(
             connection, call.path.thread, after=after, limit=call.query.limit + 1
         )
@@ -226,17 +222,11 @@ async def get_attachment(call: Call[AttachmentPath, Nothing, None]) -> Response:
 
 
 async def _mailbox(connection: Connection, mailbox: UUID) -> Mailbox:
-    found = await mail.mailbox(connection, mailbox)
-    if found is None:
-        raise not_found("mailbox")
-    return found
+    return there(await mail.mailbox(connection, mailbox), "mailbox")
 
 
 async def _message(connection: Connection, message: int) -> Message:
-    found = await mail.message(connection, message)
-    if found is None:
-        raise not_found("message")
-    return found
+    return there(await mail.message(connection, message), "message")
 
 
 _BYTES = "application/octet-stream"

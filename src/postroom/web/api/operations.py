@@ -25,6 +25,7 @@ from postroom.web.live import Live
 PathT = TypeVar("PathT")
 QueryT = TypeVar("QueryT")
 BodyT = TypeVar("BodyT")
+FoundT = TypeVar("FoundT")
 
 
 class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +83,13 @@ class Problem(Exception):
 
 def not_found(what: str) -> Problem:
     return Problem(404, "not-found", f"There is no such {what}.")
+
+
+def there(found: FoundT | None, what: str) -> FoundT:
+    """What was looked up, else the answer that there is none."""
+    if found is None:
+        raise not_found(what)
+    return found
 
 
 @dataclass(frozen=True)

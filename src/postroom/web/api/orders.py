@@ -13,7 +13,7 @@ from postroom.shapes import ImportedOrders, NewOrders, Order, Page
 from postroom.store.database import Connection
 from postroom.store.views import documents as shown
 from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, there
 
 
 class OrderPath(msgspec.Struct, frozen=True):
@@ -61,10 +61,7 @@ async def close_order(call: Call[OrderPath, Nothing, None]) -> Order:
 
 
 async def _order(connection: Connection, order: UUID) -> Order:
-    found = await shown.order(connection, order)
-    if found is None:
-        raise not_found("order")
-    return found
+    return there(await shown.order(connection, order), "order")
 
 
 OPERATIONS = [

@@ -11,7 +11,7 @@ from postroom.model import Scope
 from postroom.shapes import Document, Number, Page, Record, Review, WholeDocument
 from postroom.store.views import documents as shown
 from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, there
 
 State = Literal["queued", "processing", "completed", "skipped", "needs_review", "failed"]
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
@@ -56,9 +56,7 @@ async def list_documents(call: Call[Nothing, DocumentsQuery, None]) -> Page[Docu
 async def get_document(call: Call[DocumentPath, Nothing, None]) -> WholeDocument:
     """One document: its state, where it came from and what was read."""
     async with call.transaction() as connection:
-        found = await shown.document(connection, call.path.document)
-        if found is None:
-            raise not_found("document")
+        found = there(await shown.document(connection, call.path.document), "document")
         return WholeDocument(
             found,
             await shown.arrivals(connection, found.id),
@@ -69,10 +67,8 @@ async def get_document(call: Call[DocumentPath, Nothing, None]) -> WholeDocument
 async def get_document_content(call: Call[DocumentPath, Nothing, None]) -> Response:
     """The bytes of a document, or a range of them."""
     async with call.transaction() as connection:
-        found = await shown.document(connection, call.path.document)
-        came = await shown.arrivals(connection, found.id) if found else []
-    if found is None:
-        raise not_found("document")
+        found = there(await shown.document(connection, call.path.document), "document")
+        came = await shown.arrivals(connection, found.id)
     name = next((each.file_name for each in came if each.file_name), str(found.id))
     return await contents.of_blob(call, bytes.fromhex(found.sha256), found.media_type, name)
 
@@ -90,10 +86,7 @@ async def list_reviews(call: Call[Nothing, ReviewsQuery, None]) -> Page[Review]:
 async def get_review(call: Call[ReviewPath, Nothing, None]) -> Review:
     """One review."""
     async with call.transaction() as connection:
-        found = await shown.review(connection, call.path.review)
-    if found is None:
-        raise not_found("review")
-    return found
+        return there(await shown.review(connection, call.path.review), "review")
 
 
 async def list_records(call: Call[Nothing, RecordsQuery, None]) -> Page[Record]:
@@ -107,10 +100,7 @@ async def list_records(call: Call[Nothing, RecordsQuery, None]) -> Page[Record]:
 async def get_record(call: Call[RecordPath, Nothing, None]) -> Record:
     """One confirmed record."""
     async with call.transaction() as connection:
-        found = await shown.record(connection, call.path.record)
-    if found is None:
-        raise not_found("record")
-    return found
+        return there(await shown.record(connection, call.path.record), "record")
 
 
 OPERATIONS = [

@@ -13,7 +13,7 @@ from postroom.store.feed import Bounds
 from postroom.store.views import upkeep
 from postroom.store.work import Wake
 from postroom.web.api import cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found
+from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, there
 from postroom.web.api.papers import Name
 
 LONGEST_WAIT_SECONDS: Final = 30
@@ -137,19 +137,14 @@ async def list_failures(call: Call[Nothing, FailuresQuery, None]) -> Page[Failur
 async def get_failure(call: Call[FailurePath, Nothing, None]) -> Failure:
     """One failure."""
     async with call.transaction() as connection:
-        found = await upkeep.failure(connection, call.path.failure)
-    if found is None:
-        raise not_found("failure")
-    return found
+        return there(await upkeep.failure(connection, call.path.failure), "failure")
 
 
 async def retry_failure(call: Call[FailurePath, Nothing, None]) -> Failure:
     """Try again what failed, now."""
     async with call.transaction() as connection:
         mailbox = await upkeep.retry(connection, call.path.failure)
-        found = await upkeep.failure(connection, call.path.failure)
-        if found is None:
-            raise not_found("failure")
+        found = there(await upkeep.failure(connection, call.path.failure), "failure")
         if mailbox is None:
             raise Problem(409, "resolved", "This failure is resolved already.")
         await work.wake(connection, [Wake(call.caller.organization, "sync", str(mailbox))])

@@ -1,0 +1,38 @@
+"""A client of one of Amazon's services, through boto3, which is there where somebody chose such a service."""
+
+from importlib import import_module
+from typing import Any
+
+from postroom.errors import SettingsError
+
+
+def client(
+    service: str,
+    setting: str,
+    *,
+    read_seconds: float,
+    attempts: int,
+    url: str | None = None,
+    region: str | None = None,
+) -> Any:
+    """Region, credentials and endpoint are found the way all AWS tools find them, unless they are given."""
+    try:
+        boto3: Any = import_module("boto3")
+        config: Any = import_module("botocore.config")
+        errors: Any = import_module("botocore.exceptions")
+    except ImportError:
+        raise SettingsError(f"{setting} needs the library boto3. Run `pip install postroom[aws]`.") from None
+    limits = config.Config(
+        connect_timeout=5,
+        read_timeout=read_seconds,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+    )
+    try:
+        session = boto3.session.Session()
+        return session.client(service, endpoint_url=url, region_name=region, config=limits)
+    except errors.NoRegionError:
+        raise SettingsError(f"{setting} needs a region. Set AWS_REGION, such as eu-west-1.") from None
+    except (errors.BotoCoreError, ValueError) as error:
+        raise SettingsError(
+            f"{setting} cannot be used ({type(error).__name__}). Correct the AWS_ variables or ~/.aws/config."
+        ) from None
