@@ -190,8 +190,8 @@ class _Worker:
         """Run one step and write its end. Cancelled when the lease was lost or the worker must stop."""
         try:
             kind = self.kinds[lease.kind]
-            if kind.max_attempts is not None and lease.attempts > kind.max_attempts:
-                # Every attempt was claimed and none was answered: the work ends its worker.
+            if kind.max_attempts is not None and lease.lost >= kind.max_attempts:
+                # Claimed again and again and never answered: the work ends its worker.
                 await self._park(lease, "its worker ended at every attempt")
                 return
             about = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}

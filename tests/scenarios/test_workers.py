@@ -163,6 +163,18 @@ async def test_work_that_kills_its_worker_is_parked(database_url, owner, organiz
     assert await cursor.fetchone() == ("its worker ended at every attempt",)
 
 
+async def test_an_error_that_passes_waits_no_longer_because_workers_were_killed_before(
+    database_url, owner, organization
+):
+    await add_work(owner, organization, "transient", 1)
+    for _ in range(2):
+        assert (await work.claim(owner, ["transient"], batch=1, lease_seconds=0)).leases
+    async with workers(1, database_url, backoff_first_seconds=600, backoff_max_seconds=9600):
+        await until(owner, "SELECT last_error IS NOT NULL FROM work")
+    cursor = await owner.execute("SELECT attempts, due_at <= postroom_now() + interval '600 s' FROM work")
+    assert await cursor.fetchone() == (1, True), "neither parked as the third failure nor put off like it"
+
+
 async def test_a_worker_outlives_the_loss_of_all_its_connections(database_url, owner, organization):
     await make_effects(owner)
     await add_work(owner, organization, "count", 500)

@@ -60,7 +60,7 @@ async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
     await move_clock(31)
     [second] = await claim(engine)
     assert second.token != first.token
-    assert second.attempts == 2
+    assert (second.attempts, second.lost) == (1, 1), "no word of the first is no failure of the work"
 
 
 async def test_oldest_due_is_claimed_first(engine, organization, owner, move_clock):
@@ -213,6 +213,21 @@ async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(da
     assert await finishing == {lease.id}
     async with database.engine() as connection:
         assert [lease.subject for lease in await claim(connection)] == ["a"]
+
+
+async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engine, organization, move_clock):
+    await work.wake(engine, [Wake(organization, "sync", "a")])
+    for lost in range(3):
+        [lease] = await claim(engine)
+        assert (lease.attempts, lease.lost) == (1, lost)
+        await move_clock(31)
+    [lease] = await claim(engine)
+    await work.give_back(engine, [lease])
+    [lease] = await claim(engine)
+    assert (lease.attempts, lease.lost) == (1, 3), "a worker that stops says nothing about the work"
+    await work.retry(engine, lease, delay=0, error="busy")
+    [lease] = await claim(engine)
+    assert (lease.attempts, lease.lost) == (2, 0)
 
 
 async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):

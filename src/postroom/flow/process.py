@@ -110,7 +110,7 @@ async def _begin(processing: Processing, lease: Lease) -> Document | None:
 
 
 def _pipeline(processing: Processing, lease: Lease, document: Document) -> Pipeline:
-    if lease.attempts > processing.max_attempts:
+    if lease.lost >= processing.max_attempts:
         raise PermanentError("its worker ended at every attempt")
     pipeline = processing.pipelines.get(document.pipeline)
     if pipeline is None:

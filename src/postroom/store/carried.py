@@ -43,9 +43,10 @@ async def claim(connection: Connection, kind: str, subject: str, *, lease_second
     cursor = await connection.execute(
         """
         UPDATE work SET lease_token = %s, leased_until = postroom_now() + %s * interval '1 second',
-            attempts = attempts + 1, carried_until = NULL
+            attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
+            lost = CASE WHEN lease_token IS NULL THEN lost ELSE lost + 1 END, carried_until = NULL
         WHERE kind = %s AND subject = %s AND coalesce(leased_until, due_at) <= postroom_now()
-        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace
+        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost
         """,
         [uuid4(), lease_seconds, kind, subject],
     )

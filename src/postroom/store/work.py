@@ -35,7 +35,11 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on one row until the lease ends. The token fences: no other claim has it."""
+    """The right to work on one row until the lease ends. The token fences: no other claim has it.
+
+    `attempts` are those that failed and this one. `lost` are the claims just before it that ended without a
+    word: a worker that is killed says nothing about the work, unless the work is what kills it every time.
+    """
 
     id: int
     organization: OrganizationId
@@ -45,6 +49,7 @@ class Lease:
     generation: int
     token: UUID
     trace: str | None = None
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +219,10 @@ _CLAIM = """
         UPDATE work SET
             lease_token = %(token)s,
             leased_until = postroom_now() + %(lease)s * interval '1 second',
-            attempts = attempts + 1
+            attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
+            lost = CASE WHEN lease_token IS NULL THEN lost ELSE lost + 1 END
         FROM picked WHERE work.id = picked.id
-        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace
+        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost
     ), next AS (
         SELECT coalesce(leased_until, due_at) AS claimable_at FROM work
         WHERE coalesce(leased_until, due_at) > (SELECT postroom_now()) AND NOT EXISTS (SELECT FROM claimed)
@@ -224,7 +230,7 @@ _CLAIM = """
     )
     SELECT *, NULL::float8 FROM claimed
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
         extract(epoch FROM claimable_at - postroom_now())::float8 FROM next
 """
 
@@ -242,8 +248,8 @@ async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lea
     )
     rows = await cursor.fetchall()
     if rows and rows[0][0] is None:
-        return Claim([], rows[0][8])
-    return Claim([Lease(*row[:8]) for row in rows])
+        return Claim([], rows[0][9])
+    return Claim([Lease(*row[:9]) for row in rows])
 
 
 def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) -> dict[str, object]:
@@ -295,6 +301,14 @@ async def _require(connection: Connection, lease: Lease) -> None:
         raise LeaseLost("the lease ended before its work was committed")
 
 
+async def came_on(connection: Connection, lease: Lease) -> None:
+    """A part of the work is committed with this: what was lost before was not lost because of the work."""
+    if lease.lost:
+        await connection.execute(
+            "UPDATE work SET lost = 0 WHERE id = %s AND lease_token = %s", [lease.id, lease.token]
+        )
+
+
 async def hold(connection: Connection, kind: str, subject: str) -> None:
     """Let nobody commit a step of this work until this transaction ends."""
     await connection.execute("SELECT FROM work WHERE kind = %s AND subject = %s FOR UPDATE", [kind, subject])
@@ -317,7 +331,7 @@ _FINISH = """
     ), kept AS (
         UPDATE work SET
             due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
-            lease_token = NULL, leased_until = NULL, attempts = 0, last_error = NULL,
+            lease_token = NULL, leased_until = NULL, attempts = 0, lost = 0, last_error = NULL,
             trace = CASE WHEN woken THEN trace END
         FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
     )
@@ -354,7 +368,8 @@ async def retry(
     await connection.execute(
         """
         UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
-            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lease_token = NULL, leased_until = NULL
+            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lost = 0,
+            lease_token = NULL, leased_until = NULL
         WHERE id = %s AND lease_token = %s
         """,
         [delay, error, counts, lease.id, lease.token],
@@ -389,7 +404,7 @@ async def parked(connection: Connection) -> list[Parked]:
     """What waits for a person, over all organizations that the connection sees."""
     cursor = await connection.execute(
         """
-        SELECT organization_id, kind, subject, attempts, last_error FROM work
+        SELECT organization_id, kind, subject, attempts + lost, last_error FROM work
         WHERE due_at IS NULL AND lease_token IS NULL ORDER BY kind, subject
         """
     )
@@ -400,7 +415,8 @@ async def unpark(connection: Connection, kind: str, subject: str | None = None) 
     """A person asks for another round of attempts, of one piece of work or of the whole kind."""
     cursor = await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, last_error = NULL, generation = generation + 1
+        UPDATE work SET due_at = postroom_now(), attempts = 0, lost = 0, last_error = NULL,
+            generation = generation + 1
         WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
             AND due_at IS NULL AND lease_token IS NULL
         RETURNING pg_notify('postroom_work', '')
@@ -414,7 +430,7 @@ async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
     """Like `wake`, when what failed is put right: parked rows and backoffs begin anew, at once."""
     await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, last_error = NULL
+        UPDATE work SET due_at = postroom_now(), attempts = 0, lost = 0, last_error = NULL
         FROM unnest(%b::text[], %b::text[]) AS asked (kind, subject)
         WHERE work.kind = asked.kind AND work.subject = asked.subject AND lease_token IS NULL
         """,

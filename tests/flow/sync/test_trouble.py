@@ -7,6 +7,7 @@ import pytest
 
 from postroom.errors import GrantLost, LeaseLost, PermanentError, TransientError
 from postroom.flow import sync
+from postroom.flow.sync.step import MOST_LOST
 from postroom.model import Health
 from postroom.store import work
 
@@ -92,6 +93,46 @@ async def test_a_provider_that_refuses_is_shown_and_asked_again_later(mirror):
     found = await mirror.get()
     assert (found.health, found.last_error) == (Health.PROVIDER_ERROR, "No licence.")
     await mirror.settle()
+    assert (await mirror.get()).health is Health.ACTIVE
+
+
+async def lost(mirror, move_clock, times: int) -> None:
+    for _ in range(times):
+        await mirror.claim()
+        await move_clock(61)
+
+
+async def test_a_mailbox_over_which_every_worker_ends_is_shown_and_tried_again_later(mirror, move_clock):
+    mirror.remote.deliver()
+    await lost(mirror, move_clock, MOST_LOST)
+    await mirror.sync()
+    assert not mirror.remote.calls
+    found = await mirror.get()
+    assert (found.health, found.last_error.split(".")[0]) == (
+        Health.PROVIDER_ERROR,
+        "Its worker ended at every attempt",
+    )
+    await move_clock(3600)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert (await mirror.get()).health is Health.ACTIVE
+
+
+async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(mirror, move_clock):
+    def ended():
+        raise SystemError("killed")
+
+    for age in range(1, 28):
+        mirror.remote.deliver(age=age * DAY)
+    for _ in range(3):
+        await lost(mirror, move_clock, MOST_LOST // 2)
+        mirror.remote.before = lambda _: mirror.remote.calls["listing"] < 4 or ended()
+        with pytest.raises(SystemError):
+            await mirror.sync()
+        await move_clock(61)
+    mirror.remote.before = lambda _: None
+    await mirror.settle()
+    await mirror.assert_mirrors()
     assert (await mirror.get()).health is Health.ACTIVE
 
 

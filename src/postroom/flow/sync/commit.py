@@ -50,6 +50,11 @@ class Passing:
     listed: Sequence[tuple[str, Sequence[str]]] = ()  # by scope: what a listing showed that will be settled
     listed_first: bool = False  # by a first listing, which shows much that is not stored
 
+    @property
+    def comes_on(self) -> bool:
+        """A page of a listing is behind us, even one that held nothing new."""
+        return any(each.kind is not CursorKind.LIVE for each in self.moves)
+
 
 @dataclass
 class _Writing:
@@ -115,6 +120,8 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, *, 
         try:
             await _store(reading, connection, writing, stored)
             await _pass(reading, connection, gathered, passing)
+            if reading.did != before or passing.comes_on:
+                await work.came_on(connection, reading.lease)
         except BaseException:
             reading.did = before
             raise

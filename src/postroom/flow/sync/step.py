@@ -34,6 +34,8 @@ log = Log()
 
 # A provider that refuses a mailbox may change its mind: a licence, a policy, a permission.
 REFUSED_SECONDS: Final = 3600.0
+# So many workers in a row may end over a mailbox without a page committed: then it is what ends them.
+MOST_LOST: Final = 10
 
 
 async def run(parts: Syncing, lease: Lease) -> None:
@@ -46,6 +48,7 @@ async def run(parts: Syncing, lease: Lease) -> None:
         await _end(parts, lease)
         return
     try:
+        _require_survivors(lease)
         await _sync(parts, lease, mailbox)
     except GrantLost as error:
         await _end(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error)
@@ -54,6 +57,11 @@ async def run(parts: Syncing, lease: Lease) -> None:
     except TransientError as error:
         await _note(parts, lease, mailbox, error)
         raise
+
+
+def _require_survivors(lease: Lease) -> None:
+    if lease.lost >= MOST_LOST:
+        raise PermanentError("Its worker ended at every attempt. The worker's own output may say why.")
 
 
 def _wanted(mailbox: Mailbox) -> bool:
