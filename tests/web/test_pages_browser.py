@@ -152,6 +152,51 @@ async def hostile_message(owner, make_mailbox):
     return mailbox, message
 
 
+async def test_a_thread_grows_at_its_end_and_what_is_read_stays_where_it_is(
+    hostile_message, owner, database_url, tmp_path
+):
+    mailbox, _ = hostile_message
+    look = {"viewport": {"width": 390, "height": 844}}
+    async with browsing(database_url, tmp_path, **look) as (page, asked, complaints):
+        await page.goto(f"/mailboxes/{mailbox}")
+        await page.get_by_role("link", name="Threads", exact=True).click()
+        await page.locator("#threads th a").click()
+        await expect(
+            page.frame_locator("iframe.letter").get_by_text("The text of the letter")
+        ).to_be_visible()
+        at = await page.locator("details.talk").bounding_box()
+        newer = await one(
+            owner,
+            """
+            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, from_name,
+                snippet, received_at)
+            SELECT organization_id, mailbox_id, thread_id, 'n', 'Bob', 'An answer', now() + interval '1 min'
+            FROM messages RETURNING id
+            """,
+        )
+        await owner.execute(
+            """
+            INSERT INTO message_contents (organization_id, message_id, body_plain, search)
+            SELECT organization_id, id, 'I agree.', '' FROM messages WHERE id = %s
+            """,
+            [newer],
+        )
+        await page.evaluate("changed()")
+        answer = page.locator(f"#message-{newer}")
+        await expect(answer).to_be_visible()
+        assert await page.locator("details.talk").first.bounding_box() == at
+        assert await answer.get_attribute("open") is None
+        letters = [each for each in asked if each.endswith("/body")]
+        assert len(letters) == 1, "what is closed is not loaded, and what is open not again"
+        await answer.locator("summary").focus()
+        await page.keyboard.press("Enter")
+        await expect(answer.frame_locator("iframe").get_by_text("I agree.")).to_be_visible()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        found = (await Axe().run(page)).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+        assert [each for each in complaints if "sandbox" not in each] == []
+
+
 async def one(owner, query, *values):
     return (await (await owner.execute(query, values)).fetchone())[0]
 

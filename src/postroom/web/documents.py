@@ -128,7 +128,7 @@ def routes(desk: Desk) -> list[Route]:
             Role.REVIEWER,
             methods=["POST"],
         ),
-        guarded(gate, "/documents/{document:uuid}/{action}", back),
+        guarded(gate, "/documents/{document:uuid}/{action}", partial(back, desk)),
     ]
 
 
@@ -185,11 +185,13 @@ def _uuid(given: str | None) -> UUID | None:
         return None
 
 
-async def back(request: Request) -> Response:
+async def back(desk: Desk, request: Request) -> Response:
     """Who opens the address of a decision again, by its line or by reloading, sees the document."""
     if request.path_params["action"] not in ACTIONS:
         raise HTTPException(404)
-    return RedirectResponse(f"/documents/{request.path_params['document']}", 303)
+    async with desk.gate.database.transaction(visitor_of(request).organization) as connection:
+        document = await _found(connection, request.path_params["document"])
+    return RedirectResponse(f"/documents/{document.id}", 303)
 
 
 async def one(desk: Desk, request: Request, refused: Refused | None = None) -> Response:

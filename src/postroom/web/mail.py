@@ -1,4 +1,4 @@
-"""The pages of mail: one mailbox with its messages, one message with what became of it, search."""
+"""The pages of mail: one mailbox with its messages or threads, one message with what became of it, search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ from postroom.ports import BlobStore
 from postroom.store import audits, documents, failures, search, syncs
 from postroom.store.database import Connection
 from postroom.store.views import mail as views
-from postroom.web import letters, pages
+from postroom.store.views.threads import Listed
+from postroom.web import letters, pages, places, threads
 from postroom.web.mailboxes import KEPT, NAMES
 from postroom.web.sessions import Gate, guarded, visitor_of
 
@@ -54,6 +55,7 @@ def routes(shelf: Shelf) -> list[Route]:
         guarded(gate, "/messages/{message:int}", partial(message_page, shelf)),
         guarded(gate, "/messages/{message:int}/body", partial(body, shelf)),
         guarded(gate, "/messages/{message:int}/attachments/{part:path}", partial(attachment, shelf)),
+        *threads.routes(gate),
         guarded(gate, "/search", partial(search_page, shelf)),
     ]
 
@@ -62,19 +64,15 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
     asked = request.query_params
     folder = int(asked["folder"]) if asked.get("folder", "").isdigit() else None
+    in_threads = asked.get("view") == "threads"
     async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await views.mailbox(connection, id_)
         if found is None:
             raise HTTPException(404)
         folders = await views.folders(connection, id_, after=0, limit=500)
         label = _label(found, folders, folder)
-        messages = await views.messages(
-            connection,
-            id_,
-            folder=None if label else folder,
-            label=label,
-            after=_after(asked.get("before")),
-            limit=PAGE + 1,
+        messages, found_threads, older = await _rows(
+            connection, id_, None if label else folder, label, asked.get("before"), in_threads=in_threads
         )
         events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
         subjects = await views.subjects(connection, [each.message_id for each in events])
@@ -91,8 +89,10 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         folders=_in_order(folders),
         folder=folder,
         names=names,
-        messages=messages[:PAGE],
-        older=_older(messages[PAGE - 1]) if len(messages) > PAGE else None,
+        in_threads=in_threads,
+        messages=messages,
+        threads=found_threads,
+        older=older,
         events=[(_KINDS[each.kind], each) for each in events],
         subjects=subjects,
         progress=progress,
@@ -101,6 +101,26 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
         failing=failing,
         now=datetime.now(UTC),
     )
+
+
+async def _rows(
+    connection: Connection,
+    mailbox: MailboxId,
+    folder: int | None,
+    label: str | None,
+    before: str | None,
+    *,
+    in_threads: bool,
+) -> tuple[list[views.Message], list[Listed], str | None]:
+    """A page of messages, or of threads, and where the next one begins."""
+    if in_threads:
+        listed, older = await threads.listing(connection, mailbox, folder=folder, label=label, before=before)
+        return [], listed, older
+    found = await views.messages(
+        connection, mailbox, folder=folder, label=label, after=places.read(before), limit=PAGE + 1
+    )
+    last = found[PAGE - 1] if len(found) > PAGE else None
+    return found[:PAGE], [], places.written(last.received_at, last.id) if last else None
 
 
 def _label(mailbox: views.Mailbox, folders: Sequence[views.Folder], folder: int | None) -> str | None:
@@ -116,19 +136,6 @@ def _in_order(folders: Sequence[views.Folder]) -> list[views.Folder]:
     states = ("UNREAD", "CHAT")  # labels of Gmail that are no place
     shown = [each for each in folders if each.provider_folder_id not in states]
     return sorted(shown, key=lambda each: (place.get(each.role or "", 5), each.name.casefold()))
-
-
-def _older(message: views.Message) -> str:
-    moment = message.received_at.isoformat() if message.received_at else ""
-    return quote(f"{moment}/{message.id}", safe="")
-
-
-def _after(given: str | None) -> tuple[datetime | None, int] | None:
-    moment, separator, id_ = (given or "").partition("/")
-    try:
-        return (datetime.fromisoformat(moment) if moment else None, int(id_)) if separator else None
-    except ValueError:
-        return None
 
 
 async def sync_now(shelf: Shelf, request: Request) -> Response:

@@ -133,7 +133,9 @@ async def act(counter: Counter, request: Request) -> Response:
         mailbox = MailboxId(UUID(request.path_params["mailbox"]))
     except ValueError:
         raise HTTPException(404) from None
-    if action is None:
+    async with counter.desk.database.transaction(visitor_of(request).organization) as connected:
+        known = await mailboxes.get(connected, mailbox)
+    if action is None or known is None:
         raise HTTPException(404)
     await action(mailbox)
     return RedirectResponse("/mailboxes", 303)

@@ -1,11 +1,12 @@
-"""Runs the web application on a socket that is open already, until it is told to stop."""
+"""Puts the web application together and runs it, on a socket that is open, until it is told to stop."""
 
 import asyncio
 import gc
 import math
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 import uvicorn
@@ -37,6 +38,7 @@ from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
 from postroom.web.demo import Stage
 from postroom.web.documents import Desk
+from postroom.web.live import Live
 from postroom.web.mail import Shelf
 from postroom.web.sessions import Gate
 from postroom.web.upkeep import Upkeep
@@ -50,6 +52,18 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     # uvicorn raises the signal again when it has ended; stopping when asked is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
+    url = settings.public_url or address.url(listening)
+    async with application(settings, database, url) as (made, streams):
+        log.info("web.started", port=listening.getsockname()[1])
+        await answer(made, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
+    log.info("web.stopped")
+
+
+@asynccontextmanager
+async def application(
+    settings: Settings, database: Database, url: str
+) -> AsyncGenerator[tuple[ASGIApp, Live]]:
+    """All that is served under `url`, and its streams, which must be closed before it can end."""
     async with (
         wiring.client(settings) as client,
         webhooks.taking_in(
@@ -58,7 +72,6 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
         live.streaming(database) as streams,
         Readers(parallel=1) as readers,
     ):
-        url = settings.public_url or address.url(listening)
         gate = _gate(settings, database, client, url)
         desk = wiring.desk(settings, database, client, url)
         parts = Parts(
@@ -69,7 +82,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             wiring.delivering(settings, database),
             reviewing(settings),
         )
-        application = app.create(
+        made = app.create(
             gate,
             webhooks=routes,
             routes=[
@@ -87,9 +100,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
             streams=streams,
             metrics_token=settings.metrics_token,
         )
-        log.info("web.started", port=listening.getsockname()[1])
-        await answer(application, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
-    log.info("web.stopped")
+        yield made, streams
 
 
 def _demo(settings: Settings, client: "wiring.Client", gate: Gate) -> list[Route]:
@@ -112,7 +123,7 @@ def _gate(settings: Settings, database: Database, client: "wiring.Client", url: 
 
 
 async def answer(
-    application: ASGIApp,
+    made: ASGIApp,
     listening: socket.socket,
     *,
     stop_seconds: float,
@@ -120,7 +131,7 @@ async def answer(
 ) -> None:
     """Serve until told to stop. Answers that never end by themselves are ended by `when_stopping`."""
     configuration = uvicorn.Config(
-        application,
+        made,
         log_config=None,  # everything goes through our own log
         access_log=False,
         server_header=False,

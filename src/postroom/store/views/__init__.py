@@ -13,16 +13,27 @@ Row = TypeVar("Row")
 
 
 async def many(
-    connection: Connection, row: type[Row], statement: LiteralString, values: dict[str, object]
+    connection: Connection,
+    row: type[Row],
+    statement: LiteralString,
+    values: dict[str, object],
+    *,
+    prepare: bool | None = None,
 ) -> list[Row]:
+    """`prepare=False` plans for these very values, where what is not asked would hide an index."""
     async with connection.cursor(row_factory=args_row(row)) as cursor:
-        await cursor.execute(statement, values)
+        await cursor.execute(statement, values, prepare=prepare)
         return await cursor.fetchall()
 
 
 async def one(
-    connection: Connection, row: type[Row], statement: LiteralString, values: dict[str, object]
+    connection: Connection,
+    row: type[Row],
+    statement: LiteralString,
+    values: dict[str, object],
+    *,
+    prepare: bool | None = None,
 ) -> Row | None:
     async with connection.cursor(row_factory=args_row(row)) as cursor:
-        await cursor.execute(statement, values)
+        await cursor.execute(statement, values, prepare=prepare)
         return await cursor.fetchone()

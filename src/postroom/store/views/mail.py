@@ -20,7 +20,7 @@ _THREAD = """
         first_message_at, last_message_at
     FROM threads
 """
-_MESSAGE = """
+MESSAGE = """
     SELECT id, mailbox_id, thread_id, folder_id, provider_message_id, internet_message_id, from_name,
         from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at, received_at,
         size, labels, categories, importance, is_read, is_flagged, is_draft, is_newsletter, is_automated,
@@ -91,7 +91,7 @@ async def messages(
     return await many(
         connection,
         Message,
-        _MESSAGE
+        MESSAGE
         + """
         WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
             AND (%(label)s::text IS NULL OR %(label)s = ANY(labels))
@@ -107,7 +107,7 @@ async def messages_of_thread(connection: Connection, thread: int, *, after: int,
     return await many(
         connection,
         Message,
-        _MESSAGE + " WHERE thread_id = %(thread)s AND id > %(after)s ORDER BY id LIMIT %(limit)s",
+        MESSAGE + " WHERE thread_id = %(thread)s AND id > %(after)s ORDER BY id LIMIT %(limit)s",
         {"thread": thread, "after": after, "limit": limit},
     )
 
@@ -117,7 +117,7 @@ async def matching(connection: Connection, words: str, *, below: int | None, lim
     return await many(
         connection,
         Message,
-        _MESSAGE
+        MESSAGE
         + """
         WHERE id IN (SELECT matching_messages(websearch_to_tsquery('simple', %(words)s)))
             AND (%(below)s::bigint IS NULL OR id < %(below)s)
@@ -128,7 +128,7 @@ async def matching(connection: Connection, words: str, *, below: int | None, lim
 
 
 async def message(connection: Connection, message: int) -> Message | None:
-    return await one(connection, Message, _MESSAGE + " WHERE id = %(id)s", {"id": message})
+    return await one(connection, Message, MESSAGE + " WHERE id = %(id)s", {"id": message})
 
 
 async def content(connection: Connection, message: int) -> Content | None:

@@ -13,6 +13,10 @@ async function refresh() {
     const old = document.getElementById(part.id);
     if (old && old.innerHTML !== part.innerHTML) place(part, old);
   }
+  // Where the newest stands last, what is new comes behind it.
+  for (const each of fresh.querySelectorAll("[data-append] > [id]")) {
+    if (!document.getElementById(each.id)) document.getElementById(each.parentNode.id)?.append(Object.assign(each, { open: false }));
+  }
 }
 
 // What somebody has in hand stays as it is, and who reads further down a list is not moved.

@@ -1,0 +1,140 @@
+"""Threads as the pages show them: by their newest message in a mailbox, a folder or a label. Reads only."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from postroom.shapes import Message
+from postroom.store.database import Connection
+from postroom.store.views import many, one
+from postroom.store.views.mail import MESSAGE
+
+# A page looks at no more messages than these, also for a label that few have.
+WALKED: Final = 20_000
+# Of those who wrote in a thread so many are named.
+NAMED: Final = 4
+
+# When a message was received, and its id: what is below stands on the next page.
+Place = tuple[datetime, int]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A thread in a list. `newest` is its newest message there."""
+
+    id: int
+    subject: str | None
+    message_count: int
+    has_attachments: bool
+    newest: int
+    newest_at: datetime
+    people: list[str] | None
+
+
+class _End(msgspec.Struct, frozen=True):
+    received_at: datetime
+    id: int
+
+
+async def page(
+    connection: Connection,
+    mailbox: UUID,
+    *,
+    folder: int | None,
+    label: str | None,
+    below: Place | None,
+    limit: int,
+) -> tuple[list[Listed], Place | None]:
+    """Threads with the newest mail first: of a folder, or with a label, or all; and the end of this page.
+
+    Deleted mail does not count.
+    """
+    values: dict[str, object] = {
+        "mailbox": mailbox,
+        "folder": folder,
+        "label": label,
+        "at": below[0] if below else None,
+        "id": below[1] if below else 0,
+        "walked": WALKED,
+        "named": NAMED,
+    }
+    found = await many(connection, Listed, _LISTED, values | {"limit": limit + 1}, prepare=False)
+    if len(found) > limit:
+        last = found[limit - 1]
+        return found[:limit], (last.newest_at, last.newest)
+    end = await one(connection, _End, _END, values, prepare=False)
+    return found, (end.received_at, end.id) if end else None
+
+
+# Messages are walked from the newest; one whose thread has a newer one there was told of before. So a page
+# costs what stands on it, however much mail there is.
+_WALK: Final = """
+    SELECT thread_id, id, received_at, labels, deleted_at FROM messages
+    WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
+        AND (received_at, id) < (coalesce(%(at)s::timestamptz, 'infinity'), %(id)s)
+    ORDER BY received_at DESC, id DESC
+"""
+_LISTED: Final = (
+    "WITH newest AS MATERIALIZED (SELECT thread_id, id, received_at FROM ("  # noqa: S608  # of literals
+    + _WALK
+    + """
+        LIMIT %(walked)s) AS walked
+        WHERE deleted_at IS NULL AND (%(label)s::text IS NULL OR %(label)s = ANY(labels)) AND NOT EXISTS (
+            SELECT FROM messages AS newer
+            WHERE newer.thread_id = walked.thread_id AND newer.deleted_at IS NULL
+                AND (%(folder)s::bigint IS NULL OR newer.folder_id = %(folder)s)
+                AND (%(label)s::text IS NULL OR %(label)s = ANY(newer.labels))
+                AND (newer.received_at, newer.id) > (walked.received_at, walked.id)
+        )
+        ORDER BY received_at DESC, id DESC LIMIT %(limit)s
+    )
+    SELECT threads.id, subject, message_count, has_attachments, newest.id, newest.received_at, people.names
+    FROM newest JOIN threads ON threads.id = thread_id
+    CROSS JOIN LATERAL (
+        SELECT array_agg(name ORDER BY since) AS names FROM (
+            SELECT coalesce(nullif(from_name, ''), from_address) AS name, min(received_at) AS since
+            FROM messages WHERE thread_id = threads.id AND deleted_at IS NULL GROUP BY 1
+            ORDER BY since LIMIT %(named)s
+        ) AS senders WHERE name <> ''
+    ) AS people
+    ORDER BY newest.received_at DESC, newest.id DESC
+    """
+)
+_END: Final = (
+    "SELECT received_at, id FROM (" + _WALK + " OFFSET %(walked)s - 1 LIMIT 1) AS last"  # noqa: S608  # of literals
+)
+
+
+async def messages(connection: Connection, thread: int, *, below: Place | None, limit: int) -> list[Message]:
+    """The newest of a thread below a place, the oldest of them first."""
+    found = await many(
+        connection,
+        Message,
+        MESSAGE
+        + """
+        WHERE thread_id = %(thread)s
+            AND (%(at)s::timestamptz IS NULL OR (received_at, id) < (%(at)s, %(id)s))
+        ORDER BY received_at DESC, id DESC LIMIT %(limit)s
+        """,
+        {
+            "thread": thread,
+            "at": below[0] if below else None,
+            "id": below[1] if below else 0,
+            "limit": limit,
+        },
+    )
+    return found[::-1]
+
+
+async def with_text(connection: Connection, messages: Sequence[int]) -> frozenset[int]:
+    """Those of the messages whose text is kept."""
+    cursor = await connection.execute(
+        """
+        SELECT message_id FROM message_contents
+        WHERE message_id = ANY(%b::int8[]) AND (body_html IS NOT NULL OR body_plain IS NOT NULL)
+        """,
+        [list(messages)],
+    )
+    return frozenset(row[0] for row in await cursor.fetchall())
