@@ -47,6 +47,7 @@ async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, pro
     box = await room.mailbox(provider, messages=25, days=60)
     done = await run("sync", box.address, "--json")
     told = json.loads(done.stdout)
+    assert not done.stderr, "nothing but the command's own words"
     stored = await box.one("SELECT count(*) FROM messages")
     assert (done.returncode, told["messages"], told["errors"], told["error"]) == (0, stored, 0, None)
     again = await run("sync", box.address, "--full")

@@ -248,7 +248,7 @@ def state(mailbox: "Mailbox") -> str:
 def run(act: Callable[[At], Awaitable[Result]]) -> Result:
     from postroom.cli import opening
 
-    settings = opening.settings_for("cli")
+    settings = opening.settings_of_command("cli")
     with opening.database_url(settings) as url:
         return asyncio.run(_act(settings, url, act))
 

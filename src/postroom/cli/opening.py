@@ -27,6 +27,18 @@ def settings_for(process: LiteralString, *, ignoring: Collection[str] = (), **op
     return settings
 
 
+def settings_of_command(process: LiteralString) -> Settings:
+    """The same for a command that ends: it speaks for itself, so log lines are shown where a level is asked
+    for, and else only those of defects.
+    """
+    from postroom import config, logs
+
+    settings = config.load()
+    asked = "log_level" in settings.model_fields_set
+    logs.setup(process, level=settings.log_level if asked else "error", style=settings.log_format)
+    return settings
+
+
 def trace(settings: Settings, process: str) -> None:
     """Send traces from this process, where a setting says where to."""
     if settings.traces_url is not None:
@@ -89,9 +101,7 @@ def busy(words: str) -> Generator[None]:
 
 def in_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
     """Do one thing with the database, embedded or yours, and return what came of it."""
-    from postroom import config
-
-    return _in_database(config.load(), act)
+    return _in_database(settings_of_command("cli"), act)
 
 
 def _in_database(settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
@@ -103,9 +113,7 @@ def in_organization(
     act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
     """The same for the organization that commands act for."""
-    from postroom import config
-
-    settings = config.load()
+    settings = settings_of_command("cli")
     organization = OrganizationId(settings.organization)
     return _in_database(settings, lambda database: act(database, organization))
 

@@ -346,11 +346,9 @@ def _show(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) 
 
 
 def _run(act: Callable[[Opened], Coroutine[Any, Any, Exit]]) -> Exit:
-    from postroom import config, logs
     from postroom.cli import opening
 
-    settings = config.load()
-    logs.setup("subscriptions", level="error", style=settings.log_format)
+    settings = opening.settings_of_command("subscriptions")
     with opening.database_url(settings) as url:
         return asyncio.run(_act(settings, url, act))
 

@@ -392,7 +392,9 @@ class Settings(BaseSettings):
         None,
     )
     log_level: LogLevel = _setting(
-        "the least severe log lines that are written", "debug, info, warning or error", LogLevel.INFO
+        "the least severe log lines that are written (commands that end: error, unless set)",
+        "debug, info, warning or error",
+        LogLevel.INFO,
     )
     log_format: LogFormat = _setting(
         "JSON lines or readable text; auto is text on a terminal", "auto, json or text", LogFormat.AUTO
