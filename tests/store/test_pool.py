@@ -10,7 +10,13 @@ from postroom.store.database import open_database
 NAME = "postroom tests of the pool"
 
 
-async def test_one_failure_is_enough_when_every_connection_was_ended(database_url, owner, organization):
+async def end_all(owner):
+    await owner.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s", [NAME]
+    )
+
+
+async def test_connections_that_ended_while_they_were_idle_fail_nobody(database_url, owner, organization):
     async with open_database(database_url, pool_size=8, name=NAME) as database:
 
         async def one():
@@ -19,11 +25,19 @@ async def test_one_failure_is_enough_when_every_connection_was_ended(database_ur
                 await connection.execute("SELECT 1")
 
         await asyncio.gather(*(one() for _ in range(5)))
-        await owner.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s",
-            [NAME],
-        )
+        await end_all(owner)
+        await asyncio.gather(*(one() for _ in range(10)))
+
+
+async def test_one_failure_is_enough_when_connections_end_in_use(database_url, owner, organization):
+    async with open_database(database_url, pool_size=8, name=NAME) as database:
+
+        async def ended_meanwhile():
+            async with database.transaction(organization) as connection:
+                await end_all(owner)
+                await connection.execute("SELECT 1")
+
         with pytest.raises(DatabaseUnavailable):
-            await one()
-        for _ in range(5):
-            await one()
+            await ended_meanwhile()
+        async with database.transaction(organization) as connection:
+            await connection.execute("SELECT 1")

@@ -5,13 +5,14 @@ rows of one organization, named when the transaction begins, and outside of a tr
 """
 
 import asyncio
+import select
 from collections.abc import AsyncGenerator, Sized
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from psycopg import sql
+from psycopg import OperationalError, sql
 from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
@@ -86,6 +87,22 @@ async def _drop_the_dead(pool: Pool) -> None:
     await pool.check()
 
 
+async def _require_alive(pool: Pool, connection: Connection) -> None:
+    """No connection that has ended is handed out, as all have when the server was restarted.
+
+    An idle one is silent; from one that has ended, its end can be read. So the server is asked only where
+    there is something to read, and else this costs a system call of some microseconds.
+    """
+    line = select.poll()
+    line.register(connection.fileno(), select.POLLIN)
+    if line.poll(0):
+        try:
+            await pool.check_connection(connection)
+        except OperationalError:
+            await _drop_the_dead(pool)
+            raise
+
+
 def _end_if_cancelled() -> None:
     """Python 3.11's `wait_for`, on which the driver waits, loses a cancellation that comes with its result.
 
@@ -128,11 +145,15 @@ async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[
     async def become(connection: Connection) -> None:
         await roles.take(connection, role)
 
+    async def check(connection: Connection) -> None:
+        await _require_alive(pool, connection)
+
     pool: Pool = AsyncConnectionPool(
         url,
         connection_class=Connection,
         kwargs={"autocommit": True, "application_name": name},
         configure=become,
+        check=check,
         min_size=1,
         max_size=size,
         open=False,
