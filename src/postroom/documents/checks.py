@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents.checkdigits import iban_is_right, isin_is_right, vat_id_is_right
+from postroom.documents.fitting import misfit
 from postroom.documents.kind import Kind, Product, Settlement, Shape, Sum
 from postroom.documents.labels import phrases
 from postroom.documents.result import Check, FieldValue
@@ -22,6 +23,15 @@ def check(kind: Kind, fields: Mapping[str, FieldValue]) -> tuple[Check, ...]:
     known = {name: field.value for name, field in fields.items()}
     proven = {name for name, field in fields.items() if field.signals and field.signals.agreed}
     return (*_relations(kind, known, proven), *_numbers(kind, known), *_dates(known))
+
+
+def forms(kind: Kind, fields: Mapping[str, FieldValue]) -> Iterator[Check]:
+    """Whether values that were written for machines look like what they are said to be."""
+    for name, field in fields.items():
+        shape = kind.fields[name].shape
+        said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
+        if shape not in {"lines", "rates"} and (wanted := misfit(shape, said)):
+            yield Check(f"form of {name}", passed=False, words=f"{said} is not {wanted}")
 
 
 def paper(kind: Kind, sheet: Sheet) -> Iterator[Check]:

@@ -82,7 +82,8 @@ class _Node:
 
     @property
     def own_text(self) -> str:
-        return (self._element.text or "").strip()
+        """What stands in it; a value with elements inside is none, for a part of it would be another one."""
+        return "" if len(self._element) else (self._element.text or "").strip()
 
 
 def find(files: Iterable[EmbeddedFile]) -> Exact | None:
@@ -145,6 +146,9 @@ def _root(content: bytes) -> _Node | None:
         dtd_validation=False,
         huge_tree=False,
         recover=False,
+        # Neither is part of a value, and each would end the text of the one it stands in.
+        remove_comments=True,
+        remove_pis=True,
     )
     try:
         element = etree.fromstring(content, parser)
@@ -301,18 +305,37 @@ def differences(exact: Exact, sheet: Sheet) -> tuple[Difference, ...]:
     told = (Difference("type", "", exact.doubt),) if exact.doubt else ()
     if sum(len(line.text) for line in sheet.lines) < 40:
         return told
-    return told + tuple(
-        Difference(name, str(value), f"the XML says {value} for {name}; the visible text does not")
+    fields = {name: field.value for name, field in exact.fields.items()}
+    found = values(sheet)
+    visible = {
+        name: _is_visible(fields[name], found, sheet)
         for name in ("number", "issued_on", "gross", "iban", "supplier")
-        if name in exact.fields and not _is_visible(value := exact.fields[name].value, sheet)
+        if name in fields
+    }
+    if "currency" in fields:
+        visible["currency"] = _currency_is_visible(fields["currency"], fields.get("gross"), found)
+    return told + tuple(
+        Difference(
+            name, str(fields[name]), f"the XML says {fields[name]} for {name}; the visible text does not"
+        )
+        for name, is_visible in visible.items()
+        if not is_visible
     )
 
 
-def _is_visible(value: Any, sheet: Sheet) -> bool:
+def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[Value]) -> bool:
+    """Whether it stands at the amount, else anywhere; a text that names no currency says nothing else."""
+    numbers = [value for value in found if value.shape == "number" and value.currency]
+    beside = {value.currency for value in numbers if gross is not None and abs(value.number) == abs(gross)}
+    named = beside or {str(value.content) for value in found if value.shape == "currency"}
+    return not named or currency in named
+
+
+def _is_visible(value: Any, found: Sequence[Value], sheet: Sheet) -> bool:
     if isinstance(value, Decimal):
-        return any(found.shape == "number" and abs(found.number) == abs(value) for found in values(sheet))
+        return any(each.shape == "number" and abs(each.number) == abs(value) for each in found)
     if isinstance(value, date):
-        return any(found.shape == "date" and found.content == value for found in values(sheet))
+        return any(each.shape == "date" and each.content == value for each in found)
     squeezed = re.sub(r"[\W_]", "", sheet.text.casefold())
     if re.sub(r"[\W_]", "", str(value).casefold()) in squeezed:
         return True

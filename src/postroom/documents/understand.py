@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from postroom.documents import classify, exact, reader
-from postroom.documents.checks import check, paper
+from postroom.documents.checks import check, forms, paper
 from postroom.documents.classify import Verdict
 from postroom.documents.exact import Difference, Exact
 from postroom.documents.kind import Kind
@@ -124,7 +124,7 @@ def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
         verdict.certainty,
         None,
         placed,
-        check(verdict.kind, placed),
+        (*forms(verdict.kind, placed), *check(verdict.kind, placed)),
         exact.differences(found, sheet),
         source=f"{EXACT} ({found.syntax})",
     )

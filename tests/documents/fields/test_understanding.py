@@ -255,3 +255,44 @@ def test_a_credit_note_in_cii_is_known_by_its_type():
         <GrandTotalAmount>119.00</GrandTotalAmount></SpecifiedTradeSettlementHeaderMonetarySummation>
         </ApplicableHeaderTradeSettlement></SupplyChainTradeTransaction></CrossIndustryInvoice>"""
     assert str(exact.parse(content, name="x.xml").fields["gross"].value) == "-119.00"
+
+
+@pytest.mark.parametrize(
+    "split",
+    ["<!-- a comment -->", "<?instruction of somebody?>", "<![CDATA[]]>"],
+    ids=["comment", "pi", "cdata"],
+)
+def test_what_is_no_text_does_not_cut_a_value_of_the_xml(split):
+    found = understand(reading(BILL, UBL.replace(">4980.30<", f">4{split}980.30<")), [INVOICE])
+    assert found.fields["gross"].value == Decimal("4980.30")
+    assert found.failed_checks == ()
+
+
+def test_a_value_of_the_xml_with_an_element_inside_is_none():
+    found = exact.parse(UBL.replace(">4980.30<", "><b>4</b>980.30<").encode(), name="x.xml")
+    assert "gross" not in found.fields
+
+
+def test_another_currency_than_the_visible_one_is_a_difference():
+    in_dollars = UBL.replace(">EUR<", ">USD<")
+    found = understand(reading(BILL, in_dollars), [INVOICE])
+    assert [each.field for each in found.differences] == ["currency"]
+    both = f"{BILL}Wir liefern auch gegen USD."
+    assert [each.field for each in understand(reading(both, in_dollars), [INVOICE]).differences] == [
+        "currency"
+    ]
+    unnamed = BILL.replace("EUR", "").replace("€", "")
+    assert understand(reading(unnamed, in_dollars), [INVOICE]).differences == ()
+
+
+@pytest.mark.parametrize(
+    "was, put, field",
+    [
+        (">EUR<", ">BANANA<", "currency"),
+        ("DE136695976", "none", "vat_id"),
+        ("DE88 2008 0000 0970 3757 00", "0970375700", "iban"),
+    ],
+)
+def test_a_value_of_the_xml_that_does_not_look_like_its_field_is_for_a_person(was, put, field):
+    found = understand(reading("", UBL.replace(was, put)), [INVOICE])
+    assert any(words.startswith(f"form of {field}: ") for words in found.failed_checks)
