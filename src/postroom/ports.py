@@ -95,8 +95,9 @@ class RemoteMailbox(Protocol):
         """A page of what changed after the cursor. Raises CursorExpired, and Gone where the scope is gone."""
         ...
 
-    async def recent(self, since: datetime, *, drafts: bool = False) -> Sequence[Change]:
-        """What was received since, in all scopes; empty where `pin` gives a cursor that tells it.
+    def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
+        """What was received since, in all scopes, page by page; empty where `pin` gives a cursor that tells
+        it.
 
         `drafts`: those too, which nobody received.
         """

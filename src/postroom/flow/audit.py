@@ -177,9 +177,8 @@ class _Audit:
     ) -> AsyncIterator[Sequence[Change]]:
         """Everything since, without touching the feeds that syncs follow."""
         if since is not None and any([await self.remote.pin(scope) is None for scope in scopes]):
-            changes = await self.remote.recent(since, drafts=True)
-            for start in range(0, len(changes), PAGE):
-                yield changes[start : start + PAGE]
+            async for changes in self.remote.recent(since, drafts=True):
+                yield changes
             return
         for scope in scopes:
             cursor: str | None = None

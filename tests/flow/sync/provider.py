@@ -199,9 +199,11 @@ class Remote:
 
     async def recent(self, since, *, drafts=False):
         if self.labelled:
-            return ()
+            return
         self._call("recent")
-        return [self._seen(each) for each in self.items.values() if each.state.received_at >= since]
+        found = [self._seen(each) for each in self.items.values() if each.state.received_at >= since]
+        for start in range(0, len(found), self.page):
+            yield found[start : start + self.page]
 
     async def look(self, keys: Sequence[str]):
         self._call("look")

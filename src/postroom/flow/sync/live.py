@@ -112,7 +112,8 @@ async def _recent(reading: Reading) -> None:
     async with reading.parts.database.transaction(reading.organization) as connection:
         newest = await messages.newest(connection, reading.id)
     since = max(min(listing), min(newest, reading.now) if newest else min(listing)) - OVERLAP
-    changes = await reading.remote.recent(since)
+    # As one commit: after a part of it, the newest one would say that nothing is missing.
+    changes = [each async for page in reading.remote.recent(since) for each in page]
     if changes:
         gathered = await gathered_in_known_folders(reading, observed(changes, ""), Manner(reading.earliest()))
         await commit(reading, gathered, Passing())

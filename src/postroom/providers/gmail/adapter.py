@@ -90,9 +90,9 @@ class GmailMailbox:
         del scope
         return await reading.changes(self.calls, cursor)
 
-    async def recent(self, since: datetime, *, drafts: bool = False) -> Sequence[Change]:
+    async def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
         del since, drafts  # the history tells it
-        return ()
+        yield ()
 
     async def look(self, keys: Sequence[str]) -> Sequence[Change]:
         return await fetching.look(self.calls, keys)

@@ -117,8 +117,8 @@ class GraphMailbox:
         del scope  # the cursor is an address
         return await reading.changes(self.calls, cursor)
 
-    async def recent(self, since: datetime, *, drafts: bool = False) -> Sequence[Change]:
-        return await reading.recent(self.calls, since, self.folder, drafts=drafts)
+    def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
+        return reading.recent(self.calls, since, self.folder, drafts=drafts)
 
     async def look(self, keys: Sequence[str]) -> Sequence[Change]:
         return await fetching.look(self.calls, keys)

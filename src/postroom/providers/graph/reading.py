@@ -1,6 +1,6 @@
 """What stands in a Microsoft 365 mailbox and what changed there: folders, and the feed of each of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -126,23 +126,26 @@ async def _round(calls: Calls, path: str, expected: int | None = None) -> Page:
 
 async def recent(
     calls: Calls, since: datetime, chosen: str | None, *, drafts: bool = False
-) -> Sequence[Change]:
+) -> AsyncIterator[Sequence[Change]]:
     """`drafts`: all that are written on, unless one other folder was chosen. Nobody received them."""
-    moment = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = since.astimezone(UTC).replace(microsecond=0)
     place = ("mailFolders", chosen, "messages") if chosen else ("messages",)
-    received = await _every(
-        calls, *place, filter=f"receivedDateTime ge {moment}", orderby="receivedDateTime desc"
-    )
-    if not drafts or chosen:
-        return combined(received)
-    return combined([*received, *await _every(calls, "mailFolders", "drafts", "messages")])
+    received = f"receivedDateTime ge {moment:%Y-%m-%dT%H:%M:%SZ}"
+    async for page in _pages(calls, *place, filter=received, orderby="receivedDateTime desc"):
+        yield page
+    if drafts and not chosen:
+        async for page in _pages(calls, "mailFolders", "drafts", "messages"):
+            # Some were received all the same, and stand among what was.
+            yield [each for each in page if not each.state.received_at or each.state.received_at < moment]
 
 
-async def _every(calls: Calls, *place: str, **chosen: str) -> list[Change]:
+async def _pages(calls: Calls, *place: str, **chosen: str) -> AsyncIterator[Sequence[Change]]:
+    """New mail pushes what is older to the next page: what was on the page before is not shown again."""
     path: str | None = calls.path(*place, **chosen, top=str(PAGE), select=letters.STATE)
-    found: list[Change] = []
+    before: set[str] = set()
     while path is not None:
         told = await calls.get(path, wire.Messages)
-        found.extend(letters.seen(each) for each in told.value)
+        page = combined(letters.seen(each) for each in told.value)
+        yield [each for each in page if each.key not in before]
+        before = {each.key for each in page}
         path = calls.relative(told.next_link) if told.next_link else None
-    return found
