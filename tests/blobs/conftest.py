@@ -5,9 +5,9 @@ import os
 from uuid import uuid4
 
 import pytest
-from gcp_storage_emulator.server import create_server
 
 import amazon
+import google_storage
 from postroom.blobs import DiskBlobs, gcs, s3
 from postroom.blobs.shelves import DiskArchive
 
@@ -20,11 +20,8 @@ def moto():
 
 @pytest.fixture(scope="session")
 def google():
-    server = create_server("127.0.0.1", 0, in_memory=True)
-    server.start()
-    host, port = server._api._httpd.socket.getsockname()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with google_storage.server() as url:
+        yield url
 
 
 @pytest.fixture
@@ -47,14 +44,8 @@ def s3_blobs(moto, aws):
 
 @pytest.fixture
 def gcs_blobs(google):
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
-
     bucket = f"blobs-{uuid4().hex}"
-    client = storage.Client(
-        project="tests", credentials=AnonymousCredentials(), client_options={"api_endpoint": google}
-    )
-    client.create_bucket(bucket)
+    google_storage.client(google).create_bucket(bucket)
     return gcs.connect(bucket, "mail/kept", google, None)
 
 

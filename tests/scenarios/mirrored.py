@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from flow.connecting import World, settings, world
+from flow.connecting import World, settings, settings_given, world
 from postroom import wiring
 from postroom.errors import TransientError
 from postroom.flow import sync
@@ -25,6 +25,20 @@ from simulator.driver import Simulation
 _numbers = count(1)
 MORE_THAN_A_PAGE = {"gmail": 520, "outlook": 230}  # of a listing, where there is no quota
 NO_QUOTA = "999999999"  # units a minute: the simulator counts none either
+
+
+def environment(sim: Simulation, database_url: str, home: Path) -> dict[str, str]:
+    """The settings of a worker process over the simulator, which is soon back after a crash."""
+    return {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()} | {
+        "POSTROOM_DATABASE_URL": database_url,
+        "POSTROOM_HOME": str(home),
+        "POSTROOM_LEASE_SECONDS": "2",
+        "POSTROOM_POLL_SECONDS": "0.2",
+        "POSTROOM_BACKOFF_FIRST_SECONDS": "0.1",
+        "POSTROOM_BACKOFF_MAX_SECONDS": "1",
+        "POSTROOM_GMAIL_QUOTA": NO_QUOTA,
+        "POSTROOM_PUBLIC_URL": "http://127.0.0.1:9",
+    }
 
 
 @dataclass

@@ -12,12 +12,15 @@ from uuid import UUID
 
 from flow.connecting import settings
 from mailsim import letters
+from postroom import wiring
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.errors import TransientError
+from postroom.flow import review, upload
 from postroom.flow.review import Reviewing
+from postroom.flow.upload import Upload
 from postroom.store import documents, records, work
-from postroom.store.documents import Document
+from postroom.store.documents import Document, Taken
 from postroom.store.records import Record
 from postroom.store.work import Finish
 from postroom.wiring import documents as wired
@@ -67,6 +70,34 @@ class Office:
             async with work.fenced(database, lease) as connection:
                 await work.finish(connection, [Finish(lease, done and done.again_after)])
 
+    async def upload(self, given: Upload, pipeline: str = "invoices") -> Taken:
+        world = self.room.world
+        chosen = self.reviewing.pipelines[pipeline]
+        kept = wiring.blobs(self.settings)
+        [taken] = await upload.add(world.database, kept, world.organization, chosen, given)
+        return taken
+
+    async def read(self, *contents: bytes, pipeline: str = "invoices", suffix: str = "xml") -> list[Document]:
+        """What becomes of files that are uploaded one after the other."""
+        found: list[Document] = []
+        for number, content in enumerate(contents):
+            taken = await self.upload(Upload(f"{number}.{suffix}", content, upload.UPLOADER), pipeline)
+            await self.work()
+            found.append(await self.by_id(taken.document))
+        return found
+
+    async def confirm(self, document: Document, **corrections: Any) -> UUID:
+        """The record that Ann makes of it."""
+        async with self.transaction() as connection:
+            return await review.confirm(
+                connection,
+                self.reviewing,
+                self.room.world.organization,
+                document.id,
+                actor="Ann",
+                corrections=corrections,
+            )
+
     def transaction(self):
         return self.room.world.database.transaction(self.room.world.organization)
 
@@ -110,3 +141,25 @@ def attached(order: letters.Order) -> tuple[str, bytes]:
     message = message_from_bytes(letters.write(order), policy=policy.default)
     part = next(part for part in message.walk() if part.get_filename())
     return part.get_filename() or "", part.get_payload(decode=True)
+
+
+def bill(
+    number: str,
+    gross: str,
+    *,
+    supplier: str = "Xenon GmbH",
+    name: str = "Invoice",
+    code: str = "380",
+    tax_id: str = "",
+    remark: str = "",
+) -> bytes:
+    """An e-invoice (UBL) that consists of what is needed."""
+    registered = f"<PartyTaxScheme><CompanyID>{tax_id}</CompanyID></PartyTaxScheme>" if tax_id else ""
+    return f"""<?xml version="1.0"?>
+        <{name} xmlns="urn:oasis:names:specification:ubl:schema:xsd:{name}-2"><ID>{number}</ID>
+        <IssueDate>2026-02-04</IssueDate><{name}TypeCode>{code}</{name}TypeCode>
+        <DocumentCurrencyCode>EUR</DocumentCurrencyCode><Note>{remark}</Note>
+        <AccountingSupplierParty><Party>{registered}<PartyLegalEntity><RegistrationName>{supplier}
+        </RegistrationName></PartyLegalEntity></Party></AccountingSupplierParty>
+        <LegalMonetaryTotal><TaxInclusiveAmount>{gross}</TaxInclusiveAmount></LegalMonetaryTotal>
+        </{name}>""".encode()

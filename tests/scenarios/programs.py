@@ -1,5 +1,6 @@
 """Long-running Postroom processes for tests: start, wait for their line, find what they started, end them."""
 
+import json
 import os
 import queue
 import signal
@@ -14,15 +15,20 @@ from pathlib import Path
 
 PATIENCE = 60  # seconds until a test is given up; nothing is asserted about how long it took
 SOURCES = Path(__file__).parents[2] / "src"
+HELD = Path(__file__).with_name("held.py")
 
 
 class Program:
-    """One `postroom …` that runs until it is told to end. What it says is kept."""
+    """One `postroom …` that runs until it is told to end. What it says is kept.
 
-    def __init__(self, folder, *arguments, **settings):
+    `held`: where it never goes on, see `held.py`.
+    """
+
+    def __init__(self, folder, *arguments, held=None, **settings):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
+        program = [str(HELD), json.dumps(held)] if held else ["-m", "postroom"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "postroom", *arguments],
+            [sys.executable, *program, *arguments],
             cwd=folder,
             env=kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings,
             stdin=subprocess.DEVNULL,

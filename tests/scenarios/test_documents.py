@@ -12,14 +12,15 @@ import pytest
 from documents.fields.test_language_model import Vendor, served
 from flow.connecting import TOPIC
 from mailsim import letters
-from postroom import cli, wiring
+from postroom import cli
 from postroom.errors import PermanentError
-from postroom.flow import review, upload
+from postroom.flow import review
 from postroom.flow.upload import Upload
 from postroom.model import DocumentState, ProviderName
 from postroom.store import documents, records, reviews
+from scenarios import archives
 from scenarios.mirrored import postroom
-from scenarios.office import attached, office
+from scenarios.office import attached, bill, office
 from simulator.driver import running
 
 SOURCES = {ProviderName.GMAIL: "gmail_push", ProviderName.OUTLOOK: "graph_webhook"}
@@ -63,15 +64,30 @@ async def archived(desk, document):
     return place.read_bytes(), json.loads(place.with_name(place.name + ".metadata.json").read_text())
 
 
-@pytest.mark.parametrize("provider", list(ProviderName))
-async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_archive(room, desk, provider):
-    box = await room.mailbox(provider)
+@pytest.mark.parametrize(
+    "provider, archive",
+    [
+        (ProviderName.OUTLOOK, archives.on_disk),
+        (ProviderName.GMAIL, archives.on_s3),
+        (ProviderName.OUTLOOK, archives.on_gcs),
+    ],
+)
+async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_archive(
+    room, tmp_path, monkeypatch, provider, archive
+):
+    with archive(tmp_path, monkeypatch) as (given, stands):
+        async with office(room, tmp_path, **given) as desk:
+            await _assert_mail_is_archived(desk, provider, stands)
+
+
+async def _assert_mail_is_archived(desk, provider, stands):
+    box = await desk.room.mailbox(provider)
     bill = desk.order("invoice", "letterhead")
     exact = desk.order("invoice-facturx", "en16931", seed=2)
     note = desk.order("contract-note", "statement")
     await desk.deliver(box, bill, exact, note)
     for order, pipeline in ((bill, "invoices"), (exact, "invoices"), (note, "contract-notes")):
-        await _assert_archived(desk, provider, pipeline, order)
+        await _assert_archived(desk, provider, pipeline, order, stands)
     # The other pipeline has looked at each, too, and says why it is nothing for it.
     others = await desk.rows("SELECT state, skip_reason <> '' FROM documents WHERE state <> 'completed'")
     assert others == [("skipped", True)] * 3
@@ -81,7 +97,7 @@ async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_arc
     )
 
 
-async def _assert_archived(desk, provider, pipeline, order):
+async def _assert_archived(desk, provider, pipeline, order, stands):
     name, content = attached(order)
     facts = letters.facts(order)
     document = await desk.document(pipeline, order)
@@ -107,7 +123,7 @@ async def _assert_archived(desk, provider, pipeline, order):
     assert document.archive_path == (
         f"archive/sender_email={encoded(order.sender[1])}/received_date={today(desk)}/{encoded(key)}/{stem}.pdf"
     )
-    data, told = await archived(desk, document)
+    data, told = stands(document.archive_path)
     assert data == content
     processed = document.state_since.astimezone(UTC).isoformat(timespec="seconds")
     assert told == {
@@ -196,7 +212,7 @@ async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):
     await desk.deliver(box, first)
     name, content = attached(again)
     assert content != attached(first)[1]
-    taken = await _upload(desk, Upload(name, content, "ann@example.com"))
+    taken = await desk.upload(Upload(name, content, "ann@example.com"))
     await desk.work()
     [one, other] = [
         await desk.by_id(document)
@@ -213,87 +229,10 @@ async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):
     assert (told["source"], told["sender-email"]) == ("manual_upload", "ann@example.com")
 
 
-def _bill(number, gross, *, supplier="Xenon GmbH", name="Invoice", code="380", tax_id="", remark=""):
-    """An e-invoice (UBL) that consists of what is needed."""
-    registered = f"<PartyTaxScheme><CompanyID>{tax_id}</CompanyID></PartyTaxScheme>" if tax_id else ""
-    return f"""<?xml version="1.0"?>
-        <{name} xmlns="urn:oasis:names:specification:ubl:schema:xsd:{name}-2"><ID>{number}</ID>
-        <IssueDate>2026-02-04</IssueDate><{name}TypeCode>{code}</{name}TypeCode>
-        <DocumentCurrencyCode>EUR</DocumentCurrencyCode><Note>{remark}</Note>
-        <AccountingSupplierParty><Party>{registered}<PartyLegalEntity><RegistrationName>{supplier}
-        </RegistrationName></PartyLegalEntity></Party></AccountingSupplierParty>
-        <LegalMonetaryTotal><TaxInclusiveAmount>{gross}</TaxInclusiveAmount></LegalMonetaryTotal>
-        </{name}>""".encode()
-
-
-async def _read(desk, *contents, pipeline="invoices", suffix="xml"):
-    """What becomes of files that are uploaded one after the other."""
-    found = []
-    for number, content in enumerate(contents):
-        taken = await _upload(desk, Upload(f"{number}.{suffix}", content, upload.UPLOADER), pipeline)
-        await desk.work()
-        found.append(await desk.by_id(taken.document))
-    return found
-
-
-async def test_what_has_a_records_number_but_another_amount_is_for_a_person(desk):
-    first, other, third = await _read(
-        desk, _bill("2024-1-12", "119.00"), _bill("2024-11-2", "238.00"), _bill("2024-1-12", "1190.00")
-    )
-    assert None is not first.record_id != other.record_id is not None
-    assert third.state is DocumentState.NEEDS_REVIEW
-    async with desk.transaction() as connection:
-        [asked] = await reviews.of_document(connection, third.id)
-    assert asked.reason == (
-        "the same supplier and number as record Xenon_GmbH-2024_1_12, but gross 1190.00 instead of 119.00"
-    )
-    with pytest.raises(PermanentError, match="same as record Xenon_GmbH-2024_1_12, which says nothing for i"):
-        await _confirm(desk, third, gross="119.00", iban="DE02120300000000202051")
-    # Who confirms it says that it is another thing; what agrees with that one is the same from then on.
-    made = await _confirm(desk, third)
-    assert made not in (first.record_id, other.record_id)
-    [copy] = await _read(desk, _bill("2024-1-12", "1190.00", remark="copy"))
-    assert (copy.state, copy.record_id) == (DocumentState.COMPLETED, made)
-
-
-async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(desk):
-    known = {"tax_id": "DE136695976"}
-    one, other = await _read(
-        desk, _bill("R-1", "119.00", **known), _bill("R-1", "119.00", supplier="XENON Chemie", **known)
-    )
-    assert one.record_id == other.record_id is not None
-
-
-NOTE = """Northgate Brokers plc\n1 Market Square, London\n\nContract note\n
-Account number: {account}\n\nWe have bought on your behalf:\n
-Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: 04/02/2026
-Settlement date: 06/02/2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: USD 18,000.00
-Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{remark}"""
-
-
-async def test_the_same_trade_of_two_clients_is_two_records(desk):
-    notes = [("11223344", ""), ("99887766", ""), ("11223344", "Copy")]
-    contents = [NOTE.format(account=account, remark=remark).encode() for account, remark in notes]
-    found = await _read(desk, *contents, pipeline="contract-notes", suffix="txt")
-    mine, others, copy = [
-        each.record_id or await _confirm(desk, each)  # whoever reads it, records are told apart alike
-        for each in found
-    ]
-    assert mine == copy != others
-
-
-async def _upload(desk, given, pipeline="invoices"):
-    world = desk.room.world
-    chosen = desk.reviewing.pipelines[pipeline]
-    blobs = wiring.blobs(desk.settings)
-    [taken] = await upload.add(world.database, blobs, world.organization, chosen, given)
-    return taken
-
-
 async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(desk, box):
     order = desk.order("invoice", "letterhead")
     await desk.deliver(box, order, replace(order, message_id="<another@example.org>"))
-    taken = await _upload(desk, Upload("copy.pdf", attached(order)[1], "ann@example.com"))
+    taken = await desk.upload(Upload("copy.pdf", attached(order)[1], "ann@example.com"))
     await desk.work()
     assert not taken.is_new
     async with desk.transaction() as connection:
@@ -323,25 +262,13 @@ async def _asked(desk, box, order):
     return document
 
 
-async def _confirm(desk, document, **corrections):
-    async with desk.transaction() as connection:
-        return await review.confirm(
-            connection,
-            desk.reviewing,
-            desk.room.world.organization,
-            document.id,
-            actor="Ann",
-            corrections=corrections,
-        )
-
-
 async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
     order = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, order)
     async with strict.transaction() as connection:
         [asked] = await reviews.of_document(connection, document.id)
     assert "uncertain" in asked.reason
-    record = await _confirm(strict, document)
+    record = await strict.confirm(document)
     await strict.work()
     ended = await strict.by_id(document.id)
     assert (ended.state, ended.record_id) == (DocumentState.COMPLETED, record)
@@ -354,27 +281,27 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
         "DOCUMENT_ARCHIVED",
     ]
     with pytest.raises(PermanentError, match="nothing to decide"):
-        await _confirm(strict, document)
+        await strict.confirm(document)
 
 
 async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_exact_data(strict, box):
     first = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, first)
     read = letters.facts(first)
-    await _confirm(strict, document, supplier="Ballyfern Group", gross="1.00")
+    await strict.confirm(document, supplier="Ballyfern Group", gross="1.00")
     record = await strict.record(await strict.by_id(document.id))
     assert (record.fields["supplier"], record.fields["gross"]) == ("Ballyfern Group", "1.00")
     # The same firm writes again: its name is known now, its amounts are another document's.
     _, content = attached(strict.order("invoice", "modern"))
-    second = await _upload(strict, Upload("second.pdf", content, first.sender[1]))
+    second = await strict.upload(Upload("second.pdf", content, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
         found = await records.newest_extraction(connection, second.document)
     assert found.fields["supplier"]["value"] == "Ballyfern Group"
     assert found.fields["gross"]["value"] == read["gross"]
     # What XML says exactly stays as it is, whoever brings it.
-    exact = _bill("R-9", "119.00", supplier=read["supplier"])
-    third = await _upload(strict, Upload("third.xml", exact, first.sender[1]))
+    exact = bill("R-9", "119.00", supplier=read["supplier"])
+    third = await strict.upload(Upload("third.xml", exact, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
         found = await records.newest_extraction(connection, third.document)
@@ -387,11 +314,11 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
 async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict, box):
     document = await _asked(strict, box, strict.order("invoice", "letterhead"))
     with pytest.raises(PermanentError, match="grsos is no field; there are"):
-        await _confirm(strict, document, grsos="1.00")
+        await strict.confirm(document, grsos="1.00")
     with pytest.raises(PermanentError, match="gross is a number such as"):
-        await _confirm(strict, document, gross="a lot")
+        await strict.confirm(document, gross="a lot")
     with pytest.raises(PermanentError, match="issued_on is a date such as"):
-        await _confirm(strict, document, issued_on="04.02.2026")
+        await strict.confirm(document, issued_on="04.02.2026")
     assert (await strict.by_id(document.id)).state is DocumentState.NEEDS_REVIEW
 
 

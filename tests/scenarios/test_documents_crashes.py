@@ -1,9 +1,7 @@
 """A worker process that is killed while it reads, commits or archives a document costs nothing but time."""
 
-import os
 import signal
 from contextlib import asynccontextmanager
-from hashlib import sha256
 
 import psycopg
 import pytest
@@ -11,23 +9,23 @@ import pytest
 from mailsim import letters
 from postroom import wiring
 from postroom.config import Settings
-from postroom.flow import intake, upload
-from postroom.flow.upload import Upload
+from postroom.flow import intake
+from postroom.model import ProviderName
 from postroom.store import blobs as stored
+from postroom.store import records
 from postroom.store.database import open_database
 from postroom.wiring import documents as wired
-from scenarios.office import attached
+from scenarios.mirrored import environment
+from scenarios.office import attached, office
 from scenarios.programs import Program
 from scenarios.workers import until
 
 HELD = """
     CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_advisory_xact_lock(tg_argv[0]::int8); RETURN new; END';
-    CREATE TRIGGER hold BEFORE INSERT ON records FOR EACH ROW EXECUTE FUNCTION hold(7);
-    CREATE TRIGGER hold BEFORE UPDATE OF archive_path ON documents FOR EACH ROW EXECUTE FUNCTION hold(8);
     CREATE TRIGGER hold BEFORE INSERT ON arrivals FOR EACH ROW EXECUTE FUNCTION hold(9);
 """
-COMMIT, ARCHIVE, UNPACK = 7, 8, 9
+UNPACK = 9
 WAITS = """
     SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s::int8::oid AND NOT granted
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
@@ -43,10 +41,9 @@ MESSAGE = """
     INSERT INTO attachments (organization_id, message_id, part, kind, file_name, media_type, sha256, size)
     SELECT %s, id, '1', 'file', %s, 'application/zip', %s, %s FROM message
 """
-PROCESSING = "SELECT EXISTS (SELECT FROM documents WHERE state = 'processing')"
-DONE = """
-    SELECT EXISTS (SELECT FROM documents WHERE archived_at IS NOT NULL)
-        AND NOT EXISTS (SELECT FROM work WHERE kind IN ('document', 'archive'))
+ENDED = """
+    SELECT count(*) = %s AND NOT EXISTS (SELECT FROM work WHERE kind IN ('document', 'archive'))
+    FROM documents WHERE archived_at IS NOT NULL
 """
 
 
@@ -63,63 +60,84 @@ def worker(database_url, tmp_path):
     )
 
 
-async def add(database_url, organization, home, order):
-    settings = Settings(home=home)
-    async with open_database(database_url, pool_size=6, name="test") as database:
-        name, content = attached(order)
-        given = Upload(name, content, "ann@example.com")
-        pipeline = wired.declared(settings)["invoices"]
-        await upload.add(database, wiring.blobs(settings), organization, pipeline, given)
-    digest = sha256(content).hexdigest()
-    [blob] = [each for each in home.rglob(digest) if each.is_file()]
-    return blob
-
-
 @asynccontextmanager
 async def holding(database_url, stage):
-    """Whoever wants to write a record, or where a document was archived, waits."""
+    """Whoever wants to write what this stage writes waits."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_advisory_lock(%s)", [stage])
         yield
 
 
-async def test_a_document_ends_once_whenever_its_worker_is_killed(
-    database_url, owner, organization, tmp_path, worker
+# Where a worker is stopped (D5 to D9), and at which call: five notes come while a scan is recognised, and one
+# of them stays behind in each stage.
+STAGES = {
+    "recognise": ("postroom.documents.isolation:Readers._look", 1),
+    "transcribe": ("postroom.documents.isolation:Readers._run", 7),  # the scan was opened, and drawn
+    "classify": ("postroom.documents.classify:classify", 4),
+    "extract": ("postroom.documents.reader:read", 3),
+    "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
+    "archive": ("postroom.blobs.shelves:DiskArchive.fetch", 1),  # the file stands there, and nothing says so
+}
+NOTES = ("slip", "brief", "register", "grid", "statement")
+
+
+async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
+    room, sim, database_url, owner, tmp_path
 ):
-    bill = letters.Order(seed=1, kind="invoice", variant="letterhead", language="en")
-    blob = await add(database_url, organization, tmp_path, bill)
-    await owner.execute(HELD)
+    (tmp_path / "pipelines.toml").write_text('[contract-notes]\nkind = "contract-note"\n')
+    given = environment(sim, database_url, tmp_path)
+    given |= {"POSTROOM_PIPELINES": str(tmp_path / "pipelines.toml"), "POSTROOM_LEASE_SECONDS": "30"}
+    async with office(room, tmp_path) as desk:
+        scan = desk.order("contract-note-scan", "pdf", seed=9)
+        notes = [desk.order("contract-note", variant, seed=seed) for seed, variant in enumerate(NOTES, 1)]
+        await _place(desk, scan, *notes)
+        boxes = [await room.mailbox(provider) for provider in ProviderName]
+        with Program(tmp_path, "work", held=STAGES, **given) as program:
+            await _send(boxes[0], scan)
+            program.line("inside recognise")
+            await _send(boxes[1], *notes)
+            reached = {program.line("inside ") for _ in notes}
+            assert reached == STAGES.keys() - {"recognise"}
+            [archived] = tmp_path.glob("archive/**/*.pdf")
+            program.end(signal.SIGKILL)
+        assert await desk.rows("SELECT count(*) FROM records") == [(1,)]
+        await room.move_clock(60)
+        with Program(tmp_path, "work", **given) as program:
+            await until(owner, ENDED, len(STAGES))
+            program.end()
+        for order in (scan, *notes):
+            await _assert_ended_once(desk, order)
+        files = [*tmp_path.glob("archive/**/*.pdf")]
+        assert (len(files), archived in files) == (len(STAGES), True)
+        [counts] = await desk.rows("SELECT count(*), count(DISTINCT order_id) FROM records")
+        assert counts == (len(STAGES), len(STAGES))
 
-    # While it reads: the bytes do not come.
-    blob.rename(blob.with_suffix(".away"))
-    os.mkfifo(blob)
-    with worker() as program:
-        await until(owner, PROCESSING)
-        program.end(signal.SIGKILL)
-    blob.unlink()
-    blob.with_suffix(".away").rename(blob)
 
-    # While it commits, then while it archives: the file stands there already, and nothing says so.
-    for stage, files in ((COMMIT, 0), (ARCHIVE, 1)):
-        async with holding(database_url, stage):
-            with worker() as program:
-                await until(owner, WAITS, stage)
-                assert len([*tmp_path.glob("archive/**/*.pdf")]) == files
-                program.end(signal.SIGKILL)
+async def _place(desk, *notes):
+    """An open order for each."""
+    told = [letters.facts(note) for note in notes]
+    names = ("isin", "direction", "quantity", "net")
+    orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in told]
+    async with desk.transaction() as connection:
+        await records.import_orders(connection, "contract-note", orders)
 
-    with worker() as program:
-        await until(owner, DONE)
-        program.end()
-    cursor = await owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'document' ORDER BY id")
-    assert await cursor.fetchall() == [
-        ("DOCUMENT_TAKEN_IN",),
-        ("DOCUMENT_COMPLETED",),
-        ("DOCUMENT_ARCHIVED",),
-    ]
-    cursor = await owner.execute("SELECT count(*), count(DISTINCT record_id) FROM documents")
-    assert await cursor.fetchall() == [(1, 1)]
-    [archived] = tmp_path.glob("archive/**/*.pdf")
-    assert archived.read_bytes() == blob.read_bytes()
+
+async def _send(box, *mail):
+    for order in mail:
+        box.sim.deliver(box.address, letters.write(order))
+    await box.wake()
+
+
+async def _assert_ended_once(desk, order):
+    facts = letters.facts(order)
+    document = await desk.document("contract-notes", order)
+    record = await desk.record(document)
+    told = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
+    assert {name: record.fields[name] for name in told} == told
+    matched = "SELECT reference, state FROM orders WHERE id = %s"
+    assert await desk.rows(matched, record.order_id) == [(facts["number"], "matched")]
+    assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
+    assert (desk.room.home / document.archive_path).read_bytes() == attached(order)[1]
 
 
 async def test_a_container_is_opened_once_whenever_its_worker_is_killed(

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import signal
-from contextlib import asynccontextmanager
 from importlib import import_module
 
 import pytest
@@ -16,12 +14,17 @@ from postroom.cli import checks
 from postroom.config import Settings
 from postroom.errors import OperatorError, TransientError
 from postroom.flow import carry
+from postroom.model import ProviderName
 from postroom.store import carried, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
+from scenarios.mirrored import environment
+from scenarios.office import attached, office
 from scenarios.programs import Program
-from scenarios.test_documents_crashes import DONE, PROCESSING, add
+from scenarios.test_documents_crashes import ENDED
 from scenarios.workers import until
+
+READING = {"extract": ("postroom.documents.reader:read", 1)}
 
 
 @pytest.fixture(scope="module")
@@ -159,46 +162,45 @@ def test_what_is_no_queue_is_refused(address):
         Settings(queue=address)
 
 
-@asynccontextmanager
-async def bytes_do_not_come(blob):
-    """Whoever reads these bytes waits."""
-    blob.rename(blob.with_suffix(".away"))
-    os.mkfifo(blob)
-    yield
-    blob.unlink()
-    blob.with_suffix(".away").rename(blob)
-
-
-async def test_workers_read_what_the_queue_tells_and_one_that_is_killed_costs_nothing(
-    database_url, owner, organization, tmp_path, queue, client
+async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_worker_costs_nothing(
+    room, sim, database_url, owner, tmp_path, queue, client
 ):
-    def worker():
-        return Program(
-            tmp_path,
-            "work",
-            POSTROOM_DATABASE_URL=database_url,
-            POSTROOM_HOME=str(tmp_path),
-            POSTROOM_QUEUE=f"sqs:{queue.url}",
-            POSTROOM_LEASE_SECONDS="2",
-            POSTROOM_POLL_SECONDS="0.2",
-            **amazon.CREDENTIALS,
-        )
-
-    bill = letters.Order(seed=1, kind="invoice", variant="letterhead", language="en")
-    blob = await add(database_url, organization, tmp_path, bill)  # and nobody is there to tell the queue
-    async with bytes_do_not_come(blob):
-        with worker() as program:
-            await until(owner, PROCESSING)
-            await asyncio.sleep(3)  # longer than a message is invisible
+    given = environment(sim, database_url, tmp_path) | amazon.CREDENTIALS
+    given |= {"POSTROOM_QUEUE": f"sqs:{queue.url}", "POSTROOM_LEASE_SECONDS": "4"}
+    async with office(room, tmp_path) as desk:
+        mail = {
+            provider: (
+                desk.order("invoice", "letterhead", seed=seed),
+                desk.order("contract-note", "slip", seed=seed),
+            )
+            for seed, provider in enumerate(ProviderName, 1)
+        }
+        for provider, orders in mail.items():
+            box = await room.mailbox(provider)
+            for order in orders:
+                sim.deliver(box.address, letters.write(order))
+            await box.wake()
+        with Program(tmp_path, "work", held=READING, **given) as program:
+            await asyncio.to_thread(program.line, "inside extract")
+            await until(owner, "SELECT count(*) >= 3 FROM documents WHERE archived_at IS NOT NULL")
+            await asyncio.sleep(5)  # longer than a message is invisible
             assert visible(client, queue.url) == [], "its visibility is extended"
             program.end(signal.SIGKILL)
-    with worker() as program:
-        await until(owner, DONE)
-        assert program.end() == 0
-    cursor = await owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'document' ORDER BY id")
-    assert [event for (event,) in await cursor.fetchall()] == [
-        "DOCUMENT_TAKEN_IN",
-        "DOCUMENT_COMPLETED",
-        "DOCUMENT_ARCHIVED",
-    ]
+        with Program(tmp_path, "work", **given) as program:
+            await until(owner, ENDED, 4)
+            assert program.end() == 0
+        for invoice, note in mail.values():
+            await _assert_read(desk, "invoices", invoice, "number", "gross")
+            await _assert_read(desk, "contract-notes", note, "isin", "net")
+        told = "SELECT state, count(*) FROM documents GROUP BY 1 ORDER BY 1"
+        assert await desk.rows(told) == [("completed", 4), ("skipped", 4)]
     assert visible(client, queue.url) == []
+
+
+async def _assert_read(desk, pipeline, order, *fields):
+    facts = letters.facts(order)
+    document = await desk.document(pipeline, order)
+    record = await desk.record(document)
+    assert {name: record.fields[name] for name in fields} == {name: facts[name] for name in fields}
+    assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
+    assert (desk.room.home / document.archive_path).read_bytes() == attached(order)[1]

@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 import databases
-from flow.connecting import TOPIC, settings_given
+from flow.connecting import TOPIC
 from postroom import worker as worker_loop
 from postroom.errors import DatabaseUnavailable
 from postroom.flow import sync
@@ -24,7 +24,7 @@ from postroom.model import OrganizationId, ProviderName
 from postroom.store.database import open_database
 from postroom.wiring import Kind
 from postroom.worker import Limits
-from scenarios.mirrored import NO_QUOTA, postroom
+from scenarios.mirrored import environment, postroom
 from scenarios.owner_of_mail import Person
 from scenarios.programs import Program
 from scenarios.workers import PATIENCE, until
@@ -48,17 +48,7 @@ def shared_sim():
 @pytest.fixture
 def worker(sim, database_url, tmp_path):
     """Starts `postroom work` over the simulator."""
-    given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
-    given |= {
-        "POSTROOM_DATABASE_URL": database_url,
-        "POSTROOM_HOME": str(tmp_path),
-        "POSTROOM_LEASE_SECONDS": "2",
-        "POSTROOM_POLL_SECONDS": "0.2",
-        "POSTROOM_BACKOFF_FIRST_SECONDS": "0.1",
-        "POSTROOM_BACKOFF_MAX_SECONDS": "1",
-        "POSTROOM_GMAIL_QUOTA": NO_QUOTA,
-        "POSTROOM_PUBLIC_URL": "http://127.0.0.1:9",
-    }
+    given = environment(sim, database_url, tmp_path)
     return lambda: Program(tmp_path, "work", **given)
 
 
