@@ -120,6 +120,8 @@ def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
     [
         (("connect", "gmail", "--app-only"), "App-only is for outlook"),
         (("connect", "outlook", "--tenant", "x"), "Add --app-only"),
+        (("connect", "outlook", "--folder", "Archive"), "Add --app-only"),
+        (("connect", "outlook", "--app-only", "--address", "ann@example.org"), "--address is for a sign-in"),
         (("connect", "outlook", "--app-only"), "--tenant, --client-id and --mailbox"),
     ],
 )

@@ -174,6 +174,17 @@ async def test_a_reconnect_finds_its_mailbox_even_when_the_address_changed(desk,
     assert await desk.told(first) == ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED"]
 
 
+async def test_connecting_a_known_account_again_keeps_its_policy_unless_another_is_asked_for(desk, provider):
+    address = desk.person(provider)
+    first = (await desk.login(provider, address, Wish(ContentPolicy.METADATA))).mailbox
+    again = await desk.login(provider, address, Wish())
+    assert (again.mailbox.id, again.mailbox.policy) == (first.id, ContentPolicy.METADATA)
+    raised = await desk.login(provider, address, Wish(ContentPolicy.FULL))
+    assert raised.mailbox.policy is ContentPolicy.FULL
+    told = ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED", "MAILBOX_POLICY_CHANGED", "MAILBOX_RECONNECTED"]
+    assert await desk.told(first) == told
+
+
 async def test_a_reconnect_leaves_a_paused_mailbox_paused(desk, provider):
     address = desk.person(provider)
     mailbox = (await desk.login(provider, address)).mailbox

@@ -65,7 +65,9 @@ def certificate() -> tuple[str, str]:
 async def app_only(desk):
     """Connect a new mailbox with the application's own credential."""
 
-    async def made(*, secret: str | None = None, pem: str | None = None, address: str | None = None):
+    async def made(
+        *, secret: str | None = None, pem: str | None = None, address: str | None = None, **wanted
+    ):
         person = address or desk.person(ProviderName.OUTLOOK)
         known = application(desk.sim, person)
         credential = AppCredential(
@@ -79,17 +81,24 @@ async def app_only(desk):
             desk.organization,
             credential,
             address=person,
-            folder="inbox",
-            policy=ContentPolicy.DOCUMENTS,
+            **wanted,
         )
         return done.mailbox
 
     return made
 
 
+async def test_a_new_secret_changes_neither_the_folder_nor_the_policy(desk, app_only):
+    first = await app_only()
+    assert (first.folder, first.policy) == ("Inbox", ContentPolicy.FULL)
+    limited = await app_only(address=first.address, folder="archive", policy=ContentPolicy.METADATA)
+    again = await app_only(address=first.address)
+    assert (again.id, again.folder, again.policy) == (limited.id, "archive", ContentPolicy.METADATA)
+
+
 async def test_an_application_with_a_secret_opens_a_mailbox(desk, app_only, owner):
-    mailbox = await app_only()
-    assert (mailbox.folder, mailbox.policy) == ("inbox", ContentPolicy.DOCUMENTS)
+    mailbox = await app_only(folder="archive", policy=ContentPolicy.DOCUMENTS)
+    assert (mailbox.folder, mailbox.policy) == ("archive", ContentPolicy.DOCUMENTS)
     assert mailbox.provider_user_id in mailbox.account_id
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
     desk.tokens.held.clear()

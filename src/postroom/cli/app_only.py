@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from postroom.errors import OperatorError, SettingsError
 from postroom.model import AppCredential, Secret
 
-INBOX: Final = "Inbox"
 _LARGEST: Final = 64 * 1024
 
 
@@ -17,10 +16,10 @@ class Given(NamedTuple):
     mailbox: str | None
     secret_file: Path | None
     certificate: Path | None
-    folder: str
+    folder: str | None
 
 
-def read(given: Given) -> tuple[AppCredential, str, str]:
+def read(given: Given) -> tuple[AppCredential, str, str | None]:
     """The credential, the mailbox's address, the folder."""
     if given.tenant is None or given.client_id is None or given.mailbox is None:
         raise SettingsError("App-only needs --tenant, --client-id and --mailbox.")
@@ -36,7 +35,7 @@ def read(given: Given) -> tuple[AppCredential, str, str]:
         raise SettingsError("--client-id takes the application (client) id, a GUID.")
     if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", given.mailbox):
         raise SettingsError("--mailbox takes one address.")
-    if not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", given.folder):
+    if given.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", given.folder):
         raise SettingsError("--folder takes a well-known name such as Inbox or Archive, or a folder's id.")
     secret = Secret(_text(given.secret_file).strip()) if given.secret_file else None
     pem = _certificate(given.certificate) if given.certificate else None

@@ -39,7 +39,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[
     str, typer.Argument(metavar="MAILBOX", help="Its address, its id, or the beginning of its id.")
 ]
-Policy = Annotated[ContentPolicy, typer.Option(help="How much of the mailbox is kept.")]
 LOOK_SECONDS = 0.5
 
 
@@ -63,7 +62,10 @@ Examples:
 )
 def connect(
     provider: Annotated[ProviderName, typer.Argument(help="Where the mailbox is.")],
-    policy: Policy = ContentPolicy.FULL,
+    policy: Annotated[
+        ContentPolicy | None,
+        typer.Option(help="How much is kept. [default: as it is, else full]", show_default=False),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(help="Accept only this address; else whoever signs in.", show_default=False)
     ] = None,
@@ -79,8 +81,12 @@ def connect(
         Path | None, typer.Option(help="App-only: PEM file with the certificate and its private key.")
     ] = None,
     folder: Annotated[
-        str, typer.Option(help="App-only: the folder, by well-known name or id.")
-    ] = applications.INBOX,
+        str | None,
+        typer.Option(
+            help="App-only: the folder, by well-known name or id. [default: as it is, else Inbox]",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> Exit:
     """Connect a mailbox: by its owner's sign-in in a browser, or app-only.
@@ -90,13 +96,15 @@ def connect(
     """
     given = applications.Given(tenant, client_id, mailbox, secret_file, certificate, folder)
     if not app_only:
-        if any(each is not None for each in given[:-1]):
+        if any(each is not None for each in given):
             raise SettingsError("These options are for app-only mailboxes. Add --app-only.")
         return run(lambda at: _sign_in(at, provider, policy, address, json=json))
     if provider is not ProviderName.OUTLOOK:
         raise SettingsError(
             "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
         )
+    if address is not None:
+        raise SettingsError("--address is for a sign-in. App-only takes the address as --mailbox.")
     return _connect_app(given, policy, json=json)
 
 
@@ -321,7 +329,7 @@ async def the_one(connection: "Connection", named: str) -> "Mailbox":
     return found[0]
 
 
-def _connect_app(given: applications.Given, policy: ContentPolicy, *, json: bool) -> Exit:
+def _connect_app(given: applications.Given, policy: ContentPolicy | None, *, json: bool) -> Exit:
     credential, address, folder = applications.read(given)
 
     async def act(at: At) -> Exit:
@@ -336,7 +344,7 @@ def _connect_app(given: applications.Given, policy: ContentPolicy, *, json: bool
 
 
 async def _sign_in(
-    at: At, provider: ProviderName, policy: ContentPolicy, address: str | None, *, json: bool
+    at: At, provider: ProviderName, policy: ContentPolicy | None, address: str | None, *, json: bool
 ) -> Exit:
     from postroom.cli import opening
     from postroom.flow import invite

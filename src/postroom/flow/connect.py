@@ -47,6 +47,7 @@ from postroom.vault import Sealer
 log = Log()
 
 LOGIN_SECONDS: Final = 600
+INBOX: Final = "Inbox"
 # What is to be done for a mailbox that came in.
 FIRST_WORK: Final = ("subscribe", "sync")
 
@@ -66,9 +67,12 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a login is for: any account, one address, or a mailbox that is to be connected again."""
+    """What a login is for: any account, one address, or a mailbox that is to be connected again.
 
-    policy: ContentPolicy = ContentPolicy.FULL
+    Without a policy a mailbox that is known keeps its own, and a new one is kept in full.
+    """
+
+    policy: ContentPolicy | None = None
     address: str | None = None
     mailbox: MailboxId | None = None
     ask_again: bool = False
@@ -112,6 +116,7 @@ class _Kept(msgspec.Struct):
     verifier: str
     address: str | None
     mailbox: UUID | None
+    policy: ContentPolicy | None  # as it was wished; the row has the one whose scopes were asked for
 
 
 async def provide_organization(database: Database, organization: OrganizationId) -> None:
@@ -135,12 +140,13 @@ async def begin(
     wish, hint = await _hint(desk, organization, wish)
     state = Secret(f"{login_id.hex}.{token_urlsafe(32)}")
     verifier = Secret(token_urlsafe(48))
-    kept = _Kept(verifier.reveal(), wish.address, wish.mailbox)
+    kept = _Kept(verifier.reveal(), wish.address, wish.mailbox, wish.policy)
+    policy = wish.policy or ContentPolicy.FULL
     sealed = desk.sealer.seal(_context(organization, state), Secret(msgspec.json.encode(kept).decode()))
     async with desk.database.transaction(organization) as connection:
-        pending = Pending(provider, wish.policy, sealed, actor)
+        pending = Pending(provider, policy, sealed, actor)
         await logins.begin(connection, pending, state=state, browser=browser, seconds=LOGIN_SECONDS)
-    login = Login(state, verifier, desk.callback(provider), wish.policy, hint, wish.ask_again)
+    login = Login(state, verifier, desk.callback(provider), policy, hint, wish.ask_again)
     return desk.providers[provider].login.authorization_url(login)
 
 
@@ -192,7 +198,7 @@ async def _completed(
     kept = msgspec.json.decode(
         desk.sealer.open(_context(organization, state), pending.verifier).reveal(), type=_Kept
     )
-    wish = Wish(pending.policy, kept.address, MailboxId(kept.mailbox) if kept.mailbox else None)
+    wish = Wish(kept.policy, kept.address, MailboxId(kept.mailbox) if kept.mailbox else None)
     if code is None or error is not None:
         return _denied(error, wish)
     provider = pending.provider
@@ -202,7 +208,7 @@ async def _completed(
         problem = await _problem(desk, organization, provider, grant, wish)
     except PostroomError as fault:
         return await _failed(desk, organization, provider, fault, wish)
-    return problem or await _connect(desk, organization, pending, grant, state)
+    return problem or await _connect(desk, organization, pending, grant, state, wish.policy)
 
 
 def _context(organization: OrganizationId, state: Secret) -> str:
@@ -331,11 +337,16 @@ class _Opening:
 
 
 async def _connect(
-    desk: Desk, organization: OrganizationId, pending: Pending, grant: Grant, state: Secret
+    desk: Desk,
+    organization: OrganizationId,
+    pending: Pending,
+    grant: Grant,
+    state: Secret,
+    policy: ContentPolicy | None,
 ) -> Connected:
     assert grant.tokens.refresh  # a login without one is refused by the exchange
-    provider, policy = pending.provider, pending.policy
-    scopes = desk.providers[provider].login.scopes(policy)
+    provider = pending.provider
+    scopes = desk.providers[provider].login.scopes(pending.policy)
     opening = _Opening(CredentialKind.DELEGATED, grant.tokens.refresh, grant.tokens, scopes)
     done = Entry("LOGIN_COMPLETED", "login", login_of(state), pending.actor_id)
     return await _store(
@@ -349,12 +360,13 @@ async def connect_app(
     credential: AppCredential,
     *,
     address: str,
-    folder: str | None,
-    policy: ContentPolicy,
+    folder: str | None = None,
+    policy: ContentPolicy | None = None,
 ) -> Connected:
     """Connect a mailbox of Microsoft 365 with an application's own credential (C2).
 
-    Every mailbox here that the same application opens gets the credential: a new secret is given once.
+    A mailbox that is known keeps its folder and policy where none is given. Every mailbox here that the same
+    application opens gets the credential: a new secret is given once.
     """
     provider = desk.providers[ProviderName.OUTLOOK]
     tokens = await provider.login.app_tokens(credential)
@@ -393,7 +405,7 @@ async def _store(
     account: Account,
     opening: _Opening,
     *,
-    policy: ContentPolicy,
+    policy: ContentPolicy | None,
     folder: str | None,
     completed: Entry | None = None,
 ) -> Connected:
@@ -403,23 +415,25 @@ async def _store(
             account = await mailboxes.recognized(connection, provider, account)
             known = await mailboxes.of_account(connection, provider, account.account_id)
         expected = known.id if known else MailboxId(uuid4())
+        wanted, inside = _wanted(known, policy, folder, opening.kind)
         place = Place(organization, expected, "grant")
         kept = await desk.vault.keep(place, opening.grant)
         access = desk.sealer.seal(replace(place, field="access").context, opening.tokens.access)
         async with desk.database.transaction(organization) as connection:
             await work.hold(connection, sync.KIND, str(expected))
             found, made = await mailboxes.connect(
-                connection, provider, account, new_id=expected, policy=policy, folder=folder
+                connection, provider, account, new_id=expected, policy=wanted, folder=inside
             )
             if found.id == expected:
-                if known is not None and known.folder != folder:
+                if known is not None and known.folder != inside:
                     # What it watches cannot be changed: another is made.
                     await mailboxes.end_channels(connection, expected)
                     await cursors.drop(connection, expected, [(CursorKind.FOLDERS, "")])
-                if known is not None and known.policy is not policy:
+                if known is not None and known.policy is not wanted:
                     await policies.apply(
-                        connection, organization, expected, before=known.policy, after=policy
+                        connection, organization, expected, before=known.policy, after=wanted
                     )
+                    await _tell_policy(connection, found, completed)
                 await credentials.save(
                     connection,
                     expected,
@@ -435,6 +449,26 @@ async def _store(
                 return Connected(found, made)
         # The same account was connected at the same time, under another id: what was kept belongs to that.
         await desk.vault.forget(place, kept)
+
+
+def _wanted(
+    known: Mailbox | None, policy: ContentPolicy | None, folder: str | None, kind: CredentialKind
+) -> tuple[ContentPolicy, str | None]:
+    """Policy and folder from now on: what nobody asked for stays as it is."""
+    if known is not None:
+        return policy or known.policy, folder or known.folder
+    return policy or ContentPolicy.FULL, folder or (None if kind is CredentialKind.DELEGATED else INBOX)
+
+
+async def _tell_policy(connection: Connection, mailbox: Mailbox, completed: Entry | None) -> None:
+    entry = Entry(
+        "MAILBOX_POLICY_CHANGED",
+        "mailbox",
+        str(mailbox.id),
+        completed.actor_id if completed else None,
+        payload={"policy": mailbox.policy},
+    )
+    await ledger.append(connection, mailbox.organization, [entry])
 
 
 async def _tell(

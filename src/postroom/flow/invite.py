@@ -21,7 +21,7 @@ _PURPOSE: Final = "invitation"
 class _Written(msgspec.Struct):
     organization: UUID
     provider: ProviderName
-    policy: ContentPolicy
+    policy: ContentPolicy | None
     login: UUID
     address: str | None
     mailbox: UUID | None

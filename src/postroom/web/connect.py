@@ -110,7 +110,9 @@ def provider_of(request: Request) -> ProviderName:
 
 
 def authorize_path(provider: ProviderName, wish: Wish) -> str:
-    asked = {"policy": wish.policy.value}
+    asked: dict[str, str] = {}
+    if wish.policy is not None:
+        asked |= {"policy": wish.policy.value}
     if wish.mailbox is not None:
         asked |= {"mailbox": str(wish.mailbox)}
     if wish.ask_again:
@@ -121,7 +123,7 @@ def authorize_path(provider: ProviderName, wish: Wish) -> str:
 def _wish(request: Request) -> Wish:
     given = request.query_params
     try:
-        policy = ContentPolicy(given.get("policy", ContentPolicy.FULL))
+        policy = ContentPolicy(given["policy"]) if "policy" in given else None
     except ValueError:
         raise LoginRefused("There is no such content policy: metadata, documents and full are.") from None
     mailbox = _uuid(request, "mailbox")
