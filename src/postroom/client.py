@@ -1,9 +1,11 @@
 """A typed client of the API, on nothing but the standard library and msgspec: `Postroom(url, key)`.
 
-Lists are iterators that fetch page after page. What the server asks to be tried again is tried again; a write
-carries an idempotency key, so that it is done once. Everything else is raised as `Refused`.
+Lists are iterators that fetch page after page. What the server asks to be tried again is tried again, also a
+call without a whole answer; a write carries an idempotency key, so that it is done once. Everything else is
+raised as `Refused`.
 """
 
+import http.client
 import time
 import urllib.error
 import urllib.parse
@@ -45,14 +47,14 @@ from postroom.shapes import (
 
 __all__ = ["NewOrder", "Postroom", "Refused"]
 
-ATTEMPTS: Final = 4
+ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
 Shape = TypeVar("Shape")
 Asked = str | int | float | bool | UUID | datetime | None
 
 
 class Refused(Exception):
-    """The server said no. `kind` is for programs (`not-found`, `reset`, …), `detail` for people."""
+    """The server said no, or nothing: status 0. `kind` is for programs (`not-found`), `detail` for people."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(f"{status} {kind}: {detail}")
@@ -261,18 +263,23 @@ class Postroom:
                     return answer.read()
             except urllib.error.HTTPError as error:
                 with error:
-                    problem = _problem(error.read())
+                    problem = _problem(error)
+                refused = Refused(error.code, problem.type.rpartition(":")[2], problem.detail)
                 again = error.code in {429, 503} or problem.type.endswith(":under-way")
-                if not again or attempt == ATTEMPTS:
-                    raise Refused(error.code, problem.type.rpartition(":")[2], problem.detail) from None
-                time.sleep(_wait(error.headers, attempt))
+                wait = _wait(error.headers, attempt)
+            except (OSError, http.client.HTTPException) as error:
+                refused = Refused(0, "unreachable", f"There was no whole answer ({type(error).__name__}).")
+                again, wait = True, 0.5 * 2**attempt
+            if not again or attempt == ATTEMPTS:
+                raise refused
+            time.sleep(wait)
         raise AssertionError("the last attempt ends it")
 
 
-def _problem(body: bytes) -> _Problem:
+def _problem(answer: urllib.error.HTTPError) -> _Problem:
     try:
-        return msgspec.json.decode(body, type=_Problem)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(answer.read(), type=_Problem)
+    except (msgspec.DecodeError, OSError, http.client.HTTPException):
         return _Problem()
 
 

@@ -108,7 +108,13 @@ def setup(
     """Send every log line of this process, whoever writes it, through one guard to one stream."""
     out = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    text = style == "text" or (style == "auto" and out.isatty())
+    _guarded(process, threshold, out, text=style == "text" or (style == "auto" and out.isatty()))
+    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.WARNING), force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+
+
+def _guarded(process: LiteralString, threshold: int, out: TextIO, *, text: bool) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -125,9 +131,6 @@ def setup(
         logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.WARNING), force=True)
-    logging.captureWarnings(capture=True)
-    sys.excepthook = _uncaught
 
 
 def refusals() -> int:
@@ -216,3 +219,7 @@ class _Foreign(logging.Handler):
 def _uncaught(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
     log: Any = structlog.get_logger()
     log.critical("process.crashed", exc_info=error)
+
+
+# Lines that are written before `setup`, or where nobody calls it, pass the guard too.
+_guarded("postroom", logging.WARNING, sys.stderr, text=False)

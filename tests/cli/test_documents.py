@@ -125,6 +125,9 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert "name a file with --output" in refused("documents", "export", "--format", "parquet")
     assert "There is no kind nonsense; there are" in refused("documents", "export", "--kind", "nonsense")
     assert "There is no kind nonsense; there are" in refused("orders", "list", "--kind", "nonsense")
+    for form in ("jsonl", "csv", "parquet"):
+        line = refused("documents", "export", "--format", form, "--output", "nowhere/bills")
+        assert line == "nowhere/bills cannot be written: no such file or directory."
     run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
     table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
     assert [each["gross"] for each in table] == ["7.50"]
@@ -141,7 +144,9 @@ def test_a_document_is_rejected_and_read_again(run, refused, read_all):
     assert run("documents", "retry", "--state", "skipped") == "1 queued.\n"
     read_all()
     assert run("documents", "reprocess", "--pipeline", "invoices") == "1 queued.\n"
-    assert refused("documents", "retry") == "Name a document, or a state with --state."
+    for asked in ([], [listed["id"], "--state", "failed"]):
+        line = refused("documents", "retry", *asked)
+        assert line == "Name either a document, or a state with --state."
 
 
 def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_path):
@@ -165,6 +170,8 @@ def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_p
     assert "There is no pipeline orders" in refused("documents", "add", "bill.pdf", "--pipeline", "orders")
     assert "There is no document whose id begins with ffff" in refused("documents", "show", "ffff")
     assert refused("documents", "show", "x'; --").startswith("There is no document")
+    done = postroom("documents", "list", "--pipeline", os.fsdecode(b"caf\xe9"), **given)
+    assert (done.returncode, done.stderr) == (2, "error: An argument is not text in UTF-8.\n")
 
 
 def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_path):

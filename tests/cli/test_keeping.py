@@ -13,7 +13,9 @@ async def mail(owner, make_mailbox):
     organization = UUID("00000000-0000-4000-8000-000000000001")
     await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'ours')", [organization])
     mailbox = await make_mailbox(organization)
-    await message(owner, organization, mailbox, subject="Bill \x1b[31m17", body="the amount is due")
+    await message(
+        owner, organization, mailbox, subject="Bill \x1b[31m17", body="the amount is due \x1b]0;title\x07"
+    )
     await document(owner, organization, "amount due: 12.50")
     return mailbox
 
@@ -26,9 +28,11 @@ def run(postroom, database_url):
 def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail):
     done = run("search", "amount", "due")
     assert done.returncode == 0, done.stderr
-    assert "jane@example.org: Bill  [31m17" in done.stdout
+    assert "jane@example.org: Bill �[31m17" in done.stdout
+    assert "due �]0;title�" in done.stdout
     assert "bill.pdf" in done.stdout
-    assert "\x1b[31m" not in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
     found = json.loads(run("search", "amount", "--json", "--mailbox", str(mail)).stdout)
     assert (len(found["messages"]), found["documents"]) == (1, [])
     assert found["messages"][0]["headline"][1] == ["amount", True]

@@ -13,6 +13,13 @@ from postroom.store.embedded.leftovers import processes_of
 from scenarios.programs import Program, children, running_in, wait_until
 from web.signing import signed_in
 
+# Nothing of these is heeded: with them nothing would start, or nothing would be read.
+YOURS = {
+    "POSTROOM_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+    "POSTROOM_QUEUE": "sqs:http://127.0.0.1:1/1/yours",
+    "POSTROOM_PIPELINES": "/nowhere.toml",
+    "POSTROOM_BLOBS": "s3://yours",
+}
 # Documents may be late on a busy machine; everything that must run, runs.
 TROUBLES = ("Not working", "No worker is connected", "read-only")
 
@@ -26,7 +33,7 @@ def port():
 @pytest.fixture
 def demo(tmp_path, port):
     def start():
-        return Program(tmp_path, "demo", "--port", str(port))
+        return Program(tmp_path, "demo", "--port", str(port), **YOURS)
 
     return start
 

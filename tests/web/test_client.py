@@ -1,6 +1,7 @@
 """W3: the typed client against a running API."""
 
 import asyncio
+import socket
 from itertools import islice
 
 import pytest
@@ -108,3 +109,13 @@ async def test_bytes_come_as_they_are(postroom, owner, organization, filling):
             postroom.attachment(message, "9")
 
     await asyncio.to_thread(read)
+
+
+async def test_a_server_that_is_away_is_asked_again_and_then_told_as_a_refusal(monkeypatch):
+    waited = []
+    monkeypatch.setattr("postroom.client.time.sleep", waited.append)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(Refused) as away:
+        await asyncio.to_thread(list, Postroom(url, "key").mailboxes())
+    assert (away.value.status, away.value.kind, len(waited)) == (0, "unreachable", 4)

@@ -117,6 +117,9 @@ def _failed(error: BaseException) -> Exit:
             return _misused(error)
         case KeyboardInterrupt() | typer.Abort():
             return Exit.INTERRUPTED
+        case UnicodeEncodeError() if error.reason == "surrogates not allowed":
+            # File names may be any bytes. Other arguments go to the database, which takes text.
+            return _complain("An argument is not text in UTF-8.", Exit.USAGE)
         case BrokenPipeError():
             # The reader has what it wanted (`postroom … | head`); the last flush must not complain again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,12 +27,8 @@ Examples:
   postroom demo
   postroom demo --port 8025"""
 
-# Nothing of yours is used: neither a database nor a bucket, vault, organization or pipeline.
-_NOT_YOURS: Final = (
-    "database_url", "host", "organization", "blobs", "archive", "vault", "vault_keys", "ledger_key",
-    "pipelines", "ca_file", "oidc_issuer", "oidc_client_id", "oidc_client_secret", "pubsub_audience",
-    "pubsub_service_account", "trusted_proxies", "microsoft_tenant", "backfill_days",
-)  # fmt: skip
+# Of your settings only these are heeded: no database, bucket, queue or language model of yours is used.
+_HEEDED: Final = frozenset({"log_level", "log_format"})
 _MAILBOXES: Final = {
     ProviderName.GMAIL: ("ada@example.com", "Ada Green"),
     ProviderName.OUTLOOK: ("ben@example.org", "Ben Brown"),
@@ -65,8 +61,9 @@ def demo(port: Port = 0) -> None:
         given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
         given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
         given |= {"lease_seconds": 10}
-        settings = opening.settings_for("demo", ignoring=_NOT_YOURS, home=home, **given)
-        environment = config.environment_with(**dict.fromkeys(_NOT_YOURS), home=home, **given)
+        ignored = frozenset(config.Settings.model_fields) - _HEEDED
+        settings = opening.settings_for("demo", ignoring=ignored, home=home, **given)
+        environment = config.environment_with(**(dict.fromkeys(ignored) | {"home": home} | given))
         with opening.database_url(settings) as database_url:
             kept = up.children_of(listening, 2, environment)
             asyncio.run(_run(settings, database_url, listening, sim, kept))

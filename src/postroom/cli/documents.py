@@ -142,7 +142,7 @@ def confirm(
     ] = None,
     actor: Actor = "command line",
 ) -> None:
-    """Vouch for what was read, with what you put right. The next document of that sender learns from it."""
+    """Vouch for what was read, with what you put right; the next one of that supplier or layout learns."""
     from postroom.cli import opening
     from postroom.flow import review
 
@@ -211,8 +211,8 @@ def _again(document: str | None, state: DocumentState | None, pipeline: str | No
     from postroom.flow import review
     from postroom.store import documents
 
-    if document is None and state is None:
-        raise PermanentError("Name a document, or a state with --state.")
+    if (document is None) == (state is None):
+        raise PermanentError("Name either a document, or a state with --state.")
 
     async def queue(connection: "Connection", organization: "OrganizationId") -> int:
         if document is not None:

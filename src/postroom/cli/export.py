@@ -2,13 +2,14 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -48,14 +49,29 @@ def export(
         return await records.exported(connection, kind)
 
     rows = opening.in_transaction(read)
+    try:
+        _write(rows, form, output)
+    except OSError as error:
+        if output is None:
+            raise  # whoever read this has gone
+        words = os.strerror(error.errno).lower() if error.errno else "no reason given"
+        raise OperatorError(f"{output} cannot be written: {words}.") from None
+    opening.say(f"{len(rows)} records.")
+
+
+def _write(rows: Sequence[dict[str, Any]], form: Format, output: Path | None) -> None:
     match form:
         case Format.JSONL:
-            _write("".join(json.dumps(row, default=str) + "\n" for row in rows), output)
+            with _open(output) as file:
+                file.writelines(json.dumps(row, default=str) + "\n" for row in rows)
         case Format.CSV:
             as_csv(rows, output)
         case Format.PARQUET:
             _parquet(rows, output)
-    opening.say(f"{len(rows)} records.")
+
+
+def _open(output: Path | None) -> AbstractContextManager[TextIO]:
+    return output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout)
 
 
 def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
@@ -70,7 +86,7 @@ def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any
 
 def as_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
     columns, flat = _flat(rows)
-    with output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as file:
+    with _open(output) as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows({name: _unharmed(value) for name, value in row.items()} for row in flat)
@@ -99,10 +115,3 @@ def _parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, encoding="utf-8")

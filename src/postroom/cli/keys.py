@@ -35,7 +35,7 @@ def create(
     name: Annotated[str, typer.Argument(help="What it is for, so that you know it again.")],
     scope: Annotated[list[Scope] | None, typer.Option(help="What it opens; may be repeated.")] = None,
     days: Annotated[
-        float | None, typer.Option(min=0.01, help="How long it is good [default: for ever]")
+        float | None, typer.Option(min=0.01, max=36_500, help="How long it is good [default: for ever]")
     ] = None,
     *,
     json: Json = False,

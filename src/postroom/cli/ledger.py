@@ -1,5 +1,6 @@
 """`postroom ledger`: what happened, and the proof that nobody changed it."""
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 import typer
 
 from postroom.cli.exits import Exit
+from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
     from postroom.flow.seal import Proof
@@ -54,6 +56,8 @@ def verify(
     from postroom import config, wiring
     from postroom.cli import opening, output
 
+    if head is not None and not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", head):
+        raise SettingsError("--head takes a head as this command prints it: number, colon, 64 digits.")
     keys = wiring.ledger_keys(config.load())
     proofs = opening.in_database(lambda database: _verify(database, keys, organization, head))
     if json:
@@ -129,7 +133,6 @@ def _plain(organization: "OrganizationId", entry: "Stored") -> dict[str, object]
 async def _verify(
     database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
 ) -> "list[tuple[OrganizationId, Proof]]":
-    from postroom.errors import SettingsError
     from postroom.flow import seal
 
     found = await _organizations(database, organization)
@@ -151,7 +154,6 @@ async def _newest(
 
 
 async def _organizations(database: "Database", only: UUID | None) -> "list[OrganizationId]":
-    from postroom.errors import SettingsError
     from postroom.store import organizations
 
     async with database.engine() as connection:

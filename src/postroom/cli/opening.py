@@ -55,8 +55,9 @@ def home_of(settings: Settings) -> Path:
 
 def web_url(settings: Settings) -> str:
     """Where a browser reaches the web process: the public address, else the one it listens on."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104  not bound
-    return settings.public_url or f"http://{host}:{settings.port}"
+    from postroom.web import address
+
+    return settings.public_url or address.url_of(settings.host, settings.port)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`postroom search`: mail and documents by their words."""
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -68,26 +69,29 @@ async def _search(
 
 
 def _tell(messages: "list[FoundMessage]", documents: "list[FoundDocument]") -> None:
+    from postroom.cli import output
+
     for message in messages:
         when = f"{message.received_at:%Y-%m-%d %H:%M}" if message.received_at else "-"
         who = message.from_name or message.from_address or "-"
-        typer.echo(_one_line(f"{when}  message {message.id}  {who}: {message.subject or '-'}"))
+        output.say(_cut(f"{when}  message {message.id}  {who}: {message.subject or '-'}"))
         _tell_headline(message.headline)
     for document in documents:
         name = document.file_name or document.kind or "-"
-        typer.echo(_one_line(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
+        output.say(_cut(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
         _tell_headline(document.headline)
     if not messages and not documents:
         typer.echo("Nothing was found.")
 
 
 def _tell_headline(headline: "Headline") -> None:
-    line = "".join(typer.style(text, bold=True) if found else text for text, found in headline)
-    if line.strip():
-        typer.echo(f"    {' '.join(line.split())}")
+    from postroom.cli import output
+
+    pieces = [(output.plain(re.sub(r"\s+", " ", text)), found) for text, found in headline]
+    line = "".join(typer.style(text, bold=True) if found else text for text, found in pieces).strip()
+    if line:
+        typer.echo(f"    {line}")
 
 
-def _one_line(text: str) -> str:
-    """Subjects and names come from strangers: no control character of theirs reaches the terminal."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    return "".join(character if character.isprintable() else " " for character in shown)
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

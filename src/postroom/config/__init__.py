@@ -125,7 +125,10 @@ def _fault(name: str | int, kind: str, message: str, given: object) -> str:
     field: FieldInfo = Settings.model_fields[str(name)]
     extra = cast("dict[str, str]", field.json_schema_extra)
     cause = message.removeprefix("Value error, ") if kind == "value_error" else "cannot be used"
-    value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
+    if given is None:
+        value = "not set; it"
+    else:
+        value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
     return f"{_variable(str(name))}: {value} {cause}. Give {extra['expects']}."
 
 

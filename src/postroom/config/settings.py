@@ -481,7 +481,7 @@ class Settings(BaseSettings):
     @classmethod
     def _audience_and_sender_go_together(cls, value: str | None, info: ValidationInfo) -> str | None:
         if (value is None) != (info.data.get("pubsub_audience") is None):
-            raise ValueError("and POSTROOM_PUBSUB_AUDIENCE go together")
+            raise ValueError("goes together with POSTROOM_PUBSUB_AUDIENCE")
         return value
 
     @field_validator("oidc_client_secret")

@@ -29,7 +29,10 @@ def listen(host: str, port: int, *, patience_seconds: float = 0) -> socket.socke
 
 def url(listening: socket.socket) -> str:
     """Where a browser on this machine finds it."""
-    host, port = listening.getsockname()[:2]
+    return url_of(*listening.getsockname()[:2])
+
+
+def url_of(host: str, port: int) -> str:
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104  compared, not bound
     return f"http://{reachable}:{port}"
 
