@@ -60,10 +60,10 @@ def demo(port: Port = 0) -> None:
         # What goes wrong is made good sooner than elsewhere, for those who watch.
         given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
         given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
-        given |= {"lease_seconds": 10}
-        ignored = frozenset(config.Settings.model_fields) - _HEEDED
-        settings = opening.settings_for("demo", ignoring=ignored, home=home, **given)
-        environment = config.environment_with(**(dict.fromkeys(ignored) | {"home": home} | given))
+        given |= {"lease_seconds": 10, "home": home}
+        ignored = config.Settings.model_fields.keys() - _HEEDED - given.keys()
+        settings = opening.settings_for("demo", ignoring=ignored, **given)
+        environment = config.environment_with(**dict.fromkeys(ignored), **given)
         with opening.database_url(settings) as database_url:
             kept = up.children_of(listening, 2, environment)
             asyncio.run(_run(settings, database_url, listening, sim, kept))
