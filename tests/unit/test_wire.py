@@ -1,6 +1,7 @@
 """What comes over the wire becomes what the domain knows. Pure: no simulator."""
 
 import base64
+import tracemalloc
 
 import msgspec
 import pytest
@@ -145,6 +146,23 @@ def test_the_parts_of_a_batch_are_matched_by_their_ids_and_what_is_cut_off_has_n
         assert all(found[place] == answer for place, answer in cut.items())
     assert batch.opened(parted(whole, "text/html")) == {}
     assert batch.opened(parted(b"nothing of this")) == {}
+
+
+def test_a_large_message_of_a_batch_is_not_there_many_times():
+    attached = b"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    raw = attached + base64.encodebytes(b"%PDF-" * 800_000)
+    told = {"id": "m", "historyId": "1", "internalDate": "1", "raw": base64.urlsafe_b64encode(raw).decode()}
+    whole = part(0, 200, msgspec.json.encode(told)) + b"--batch_x--\r\n"
+    tracemalloc.start()
+    try:
+        answer = batch.opened(parted(whole))[0]
+        letter = gmail_letters.fetched(answer.read(gmail_wire.Message)).letter
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert letter.raw == raw
+    assert [len(each.content) for each in letter.enclosures] == [4_000_000]
+    assert most < 3.4 * len(raw), "as it came, which is larger by a third; its bytes; its attachment"
 
 
 def test_an_envelope_names_paths_only_and_ends_its_lines_with_both_characters():

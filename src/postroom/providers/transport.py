@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlencode
 
@@ -217,19 +218,19 @@ def _turn(pace: Pace | None, call: Call) -> AbstractAsyncContextManager[None]:
 
 async def _whole(response: aiohttp.ClientResponse, largest: int) -> Answer:
     """The answer as one piece; refused before it is read, or while it is, where that would be too large."""
-    pieces: list[bytes] = []
+    whole = BytesIO()  # whose value is the bytes it holds: joined pieces would be there twice
     left = largest
     if (response.content_length or 0) <= largest:
         async for piece in response.content.iter_any():
             left -= len(piece)
             if left < 0:
                 break
-            pieces.append(piece)
+            whole.write(piece)
     if left < 0 or (response.content_length or 0) > largest:
         response.close()
         raise AnswerTooLarge("the provider's answer is larger than any that can be used")
     named = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status, named, b"".join(pieces))
+    return Answer(response.status, named, whole.getvalue())
 
 
 @asynccontextmanager

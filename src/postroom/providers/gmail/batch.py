@@ -1,7 +1,7 @@
 """The envelope of Gmail's batch calls: many paths in, an answer for each out. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from postroom.providers.transport import Answer
@@ -30,15 +30,29 @@ def opened(answer: Answer) -> Mapping[int, Answer]:
         return {}
     parts: dict[int, Answer] = {}
     dated = {name: value for name, value in answer.headers.items() if name == "date"}
-    # The piece before the first boundary is empty, the one after the last is the end.
-    for piece in answer.body.split(b"--" + (found[1] or found[2]).encode())[1:-1]:
-        envelope_lines, _, inner = piece.partition(b"\r\n\r\n")
-        lines, _, body = inner.partition(b"\r\n\r\n")
-        place, status = _PLACE.search(envelope_lines), _STATUS.match(lines)
+    for begin, end in _pieces(answer.body, b"--" + (found[1] or found[2]).encode()):
+        lines = _behind_empty_line(answer.body, begin, end)
+        content = _behind_empty_line(answer.body, lines, end)
+        place = _PLACE.search(answer.body, begin, lines)
+        status = _STATUS.match(answer.body, lines, content)
         if place and status:
-            told = {} if status[1] == b"200" else dated | _headers(lines)  # only a refusal's say something
-            parts[int(place[1])] = Answer(int(status[1]), told, body)
+            # Only a refusal's lines say something.
+            told = {} if status[1] == b"200" else dated | _headers(answer.body[lines:content].rstrip())
+            parts[int(place[1])] = Answer(int(status[1]), told, answer.body[content:end])
     return parts
+
+
+def _pieces(body: bytes, boundary: bytes) -> Iterator[tuple[int, int]]:
+    """Where they begin and end, between two boundaries each: what is large is copied once, by its reader."""
+    begin = body.find(boundary)
+    while begin != -1 and (end := body.find(boundary, begin + len(boundary))) != -1:
+        yield begin + len(boundary), end
+        begin = end
+
+
+def _behind_empty_line(body: bytes, begin: int, end: int) -> int:
+    found = body.find(b"\r\n\r\n", begin, end)
+    return end if found == -1 else found + 4
 
 
 def _headers(lines: bytes) -> dict[str, str]:

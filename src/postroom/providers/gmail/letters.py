@@ -6,6 +6,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Final
 
 import msgspec
@@ -65,10 +66,12 @@ def raw(message: wire.Message) -> bytes:
     text = memoryview(message.raw)[1:-1]
     if re.search(rb"\\", text):
         text = memoryview(msgspec.json.decode(message.raw, type=str).encode())
+    whole = BytesIO()
     try:
-        return b"".join(_decoded(text))
+        whole.writelines(_decoded(text))
     except NotBase64 as error:
         raise TransientError("Gmail's answer holds a message that is not base64") from error
+    return whole.getvalue()
 
 
 def _decoded(text: memoryview) -> Iterator[bytes]:
