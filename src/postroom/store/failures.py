@@ -87,6 +87,18 @@ async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection
         )
 
 
+async def resolve_of(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
+    """Nothing of these messages is tried again."""
+    if messages:
+        await connection.execute(
+            """
+            UPDATE failures SET resolved_at = postroom_now(), due_at = NULL
+            WHERE mailbox_id = %b AND resolved_at IS NULL AND split_part(subject, E'\\n', 1) = ANY(%b::text[])
+            """,
+            [mailbox, list(messages)],
+        )
+
+
 async def due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[Due]:
     cursor = await connection.execute(
         """

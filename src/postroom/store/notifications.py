@@ -220,14 +220,23 @@ async def hints(connection: Connection, mailbox: MailboxId) -> Hints:
 
 
 async def forget(connection: Connection, mailbox: MailboxId, used: Hints) -> None:
-    """Drop the hints that a sync used; what came meanwhile stays."""
+    """Drop the hints that a sync used; what came meanwhile stays. What may not have fitted in is missed."""
     await connection.execute(
         """
         UPDATE notifications SET
             message_ids = ARRAY(SELECT unnest(message_ids) EXCEPT SELECT unnest(%(ids)s::text[])),
-            missed_from = CASE WHEN missed_until > %(until)s THEN missed_from END,
-            missed_until = CASE WHEN missed_until > %(until)s THEN missed_until END
+            missed_from = CASE
+                WHEN cardinality(message_ids) >= %(most)s THEN least(missed_from, postroom_now())
+                WHEN missed_until > coalesce(%(until)s::timestamptz, '-infinity') THEN missed_from END,
+            missed_until = CASE
+                WHEN cardinality(message_ids) >= %(most)s THEN postroom_now()
+                WHEN missed_until > coalesce(%(until)s::timestamptz, '-infinity') THEN missed_until END
         WHERE mailbox_id = %(mailbox)s
         """,
-        {"mailbox": mailbox, "ids": list(used.message_ids), "until": used.missed_until},
+        {
+            "mailbox": mailbox,
+            "ids": list(used.message_ids),
+            "until": used.missed_until,
+            "most": MOST_HINTS,
+        },
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from postroom.errors import CursorExpired, Gone
+from postroom.errors import CursorExpired, Gone, TransientError
 from postroom.model import (
     Change,
     ContentPolicy,
@@ -51,6 +51,7 @@ class Remote:
     log: list[tuple[str, Change]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
     sizes: dict[str, int] = field(default_factory=dict)  # as told, where it is not 100
     refused: list[Exception] = field(default_factory=list)
@@ -249,6 +250,8 @@ class Remote:
 
     async def enclosure(self, key, enclosure):
         self._call("enclosure")
+        if enclosure.part in self.unreadable:
+            raise TransientError("It was cut.")
         yield b""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from postroom.flow import sync
 from postroom.model import Health, RemoteFolder
-from postroom.store import work
+from postroom.store import notifications, work
 
 DAY = timedelta(days=1)
 
@@ -55,6 +55,40 @@ async def test_hints_are_used_once(folders):
     await folders.hint(folders.remote.deliver())
     await folders.sync()
     assert await folders.one("SELECT message_ids FROM notifications") == []
+
+
+async def hints(mirror):
+    async with mirror.database.transaction(mirror.organization) as connection:
+        return await notifications.hints(connection, mirror.mailbox)
+
+
+async def forget(mirror, used):
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await notifications.forget(connection, mirror.mailbox, used)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["not before", "before too"])
+async def test_notifications_that_are_lost_during_a_sync_are_missed_by_the_next(folders, before):
+    await folders.hint("a", missed=before)
+    used = await hints(folders)
+    await folders.hint("b", missed=True)
+    await forget(folders, used)
+    left = await hints(folders)
+    assert (left.message_ids, left.complete) == ({"b"}, False)
+    await forget(folders, left)
+    assert await hints(folders) == notifications.NO_HINTS
+
+
+@pytest.mark.parametrize("first", [notifications.MOST_HINTS, 1], ids=["full before", "full meanwhile"])
+async def test_a_message_that_did_not_fit_among_the_hints_is_missed_by_the_next_sync(folders, first):
+    keys = [f"k{number}" for number in range(notifications.MOST_HINTS)]
+    await folders.hint(*keys[:first])
+    used = await hints(folders)
+    await folders.hint(*keys)
+    await folders.hint("lost")
+    await forget(folders, used)
+    await folders.hint(keys[1])
+    assert not (await hints(folders)).complete
 
 
 async def test_a_message_told_of_before_it_can_be_read_is_tried_again(folders, move_clock):

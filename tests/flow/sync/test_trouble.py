@@ -1,6 +1,7 @@
 """What fails alone is recorded and tried again alone; what concerns the mailbox stops it, nothing is lost."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -43,6 +44,58 @@ async def test_what_failed_and_succeeds_is_stored_and_resolved(mirror, move_cloc
     await mirror.sync()
     await mirror.assert_mirrors()
     assert await mirror.one("SELECT resolved_at IS NOT NULL FROM failures")
+
+
+@pytest.fixture
+async def without_bytes(mirror):
+    """A message whose attachment cannot be read; its key."""
+    key = mirror.remote.deliver(files=[("a.pdf", "application/pdf", b"%PDF-")])
+    item = mirror.remote.items[key]
+    whole = item.enclosures
+    item.enclosures = tuple(replace(each, content=None) for each in whole)
+    mirror.remote.unreadable = {"1"}
+    await mirror.settle()
+    assert await mirror.rows("SELECT kind, resolved_at FROM failures") == [("attachment", None)]
+    item.enclosures = whole
+    return key
+
+
+@pytest.fixture
+async def deleted(mirror, without_bytes):
+    """It is deleted, at the provider and here."""
+    mirror.gone = mirror.remote.items[without_bytes]
+    mirror.remote.delete(without_bytes)
+    await mirror.settle()
+    assert await mirror.one("SELECT deleted_at IS NOT NULL FROM messages")
+    return without_bytes
+
+
+async def test_what_failed_of_a_message_is_over_when_the_message_is_deleted(mirror, deleted):
+    assert await mirror.one("SELECT resolved_at IS NOT NULL AND due_at IS NULL FROM failures")
+
+
+@pytest.mark.parametrize("answer", ["gone", "unreadable"])
+async def test_trying_again_does_not_bring_a_deleted_message_back(mirror, deleted, answer):
+    await mirror.owner.execute("UPDATE failures SET resolved_at = NULL, due_at = postroom_now()")
+    if answer == "unreadable":
+        mirror.remote.items[deleted] = mirror.gone
+        mirror.remote.poison.add(deleted)
+    told = "SELECT kind FROM events ORDER BY id"
+    before = await mirror.rows(told)
+    await mirror.settle()
+    assert mirror.remote.calls["fetch"] == 1
+    assert await mirror.one("SELECT deleted_at IS NOT NULL FROM messages")
+    assert [event[0] for event in await mirror.events(deleted)] == ["created", "deleted"]
+    assert await mirror.rows(told) == before
+
+
+async def test_a_message_that_comes_back_is_fetched_whole(mirror, deleted):
+    """What was missing of it is not tried again any more."""
+    mirror.remote.items[deleted] = mirror.gone
+    mirror.remote.change(deleted, is_read=True)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert [event[0] for event in await mirror.events(deleted)] == ["created", "deleted", "created"]
 
 
 async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_clock):

@@ -119,7 +119,8 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, *, 
         writing = _write(reading, gathered, stored, rewrites=rewrites)
         try:
             await _store(reading, connection, writing, stored)
-            await _pass(reading, connection, gathered, passing)
+            await _note_failures(reading, connection, gathered, writing)
+            await _pass(reading, connection, passing)
             if reading.did != before or passing.comes_on:
                 await work.came_on(connection, reading.lease)
         except BaseException:
@@ -159,7 +160,7 @@ def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, r
                 writing.new.append((ready, standing))
                 writing.events.append((ready.key, Event("created", ready.version, to_folder=standing.folder)))
             continue
-        if rewrites or row.is_draft:
+        if rewrites or row.is_draft or row.deleted:
             writing.rewritten[ready.key] = ready
         if ready.version < row.version and not row.deleted:
             continue  # a page that was fetched beside this one knows more
@@ -262,13 +263,21 @@ async def _attach(
     return attached
 
 
-async def _pass(reading: Reading, connection: Connection, gathered: Gathered, passing: Passing) -> None:
+async def _note_failures(
+    reading: Reading, connection: Connection, gathered: Gathered, writing: _Writing
+) -> None:
+    """Those of this page, those that a further attempt ended, and those of messages that are deleted."""
     await failures.record(connection, reading.id, gathered.failures)
     reading.did.errors += len(gathered.failures)
     if gathered.retried:
         failed = {(each.kind, each.subject) for each in gathered.failures}
         solved = [each for each in gathered.retried if (each.kind, each.subject) not in failed]
         await failures.resolve(connection, reading.id, solved)
+    deleted = [key for key, standing in writing.changed.items() if standing.deleted]
+    await failures.resolve_of(connection, reading.id, deleted)
+
+
+async def _pass(reading: Reading, connection: Connection, passing: Passing) -> None:
     for scope, keys in passing.listed:
         await cursors.note_listed(
             connection, reading.id, "resync", scope, keys, stored_only=passing.listed_first

@@ -31,7 +31,9 @@ EARLY_WAITS: Final = (2.0, 8.0, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One observation. A certain one was made by looking; the others come from the feed of a scope."""
+    """One observation. A certain one was made by looking, or names a message that is to be fetched and says
+    nothing of it; the others come from the feed of a scope.
+    """
 
     change: Change
     scope: str = ""
@@ -182,8 +184,13 @@ def _sort_known(
 ) -> None:
     change = told.change
     if told.certain:
-        found.changes.append(told)
-        if manner.refetches or (row.is_draft and change.version > row.version):
+        if change.presence is Presence.DELETED or not _is_bare(change):
+            found.changes.append(told)
+        if (
+            manner.refetches
+            or (row.is_draft and change.version > row.version)
+            or _is_back(reading, told, row)
+        ):
             found.fetch[change.key] = change
         return
     if change.presence is Presence.LEFT:
@@ -199,6 +206,12 @@ def _sort_known(
     found.changes.append(told)
     if row.is_draft and change.presence is Presence.HERE and change.version:
         found.fetch[change.key] = change
+
+
+def _is_back(reading: Reading, told: Told, row: Stored) -> bool:
+    """Nobody tried to complete it while it was gone, so it comes whole."""
+    here = told.change.presence is Presence.HERE
+    return here and row.deleted and reading.mirrors(told.change.state.folder)
 
 
 def _scope_of(reading: Reading, row: Stored) -> str | None:
