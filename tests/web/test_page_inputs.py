@@ -228,3 +228,20 @@ async def test_mail_with_a_label_is_found_under_it(visitor, owner, organization)
     assert shown.index(str(folders["INBOX"])) < shown.index(str(folders["Acme"]))
     assert shown.index(str(folders["Acme"])) < shown.index(str(folders["SPAM"]))
     assert str(folders["UNREAD"]) not in shown
+
+
+async def test_a_letter_that_cannot_be_cleaned_in_time_is_shown_as_its_plain_text(
+    visitor, owner, organization
+):
+    filling = Filling(owner, organization)
+    await filling.fill()
+    message = filling.whole["messages"]["id"]
+    endless = "<p " + " ".join(f"a{number}" for number in range(140_000)) + ">"
+    await owner.execute(
+        "UPDATE message_contents SET body_html = %s, body_plain = 'Fish & chips' WHERE message_id = %s",
+        [endless, message],
+    )
+    shown = await visitor.get(f"/messages/{message}/body")
+    assert shown.status_code == 200
+    assert "<pre>Fish &amp; chips</pre>" in shown.text
+    assert "cannot be shown" in shown.text

@@ -17,6 +17,7 @@ from typing import Final, Self
 import msgspec
 
 from postroom.documents.companion import Companion
+from postroom.documents.letters import Letter, encoded
 from postroom.documents.limits import STRIP_RATIO, Limits
 from postroom.documents.orders import OUT_OF_MEMORY, REFUSED, RESULT, Order, Report, content_of, write_all
 from postroom.documents.transcript import Draft, Page, Reading, Recognised, Transcript, Turn
@@ -71,6 +72,12 @@ class Readers:
             order = Order(0, "image", page=page, within=(width, 4 * width), turned=turned)
             return await self._perform(order, source)
 
+    async def cleaned(self, letter: Letter) -> str:
+        """The HTML of a message as it may be shown."""
+        with _memory_file() as source:
+            write_all(source, encoded(letter))
+            return (await self._perform(Order(0, "letter"), source)).decode()
+
     async def _perform(self, order: Order, source: int) -> bytes:
         with _memory_file() as target:
             await self._run(order, (source, target))
@@ -87,22 +94,7 @@ class Readers:
                     f"Reading the file took more than {self.limits.wall_seconds:g} seconds."
                 ) from None
         if report.status != RESULT:
-            raise self._failure(report, files[1])
-
-    def _failure(self, report: Report, target: int) -> Unreadable | TransientError:
-        limits = self.limits
-        if report.reason:
-            return TransientError(f"The file was not read: {report.reason}.")
-        if report.status == REFUSED and (words := content_of(target)):
-            return Unreadable(words.decode(errors="replace")[:500])
-        if report.status == OUT_OF_MEMORY:
-            return Unreadable(f"Reading the file needs more than {limits.memory_bytes >> 20} MB of memory.")
-        if report.status == -signal.SIGKILL:
-            return TransientError("The reader of the file was killed from outside.")
-        if report.status == -signal.SIGXCPU:
-            return Unreadable(f"Reading the file takes more than {limits.cpu_seconds} seconds of CPU time.")
-        how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"
-        return Unreadable(f"The file broke its reader, or needs more memory than is allowed ({how}).")
+            raise _failure(report, files[1], self.limits.of(order.task))
 
     async def _recognise(self, source: int, page: int, sheet: Page) -> Recognised:
         """Have a child draw the page and an engine look at it; one that dies over it gets one successor."""
@@ -134,6 +126,21 @@ class Readers:
             if report.status != RESULT:
                 raise Unreadable(content_of(target).decode(errors="replace")[:500])
             return _recognised_of(content_of(target))
+
+
+def _failure(report: Report, target: int, limits: Limits) -> Unreadable | TransientError:
+    if report.reason:
+        return TransientError(f"The file was not read: {report.reason}.")
+    if report.status == REFUSED and (words := content_of(target)):
+        return Unreadable(words.decode(errors="replace")[:500])
+    if report.status == OUT_OF_MEMORY:
+        return Unreadable(f"Reading the file needs more than {limits.memory_bytes >> 20} MB of memory.")
+    if report.status == -signal.SIGKILL:
+        return TransientError("The reader of the file was killed from outside.")
+    if report.status == -signal.SIGXCPU:
+        return Unreadable(f"Reading the file takes more than {limits.cpu_seconds} seconds of CPU time.")
+    how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"
+    return Unreadable(f"The file broke its reader, or needs more memory than is allowed ({how}).")
 
 
 def _with(reading: Reading, found: Mapping[int, Recognised]) -> Reading:

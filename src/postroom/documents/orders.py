@@ -30,7 +30,7 @@ class Order:
     """Do this with the file that comes along, and write the result into the other. `end` ends an order."""
 
     number: int
-    task: Literal["read", "bitmap", "image", "recognise", "end"]
+    task: Literal["read", "bitmap", "image", "letter", "recognise", "end"]
     page: int = 0
     # What a picture of the page shall fit into when it is upright.
     within: tuple[int, int] = (0, 0)

@@ -7,8 +7,9 @@ from typing import Final, assert_never
 import msgspec
 from PIL import Image
 
-from postroom.documents import pdf, pictures, plain
+from postroom.documents import letters, pdf, pictures, plain
 from postroom.documents.detect import Kind, detect, text_of
+from postroom.documents.letters import Letter
 from postroom.documents.limits import Limits
 from postroom.documents.orders import BITMAP, Order
 from postroom.documents.transcript import Draft, EmbeddedFile, Reading, Transcript
@@ -90,3 +91,4 @@ def warm_up(limits: Limits) -> None:
         Image.new("RGB", (8, 8)).save(encoded, kind)
         bitmap(encoded.getvalue(), Order(0, "bitmap", within=(20, 20)), limits)
     detect(b"<a/>")
+    letters.cleaned(letters.encoded(Letter("<p>a", {})), Order(0, "letter"), limits)

@@ -18,7 +18,7 @@ from typing import Final, Never
 
 import msgspec
 
-from postroom.documents import tasks
+from postroom.documents import letters, tasks
 from postroom.documents.limits import Limits
 from postroom.documents.orders import (
     LONGEST_MESSAGE,
@@ -40,6 +40,7 @@ _TASKS: Final[Mapping[str, Callable[[bytes, Order, Limits], bytes | memoryview]]
     "read": tasks.read,
     "bitmap": tasks.bitmap,
     "image": tasks.image,
+    "letter": letters.cleaned,
 }
 
 
@@ -120,7 +121,7 @@ class _Zygote:
         try:
             end_with(parent)
             self.let_go()
-            confine(self.limits)
+            confine(self.limits.of(order.task))
             status = perform(order, source, target, self.limits)
         finally:
             os._exit(status)

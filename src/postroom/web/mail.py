@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from postroom.documents.isolation import Readers
+from postroom.documents.letters import PICTURE_BYTES
 from postroom.errors import Gone
 from postroom.flow import sync
 from postroom.flow.process import content_of
@@ -43,6 +45,7 @@ class Shelf:
 
     gate: Gate
     blobs: BlobStore
+    readers: Readers
 
 
 def routes(shelf: Shelf) -> list[Route]:
@@ -193,8 +196,11 @@ async def body(shelf: Shelf, request: Request) -> Response:
         content = await views.content(connection, id_)
         attachments = await views.attachments(connection, id_)
     pictures = await _pictures(shelf, organization, attachments)
-    shown = letters.frame(
-        content.body_html if content else None, content.body_plain if content else None, pictures
+    shown = await letters.frame(
+        shelf.readers,
+        content.body_html if content else None,
+        content.body_plain if content else None,
+        pictures,
     )
     return HTMLResponse(shown, headers={"content-security-policy": letters.POLICY})
 
@@ -203,13 +209,15 @@ async def _pictures(
     shelf: Shelf, organization: OrganizationId, attachments: list[views.Attachment]
 ) -> dict[str, tuple[str, bytes]]:
     found: dict[str, tuple[str, bytes]] = {}
+    left = PICTURE_BYTES
     for each in attachments:
-        if each.content_id and each.sha256 and each.size <= letters.LARGEST_PICTURE:
+        if each.content_id and each.sha256 and each.size <= left:
             try:
                 data = await content_of(shelf.blobs, organization, bytes.fromhex(each.sha256))
             except Gone:
                 continue
             found[each.content_id] = (each.media_type, data)
+            left -= len(data)
     return found
 
 

@@ -88,7 +88,7 @@ async def application(
             routes=[
                 *live.routes(gate, streams),
                 *api.routes(gate, parts, per_minute=settings.api_per_minute),
-                *mail.routes(Shelf(gate, parts.blobs)),
+                *mail.routes(Shelf(gate, parts.blobs, readers)),
                 *documents.routes(Desk(gate, parts.blobs, readers, parts.reviewing)),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
                 *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
