@@ -32,6 +32,7 @@ class Provider:
     def __init__(self):
         self.url, self.claims, self.key, self.algorithm = "", {}, KEY, "RS256"
         self.nonce, self.asked = "", {}
+        self.beside, self.published = [], None
         self.app = Starlette(
             routes=[
                 Route("/.well-known/openid-configuration", self.configuration),
@@ -52,7 +53,8 @@ class Provider:
 
     async def keys(self, _request):
         key = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
-        return JSONResponse({"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"}]})
+        own = key | {"kid": "k1", "use": "sig", "alg": "RS256"}
+        return JSONResponse({"keys": [*self.beside, own]} if self.published is None else self.published)
 
     async def token(self, request):
         self.asked = dict(parse_qs((await request.body()).decode()))
@@ -158,6 +160,25 @@ async def test_a_token_that_is_not_for_this_sign_in_opens_nothing(browser, provi
 async def test_a_token_signed_by_anybody_else_opens_nothing(browser, provider, ann, algorithm):
     provider.key, provider.algorithm = OTHER, algorithm
     assert (await come_back(browser, provider)).status_code == 400
+
+
+async def test_keys_of_a_kind_that_is_not_known_here_keep_nobody_out(browser, provider, ann):
+    provider.beside = [
+        {"kty": "EC", "crv": "new", "x": "AA", "y": "AA", "kid": "k0"},
+        {"kty": "OKP", "crv": "newer", "x": "AA"},
+        {"kty": "AKP", "pub": "AA"},
+        {"kty": "RSA"},
+        {},
+        "key",
+    ]
+    assert (await come_back(browser, provider)).status_code == 303
+
+
+@pytest.mark.parametrize("published", [{}, [], {"keys": None}, {"keys": [{"kty": "AKP"}]}], ids=str)
+async def test_a_provider_without_any_key_that_is_known_here_is_said_so(browser, provider, ann, published):
+    provider.published = published
+    answer = await come_back(browser, provider)
+    assert (answer.status_code, "must act" in answer.text) == (503, True)
 
 
 async def test_a_wrong_code_a_wrong_state_and_another_browser_end_it(browser, provider, ann):

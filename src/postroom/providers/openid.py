@@ -3,6 +3,7 @@
 The id token is checked in full: signature, issuer, audience, time, nonce, the access token it belongs to.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import urlencode, urlsplit
@@ -11,7 +12,7 @@ import msgspec
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 from joserfc.jws import JWSRegistry
 
 from postroom.errors import LoginRefused, OperatorError, PostroomError, TransientError
@@ -143,8 +144,22 @@ class OpenId:
     async def _key_set(self, configuration: _Configuration, *, fresh: bool) -> KeySet:
         if fresh or self.issuer not in self._keys:
             answer = await self.transport.send(Call("GET", configuration.jwks_uri))
-            self._keys[self.issuer] = KeySet.import_key_set(answer.json())
+            self._keys[self.issuer] = _key_set(answer.json())
         return self._keys[self.issuer]
+
+
+def _key_set(told: Any) -> KeySet:
+    """The keys that are understood here: a provider may publish newer kinds beside them."""
+    listed = cast("dict[str, Any]", told).get("keys") if isinstance(told, dict) else None
+    keys: list[Key] = []
+    for each in cast("list[Any]", listed) if isinstance(listed, list) else ():
+        with suppress(JoseError, ValueError, KeyError, TypeError, AttributeError):
+            keys.append(JWKRegistry.import_key(each))
+    if not keys:
+        raise OperatorError(
+            "The OpenID provider publishes no key that Postroom understands: nobody can sign in with it."
+        )
+    return KeySet(keys)
 
 
 def _audience(claims: Any) -> list[Any]:
