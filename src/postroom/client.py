@@ -285,7 +285,7 @@ def _problem(answer: urllib.error.HTTPError) -> _Problem:
 
 def _wait(headers: Headers, attempt: int) -> float:
     asked: Any = headers.get("retry-after", "")
-    return min(float(asked) if str(asked).isdigit() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
+    return min(float(asked) if str(asked).isdecimal() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
 
 
 def _plain(value: Asked) -> str:

@@ -204,7 +204,7 @@ def _consult_faults(entra: Entra, user: User | None) -> None:
     fault = entra.sim.faults.take("token_error", address, "token", "outlook")
     if fault is not None:
         digits = fault.code.upper().removeprefix("AADSTS")
-        code = int(digits) if digits.isdigit() else 0
+        code = int(digits) if digits.isdecimal() else 0
         raise EntraError(code if code in KINDS else 50173)
 
 

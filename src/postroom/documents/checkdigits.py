@@ -52,11 +52,11 @@ def vat_id_is_right(vat_id: str) -> bool | None:
     """Whether the check digit agrees; None where this country's rule is not known here."""
     country, rest = vat_id[:2], vat_id[2:]
     if country == "DE":
-        return len(rest) == 9 and rest.isdigit() and _german_vat(rest)
+        return len(rest) == 9 and rest.isdecimal() and _german_vat(rest)
     if country == "AT":
-        return len(rest) == 9 and rest[0] == "U" and rest[1:].isdigit() and _austrian_vat(rest)
-    if country == "FR" and len(rest) == 11 and rest.isdigit():
+        return len(rest) == 9 and rest[0] == "U" and rest[1:].isdecimal() and _austrian_vat(rest)
+    if country == "FR" and len(rest) == 11 and rest.isdecimal():
         return int(rest[:2]) == (12 + 3 * (int(rest[2:]) % 97)) % 97
     if country == "BE":
-        return len(rest) == 10 and rest.isdigit() and 97 - int(rest[:8]) % 97 == int(rest[8:])
+        return len(rest) == 10 and rest.isdecimal() and 97 - int(rest[:8]) % 97 == int(rest[8:])
     return None

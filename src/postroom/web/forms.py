@@ -1,4 +1,4 @@
-"""What a form of ours sent: names and values, never more than fits a form."""
+"""What a form or an address of ours carries: names and values, never more than fits a form."""
 
 from typing import Final
 from urllib.parse import parse_qsl
@@ -21,3 +21,8 @@ async def read(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:
         raise HTTPException(400) from None
+
+
+def number(given: str | None) -> int | None:
+    """A whole number that a column can hold; what is none is nothing."""
+    return int(given) if given and given.isascii() and given.isdecimal() and len(given) < 19 else None

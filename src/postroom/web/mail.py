@@ -24,7 +24,7 @@ from postroom.store import audits, documents, failures, search, syncs
 from postroom.store.database import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import Listed
-from postroom.web import letters, pages, places, threads
+from postroom.web import forms, letters, pages, places, threads
 from postroom.web.mailboxes import KEPT, NAMES
 from postroom.web.sessions import Gate, guarded, visitor_of
 
@@ -53,7 +53,7 @@ def routes(shelf: Shelf) -> list[Route]:
     return [
         guarded(gate, "/mailboxes/{mailbox:uuid}", partial(mailbox_page, shelf)),
         guarded(
-            gate, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, shelf), Role.REVIEWER, methods=["POST"]
+            gate, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, shelf), Role.ADMIN, methods=["POST"]
         ),
         guarded(gate, "/messages/{message:int}", partial(message_page, shelf)),
         guarded(gate, "/messages/{message:int}/body", partial(body, shelf)),
@@ -66,16 +66,15 @@ def routes(shelf: Shelf) -> list[Route]:
 async def mailbox_page(shelf: Shelf, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
     asked = request.query_params
-    folder = int(asked["folder"]) if asked.get("folder", "").isdigit() else None
+    folder = forms.number(asked.get("folder"))
     in_threads = asked.get("view") == "threads"
     async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await views.mailbox(connection, id_)
         if found is None:
             raise HTTPException(404)
         folders = await views.folders(connection, id_, after=0, limit=500)
-        label = _label(found, folders, folder)
         messages, found_threads, older = await _rows(
-            connection, id_, None if label else folder, label, asked.get("before"), in_threads=in_threads
+            connection, id_, folder, asked.get("before"), in_threads=in_threads
         )
         events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
         subjects = await views.subjects(connection, [each.message_id for each in events])
@@ -110,27 +109,19 @@ async def _rows(
     connection: Connection,
     mailbox: MailboxId,
     folder: int | None,
-    label: str | None,
     before: str | None,
     *,
     in_threads: bool,
 ) -> tuple[list[views.Message], list[Listed], str | None]:
     """A page of messages, or of threads, and where the next one begins."""
     if in_threads:
-        listed, older = await threads.listing(connection, mailbox, folder=folder, label=label, before=before)
+        listed, older = await threads.listing(connection, mailbox, folder=folder, before=before)
         return [], listed, older
     found = await views.messages(
-        connection, mailbox, folder=folder, label=label, after=places.read(before), limit=PAGE + 1
+        connection, mailbox, folder=folder, after=places.read(before), limit=PAGE + 1
     )
     last = found[PAGE - 1] if len(found) > PAGE else None
     return found[:PAGE], [], places.written(last.received_at, last.id) if last else None
-
-
-def _label(mailbox: views.Mailbox, folders: Sequence[views.Folder], folder: int | None) -> str | None:
-    """Where a message has labels, these are its folders."""
-    if ProviderName(mailbox.provider) is not ProviderName.GMAIL:
-        return None
-    return next((each.provider_folder_id for each in folders if each.id == folder), None)
 
 
 def _in_order(folders: Sequence[views.Folder]) -> list[views.Folder]:

@@ -25,12 +25,10 @@ def routes(gate: Gate) -> list[Route]:
 
 
 async def listing(
-    connection: Connection, mailbox: UUID, *, folder: int | None, label: str | None, before: str | None
+    connection: Connection, mailbox: UUID, *, folder: int | None, before: str | None
 ) -> tuple[list[threads.Listed], str | None]:
     """A page of a mailbox's threads, and the address of the next."""
-    found, end = await threads.page(
-        connection, mailbox, folder=folder, label=label, below=_dated(before), limit=PAGE
-    )
+    found, end = await threads.page(connection, mailbox, folder=folder, below=_dated(before), limit=PAGE)
     return found, places.written(*end) if end else None
 
 

@@ -52,7 +52,7 @@ def routes(parts: Upkeep) -> list[Route]:
 
 
 async def ledger(parts: Upkeep, request: Request, proof: seal.Proof | None = None) -> Response:
-    below = _number(request.query_params.get("below"))
+    below = forms.number(request.query_params.get("below"))
     async with parts.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await upkeep.ledger(connection, entity_type=None, entity_id=None, below=below, limit=PAGE + 1)
         people = await actors.names(connection, [each.actor_id for each in found])
@@ -110,7 +110,7 @@ async def retry(parts: Upkeep, request: Request) -> Response:
     given = await forms.read(request)
     organization = visitor_of(request).organization
     async with parts.gate.database.transaction(organization) as connection:
-        if failure := _number(given.get("failure")):
+        if failure := forms.number(given.get("failure")):
             mailbox = await upkeep.retry(connection, failure)
             if mailbox is not None:
                 await work.wake(connection, [Wake(organization, sync.KIND, str(mailbox))])
@@ -123,7 +123,3 @@ async def retry(parts: Upkeep, request: Request) -> Response:
 
 async def settings(parts: Upkeep, _request: Request) -> Response:
     return pages.page("settings.html", settings=parts.settings)
-
-
-def _number(given: str | None) -> int | None:
-    return int(given) if given and given.isascii() and given.isdecimal() and len(given) < 19 else None

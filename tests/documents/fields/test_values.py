@@ -94,6 +94,7 @@ def test_an_iban_ends_where_its_country_says():
         (checkdigits.vat_id_is_right, "ATU13585627", "ATU13585628"),
         (checkdigits.vat_id_is_right, "FR40303265045", "FR41303265045"),
         (checkdigits.vat_id_is_right, "BE0428759497", "BE0428759498"),
+        (checkdigits.vat_id_is_right, "DE136695976", "DE13669597²"),
     ],
 )
 def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):

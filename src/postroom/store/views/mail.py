@@ -78,16 +78,31 @@ async def thread(connection: Connection, thread: int) -> Thread | None:
     return await one(connection, Thread, _THREAD + " WHERE id = %(id)s", {"id": thread})
 
 
+async def label_of(connection: Connection, mailbox: UUID, folder: int) -> str | None:
+    """The label that is meant by a folder, where mail has labels and lies in no folder."""
+    cursor = await connection.execute(
+        """
+        SELECT provider_folder_id FROM folders WHERE id = %(folder)s AND mailbox_id = %(mailbox)s
+            AND NOT EXISTS (SELECT FROM messages WHERE folder_id = %(folder)s)
+            AND (SELECT folder_id IS NULL FROM messages WHERE mailbox_id = %(mailbox)s
+                 ORDER BY received_at DESC, id DESC LIMIT 1)
+        """,
+        {"folder": folder, "mailbox": mailbox},
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
 async def messages(
     connection: Connection,
     mailbox: UUID,
     *,
     folder: int | None,
-    label: str | None = None,
     after: tuple[datetime | None, int] | None,
     limit: int,
 ) -> list[Message]:
-    """The newest first: of a folder, or with a label, or all."""
+    """The newest first: of a folder or label, or all."""
+    label = None if folder is None else await label_of(connection, mailbox, folder)
     return await many(
         connection,
         Message,
@@ -99,7 +114,13 @@ async def messages(
                 OR (%(at)s::timestamptz IS NULL AND (received_at IS NOT NULL OR id < %(id)s)))
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"mailbox": mailbox, "folder": folder, "label": label, **_below(after), "limit": limit},
+        {
+            "mailbox": mailbox,
+            "folder": folder if label is None else None,
+            "label": label,
+            **_below(after),
+            "limit": limit,
+        },
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from postroom.shapes import Message
 from postroom.store.database import Connection
 from postroom.store.views import many, one
-from postroom.store.views.mail import MESSAGE
+from postroom.store.views.mail import MESSAGE, label_of
 
 # A page looks at no more messages than these, also for a label that few have.
 WALKED: Final = 20_000
@@ -43,17 +43,17 @@ async def page(
     mailbox: UUID,
     *,
     folder: int | None,
-    label: str | None,
     below: Place | None,
     limit: int,
 ) -> tuple[list[Listed], Place | None]:
-    """Threads with the newest mail first: of a folder, or with a label, or all; and the end of this page.
+    """Threads with the newest mail first: of a folder or label, or all; and the end of this page.
 
     Deleted mail does not count.
     """
+    label = None if folder is None else await label_of(connection, mailbox, folder)
     values: dict[str, object] = {
         "mailbox": mailbox,
-        "folder": folder,
+        "folder": folder if label is None else None,
         "label": label,
         "at": below[0] if below else None,
         "id": below[1] if below else 0,
