@@ -2,6 +2,7 @@
 
 import json
 
+import psycopg
 import pytest
 
 
@@ -10,7 +11,7 @@ def run(postroom, database_url):
     return lambda *arguments: postroom("members", *arguments, POSTROOM_DATABASE_URL=database_url)
 
 
-def test_members_come_change_and_go(run, tmp_path):
+def test_members_come_change_and_go(run, tmp_path, database_url):
     added = run("add", "Ann@example.org", "--role", "admin")
     assert added.stdout.startswith("http://127.0.0.1:8025/sign-in/link?token="), added.stderr
     assert run("add", "ann@example.org").stderr == "error: There is a member with this address already.\n"
@@ -31,3 +32,6 @@ def test_members_come_change_and_go(run, tmp_path):
     assert run("remove", "bob@example.org").stdout == "Removed.\n"
     assert "no such member" in run("link", "bob@example.org").stderr
     assert "such as ann@example.org" in run("add", "nonsense").stderr
+    with psycopg.connect(database_url) as connection:
+        actors = connection.execute("SELECT DISTINCT actor_id FROM ledger").fetchall()
+    assert actors == [("command line",)]

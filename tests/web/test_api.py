@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from hashlib import sha256
 
 import pytest
@@ -119,6 +120,30 @@ async def test_what_arrives_between_two_pages_shifts_nothing(api, deliver, mailb
     )
     second = (await api.get(f"/mailboxes/{mailbox}/messages", params={"cursor": first["next"]})).json()
     assert sorted(row["id"] for row in first["data"] + second["data"]) == ids
+
+
+async def test_a_folder_and_a_label_are_named_alike(api, deliver, mailbox, owner, organization):
+    _, ids = await deliver(2)
+    made = {}
+    for name in ("INBOX", "SPAM"):
+        cursor = await owner.execute(
+            """
+            INSERT INTO folders (organization_id, mailbox_id, provider_folder_id, name)
+            VALUES (%s, %s, %s, %s) RETURNING id
+            """,
+            [organization, mailbox, name, name],
+        )
+        [made[name]] = await cursor.fetchone()
+
+    async def found(name):
+        answer = await api.get(f"/mailboxes/{mailbox}/messages", params={"folder": made[name]})
+        return [each["id"] for each in answer.json()["data"]]
+
+    await owner.execute("UPDATE messages SET labels = '{INBOX}' WHERE id = %s", [ids[0]])
+    assert (await found("INBOX"), await found("SPAM")) == ([ids[0]], [])
+    await owner.execute("UPDATE messages SET labels = '{}', folder_id = %s", [made["INBOX"]])
+    await owner.execute("UPDATE messages SET folder_id = NULL WHERE id = %s", [ids[0]])
+    assert (await found("INBOX"), await found("SPAM")) == ([ids[1]], [])
 
 
 async def test_a_thread_is_read_from_its_beginning(api, deliver):
@@ -447,6 +472,16 @@ async def test_the_feed_is_followed_by_position_and_waited_for(api, tell):
     assert nothing == {"data": [], "next": 3}
     reset = await api.get("/events", params={"after": 99})
     assert (reset.status_code, reset.json()["type"]) == (410, "urn:postroom:problem:reset")
+
+
+async def test_whoever_waits_is_answered_when_the_process_ends(database, organization, tmp_path):
+    async with AsyncExitStack() as running:
+        made, _ = await running.enter_async_context(application(database, organization, tmp_path))
+        async with client_of(made, await key_of(database, organization)) as client, asyncio.timeout(20):
+            waiting = asyncio.create_task(client.get("/events", params={"wait": 30}))
+            await asyncio.sleep(0.1)
+            await running.aclose()
+            assert (await waiting).json()["data"] == []
 
 
 async def test_the_description_is_open_and_names_every_operation(served):

@@ -3,18 +3,21 @@
 import re
 from hashlib import sha256
 
+import httpx2
 import pytest
 from psycopg.types.json import Jsonb
 from starlette.routing import Mount, Route
 
+from postroom.model import Role
+from postroom.store import ledger, members
 from postroom.web import pages
 from postroom.web.api import PREFIX
 from store.rows import Filling
-from web.signing import URL
+from web.signing import URL, cookie_of, gate_of
 
 READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
 HUGE = "9" * 25
-BAD = ("%00", HUGE)
+BAD = ("%00", HUGE, "%C2%B2")
 QUERIES = (
     "q",
     "folder",
@@ -130,12 +133,11 @@ def bodies(method):
     ]
 
 
-async def test_what_no_column_can_hold_is_said_to_be_so(visitor, asked, make_mailbox, organization):
-    document, mailbox = await asked(), await make_mailbox(organization)
+async def test_what_no_column_can_hold_is_said_to_be_so(visitor, asked):
+    document = await asked()
     for method, address in (
         ("GET", "/search?q=%00"),
         ("GET", "/messages/1/attachments/%00"),
-        ("GET", f"/mailboxes/{mailbox}?folder={HUGE}"),
         ("GET", f"/messages/{HUGE}"),
         ("POST", "/sign-in"),
         ("POST", f"/documents/{document}/reject"),
@@ -245,3 +247,34 @@ async def test_a_letter_that_cannot_be_cleaned_in_time_is_shown_as_its_plain_tex
     assert shown.status_code == 200
     assert "<pre>Fish &amp; chips</pre>" in shown.text
     assert "cannot be shown" in shown.text
+
+
+@pytest.mark.parametrize("role, may", [(Role.READER, False), (Role.REVIEWER, False), (Role.ADMIN, True)])
+async def test_who_may_have_a_mailbox_synced_may_it_on_the_page_and_by_the_api(
+    site, database, organization, make_mailbox, role, may
+):
+    mailbox = await make_mailbox(organization)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(site),
+        base_url=URL,
+        cookies=await cookie_of(gate_of(database, organization), role),
+        headers={"origin": URL},
+    ) as client:
+        shown = (await client.get(f"/mailboxes/{mailbox}")).text
+        asked = await client.post(f"/mailboxes/{mailbox}/sync")
+        called = await client.post(f"{PREFIX}/mailboxes/{mailbox}/sync", json={})
+    assert ("Sync now" in shown) is may
+    assert (asked.status_code, called.status_code) == ((303, 202) if may else (403, 403))
+
+
+async def test_the_ledger_says_who_made_a_link(visitor, database, organization):
+    made = await visitor.post("/members/add", data={"address": "bob@example.org", "role": "reader"})
+    assert "/sign-in/link?token=" in made.text
+    async with database.transaction(organization) as connection:
+        [link] = [
+            each
+            for each in await ledger.newest(connection, limit=2)
+            if each.event_type == "SIGN_IN_LINK_MADE"
+        ]
+        admin = await members.of_address(connection, "admin@example.org")
+    assert link.actor_id == f"member:{admin.id}"

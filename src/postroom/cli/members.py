@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# Who did it, as the ledger names them.
+_ACTOR = "command line"
+
 group = typer.Typer(
     name="members",
     help="Members: the people who may sign in, and their roles.",
@@ -54,7 +57,8 @@ def add(
     async def act(at: At) -> str:
         from postroom.flow import members
 
-        return await _link(at, await members.add(at.database, at.organization, address, role=role, name=name))
+        made = await members.add(at.database, at.organization, address, role=role, name=name, actor=_ACTOR)
+        return await _link(at, made)
 
     typer.echo(_run(act))
 
@@ -106,7 +110,7 @@ def role(address: Address, role: Annotated[Role, typer.Argument(help="What the m
     async def act(at: At) -> bool:
         from postroom.flow import members
 
-        return await members.set_role(at.database, await _find(at, address), role)
+        return await members.set_role(at.database, await _find(at, address), role, actor=_ACTOR)
 
     typer.echo("Changed." if _run(act) else "It was so already.")
 
@@ -130,7 +134,7 @@ def password(
     async def act(at: At) -> None:
         from postroom.flow import members
 
-        await members.set_password(at.database, await _find(at, address), given)
+        await members.set_password(at.database, await _find(at, address), given, actor=_ACTOR)
 
     _run(act)
     typer.echo("Removed." if remove else "Changed.")
@@ -143,7 +147,7 @@ def remove(address: Address) -> None:
     async def act(at: At) -> None:
         from postroom.flow import members
 
-        await members.remove(at.database, await _find(at, address))
+        await members.remove(at.database, await _find(at, address), actor=_ACTOR)
 
     _run(act)
     typer.echo("Removed.")
@@ -170,7 +174,7 @@ async def _find(at: At, address: str) -> "Member":
 async def _link(at: At, member: "Member") -> str:
     from postroom.flow import signin
 
-    return signin.link_url(at.url, await signin.new_link(at.database, member))
+    return signin.link_url(at.url, await signin.new_link(at.database, member, actor=_ACTOR))
 
 
 def _ways(member: "Member") -> str:

@@ -77,7 +77,7 @@ async def _provide(url: str, organization: OrganizationId, public: str) -> str |
         admin, made = await members.provide_admin(opened, organization)
         if not (made or sys.stdout.isatty()):
             return None
-        return signin.link_url(public, await signin.new_link(opened, admin))
+        return signin.link_url(public, await signin.new_link(opened, admin, actor="command line"))
 
 
 def children_of(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":

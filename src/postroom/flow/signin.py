@@ -29,12 +29,14 @@ class SignedIn:
     session: Secret
 
 
-async def new_link(database: Database, member: Member, *, seconds: float = LINK_SECONDS) -> Secret:
-    """The token of a link that signs this member in, once."""
+async def new_link(
+    database: Database, member: Member, *, seconds: float = LINK_SECONDS, actor: str | None = None
+) -> Secret:
+    """The token of a link that signs this member in, once. `actor` is who asked for it."""
     token = Secret(token_urlsafe(32))
     async with database.transaction(member.organization) as connection:
         await sessions.begin(connection, member.id, token, kind="link", seconds=seconds)
-        entry = Entry("SIGN_IN_LINK_MADE", "member", str(member.id))
+        entry = Entry("SIGN_IN_LINK_MADE", "member", str(member.id), actor)
         await ledger.append(connection, member.organization, [entry])
     return token
 

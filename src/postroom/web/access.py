@@ -53,10 +53,11 @@ async def create_key(gate: Gate, request: Request) -> Response:
     """The key is in this answer, and nowhere else."""
     given, visitor = await forms.read(request), visitor_of(request)
     scopes = frozenset(each for each in Scope if f"scope-{each}" in given)
-    days = given.get("days", "").strip()
+    typed = given.get("days", "").strip()
+    days = forms.number(typed)
     if not given.get("name", "").strip() or not scopes:
         return await keys(gate, request, words="A key needs a name, and at least one thing that it opens.")
-    if days and not (days.isascii() and days.isdecimal() and 0 < int(days) <= 3650):
+    if typed and (days is None or not 0 < days <= 3650):
         return await keys(
             gate, request, words="A key is good for 1 to 3650 days, or for ever: leave it empty."
         )
@@ -65,7 +66,7 @@ async def create_key(gate: Gate, request: Request) -> Response:
         visitor.organization,
         given["name"],
         scopes,
-        days=float(days) if days else None,
+        days=days,
         actor=visitor.actor,
     )
     return await keys(gate, request, made=key)
@@ -98,7 +99,7 @@ async def add_member(gate: Gate, request: Request) -> Response:
         )
     except PermanentError as error:
         return await members(gate, request, words=str(error))
-    return await members(gate, request, link=await _link(gate, made))
+    return await members(gate, request, link=await _link(gate, request, made))
 
 
 async def change_role(gate: Gate, request: Request) -> Response:
@@ -111,7 +112,7 @@ async def change_role(gate: Gate, request: Request) -> Response:
 
 
 async def invite(gate: Gate, request: Request) -> Response:
-    return await members(gate, request, link=await _link(gate, await _member(gate, request)))
+    return await members(gate, request, link=await _link(gate, request, await _member(gate, request)))
 
 
 async def remove(gate: Gate, request: Request) -> Response:
@@ -133,8 +134,9 @@ async def _member(gate: Gate, request: Request) -> Member:
     return found
 
 
-async def _link(gate: Gate, member: Member) -> str:
-    return signin.link_url(gate.url, await signin.new_link(gate.database, member))
+async def _link(gate: Gate, request: Request, member: Member) -> str:
+    token = await signin.new_link(gate.database, member, actor=visitor_of(request).actor)
+    return signin.link_url(gate.url, token)
 
 
 def _role(given: dict[str, str]) -> Role:

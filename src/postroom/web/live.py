@@ -27,7 +27,7 @@ from postroom.model import OrganizationId
 from postroom.store import feed
 from postroom.store.database import Database
 from postroom.store.feed import Bounds, Event
-from postroom.web import sessions
+from postroom.web import forms, sessions
 from postroom.web.sessions import Gate, guarded, visitor_of
 
 CHANNEL: Final = "postroom_feed"
@@ -125,6 +125,11 @@ class Live:
         self._hearers: dict[OrganizationId, set[asyncio.Event]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._closing = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether whoever waits for something to happen shall be answered now."""
+        return self._closing
 
     @property
     def clients(self) -> int:
@@ -229,9 +234,9 @@ class Live:
         client.position = channel.head
         if after is None:
             return f"{start}id: {client.position}\n\n".encode()
-        asked = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else -1
+        asked = forms.number(after)
         bounds = await self._bounds(organization)
-        if bounds.pruned <= asked <= bounds.last:
+        if asked is not None and bounds.pruned <= asked <= bounds.last:
             client.position = asked
             return f"{start}id: {asked}\n\n".encode()
         client.position = max(channel.head, bounds.last)

@@ -61,12 +61,13 @@ async def list_events(call: Call[Nothing, EventsQuery, None]) -> Events:
     """
     asked, organization = call.query, call.caller.organization
     deadline = asyncio.get_running_loop().time() + asked.wait
-    with call.parts.live.hearing(organization) as heard:
+    live = call.parts.live
+    with live.hearing(organization) as heard:
         while True:
             heard.clear()
             bounds, found = await _read(call, organization)
             left = deadline - asyncio.get_running_loop().time()
-            if found or left <= 0:
+            if found or left <= 0 or live.closing:
                 break
             try:
                 async with asyncio.timeout(left):
