@@ -50,6 +50,8 @@ __all__ = ["NewOrder", "Postroom", "Refused"]
 ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
 Shape = TypeVar("Shape")
+# A value, or the rows of a table; empty where the document does not tell.
+Correction = str | Sequence[Mapping[str, str | None]] | None
 Asked = str | int | float | bool | UUID | datetime | None
 
 
@@ -157,8 +159,8 @@ class Postroom:
     def review(self, review: int) -> Review:
         return self._get(f"/reviews/{review}", Review)
 
-    def confirm(self, review: int, corrections: Mapping[str, str | None] | None = None) -> Record:
-        """Vouch for what was read, with what you put right; the record that came of it."""
+    def confirm(self, review: int, corrections: Mapping[str, Correction] | None = None) -> Record:
+        """Vouch for what was read, with what you put right (of a table all rows); its record."""
         body = {"corrections": dict(corrections or {})}
         return self._send("POST", f"/reviews/{review}/confirm", body, Record)
 

@@ -18,7 +18,7 @@ PostroomError
 │   ├── Unsupported         the provider does not offer this with the access that was given
 │   ├── AlreadyExists       the provider has an equal one; carries its id
 │   ├── PushRefused         a push is not from whom it claims to be
-│   ├── FieldRefused        a value does not fit its field; carries the field's name
+│   ├── FieldRefused        a value does not fit its field; carries the field's name, of a table the cell
 │   └── Unreadable          a file cannot be read, or not within the limits; the message says why
 └── LeaseLost               another worker may own this row now; whatever was done must not be committed
 """
@@ -103,9 +103,11 @@ class PushRefused(PermanentError):
 
 
 class FieldRefused(PermanentError):
-    def __init__(self, message: str, *, field: str) -> None:
+    def __init__(
+        self, message: str, *, field: str, row: int | None = None, column: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.field = field
+        self.field, self.row, self.column = field, row, column
 
 
 class Unreadable(PermanentError):

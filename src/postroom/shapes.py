@@ -207,10 +207,14 @@ class Review(msgspec.Struct, frozen=True):
     decided_at: datetime | None
 
 
-class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The right values of fields that were read wrong."""
+# Of a field that is a table: every row by its columns, numbers and dates as text.
+Rows = Annotated[list[dict[Words, Words | None]], msgspec.Meta(max_length=1000)]
 
-    corrections: dict[Words, Words | None] = {}
+
+class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The right values of fields that were read wrong; of a table all its rows."""
+
+    corrections: dict[Words, Words | Rows | None] = {}
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

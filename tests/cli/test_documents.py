@@ -111,7 +111,10 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert refused("documents", "confirm", name, "--set", "gross") == "--set gross is not FIELD=VALUE."
     assert "grsos is no field; there are" in refused("documents", "confirm", name, "--set", "grsos=1")
     assert "gross is a number" in refused("documents", "confirm", name, "--set", "gross=much")
-    assert "Confirmed as record" in run("documents", "confirm", name, "--set", "gross=7.50", "--as", "Ann")
+    lines = json.dumps([{"description": "Bolts", "amount": "7.50"}])
+    assert "lines is a table" in refused("documents", "confirm", name, "--set", "lines=Bolts")
+    right = ("--set", "gross=7.50", "--set", f"lines={lines}")
+    assert "Confirmed as record" in run("documents", "confirm", name, *right, "--as", "Ann")
     assert "nothing to decide" in refused("documents", "confirm", name)
     assert "nothing to decide" in refused("documents", "reject", name)
     assert "only what ended without a record" in refused("documents", "retry", name)
@@ -119,6 +122,8 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
 
     [record] = [json.loads(line) for line in run("documents", "export").splitlines()]
     assert (record["fields"]["gross"], record["confirmed_by"]) == ("7.50", "Ann")
+    [line] = record["fields"]["lines"]
+    assert line == {"description": "Bolts", "quantity": None, "unit_price": None, "amount": "7.50"}
     assert record["archive_path"].startswith("archive/sender_email=ann%40example%2Ecom/")
     [row] = csv.DictReader(io.StringIO(run("documents", "export", "--format", "csv", "--kind", "invoice")))
     assert (row["gross"], row["document"]) == ("7.50", listed["id"])

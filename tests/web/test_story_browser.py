@@ -120,11 +120,34 @@ async def reviewed(page):
     await usable(page)
     document = page.url
     await page.get_by_label("number").fill("R-4711")
+    await rows_typed(page)
     await page.get_by_role("button", name="Confirm").click()
     await expect(page).to_have_url(re.compile(r"/documents\?state=needs_review$"))
     await page.goto(document)
     await expect(page.get_by_text(re.compile("^Corrected by"))).to_be_visible()
+    await expect(page.get_by_label("number")).to_have_value("R-4711")
     return document.rpartition("/")[2]
+
+
+async def rows_typed(page):
+    """The lines of an invoice by the keyboard: one removed, one added, a cell refused and put right."""
+    rows = page.locator('tbody[data-rows="lines"]')
+    count = await rows.locator("tr").count()
+    await rows.get_by_role("button", name="Remove row 1", exact=True).press("Enter")
+    await expect(rows.locator("tr")).to_have_count(count - 1)
+    await rows.locator("tr:last-child input").first.fill("By hand")
+    await rows.locator("tr:last-child input").last.fill("forty")
+    await page.keyboard.press("Enter")
+    await expect(rows.locator("tr")).to_have_count(count)
+    await expect(rows.locator("tr:last-child input").last).to_be_focused()
+    await page.keyboard.press("Control+Enter")
+    refused = page.get_by_label(re.compile(f"^amount.*row {count - 1}$"))
+    await expect(refused).to_be_focused()
+    await expect(refused).to_have_value("forty")
+    await expect(page.locator(".wrong")).to_contain_text("a number such as 1234.50, not forty")
+    await expect(page.get_by_label("number")).to_have_value("R-4711")
+    await usable(page)
+    await refused.fill("40.00")
 
 
 async def test_mail_becomes_a_record_before_ones_eyes(page, sim, told):

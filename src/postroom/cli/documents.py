@@ -133,12 +133,18 @@ def show(document: Named, *, json: Json = False) -> None:
     epilog="""\b
 Examples:
   postroom documents confirm 6f1c2a4e
-  postroom documents confirm 6f1c2a4e --set gross=119.00 --set currency=EUR"""
+  postroom documents confirm 6f1c2a4e --set gross=119.00 --set currency=EUR
+  postroom documents confirm 6f1c2a4e --set 'vat_rates=[{"rate": "19", "net": "100.00", "vat": "19.00"}]'"""
 )
 def confirm(
     document: Named,
     corrections: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Put a field right; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Put a field right; repeatable. Of a table, all its rows as JSON.",
+        ),
     ] = None,
     actor: Actor = "command line",
 ) -> None:

@@ -34,7 +34,7 @@ def misfit(shape: Shape, value: Any, choices: Sequence[str] = ()) -> str | None:
     if shape in _NUMBERS:
         return None if routing.is_number(value) else "a number such as 1234.50"
     if shape in {"lines", "rates"}:
-        return "a table, which can be emptied but not typed"
+        return "a table, which is nothing to compare with"
     if shape == "date" and not routing.is_day(value):
         return _FORMS["date"][1]
     if shape == "currency":

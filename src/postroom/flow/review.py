@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
-from postroom.documents import fitting, routing
+from postroom.documents import fitting, routing, tables
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
 from postroom.errors import FieldRefused, Gone, PermanentError
@@ -78,23 +78,36 @@ def _nothing_is_lost(record: Record, right: Mapping[str, Any]) -> None:
         if value != record.fields.get(name):
             raise FieldRefused(
                 f"This is the same as record {record.key or record.id}, which says"
-                f" {record.fields.get(name, 'nothing')} for {name}: confirm it without that correction,"
+                f" {_said(record.fields.get(name))} for {name}: confirm it without that correction,"
                 " or reject it.",
                 field=name,
             )
 
 
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return f"otherwise in {len(cast('list[Any]', value))} rows"
+    return "nothing" if value is None else str(value)
+
+
 def _checked(corrections: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
     """Corrections as values are kept; an empty one says that the document does not tell."""
-    shapes = identity.shapes
-    for name, value in corrections.items():
-        if name not in shapes:
-            raise FieldRefused(f"{name} is no field; there are {', '.join(shapes)}.", field=name)
-        if value in (None, ""):
-            continue
-        if right := fitting.misfit(shapes[name], value, identity.choices.get(name, ())):
-            raise FieldRefused(f"{name} is {right}, not {value}.", field=name)
-    return {name: None if value == "" else value for name, value in corrections.items()}
+    return {name: _value(name, value, identity) for name, value in corrections.items()}
+
+
+def _value(name: str, value: Any, identity: Identity) -> Any:
+    shape = identity.shapes.get(name)
+    if shape is None:
+        raise FieldRefused(f"{name} is no field; there are {', '.join(identity.shapes)}.", field=name)
+    if value in (None, ""):
+        return None
+    if shape in tables.TABLES:
+        return tables.rows(name, value, identity.tables.get(name, {}))
+    if not isinstance(value, str):
+        raise FieldRefused(f"{name} is no table.", field=name)
+    if right := fitting.misfit(shape, value, identity.choices.get(name, ())):
+        raise FieldRefused(f"{name} is {right}, not {value}.", field=name)
+    return value
 
 
 async def reject(

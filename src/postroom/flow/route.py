@@ -12,6 +12,7 @@ from postroom.documents import routing
 from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.routing import Expected, Match
+from postroom.documents.tables import Column
 from postroom.documents.understood import Understood
 from postroom.flow.intake import SHARE
 from postroom.model import DocumentState, OrganizationId
@@ -38,6 +39,8 @@ class Identity:
     choices: Mapping[str, Sequence[str]]  # of the fields that have some
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     apart: tuple[str, ...] = ()
+    # Of the fields that are tables, the columns.
+    tables: Mapping[str, Mapping[str, Column]] = field(default_factory=dict[str, Mapping[str, Column]])
 
 
 @dataclass(frozen=True, slots=True)

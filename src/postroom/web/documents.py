@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 from urllib.parse import quote
 from uuid import UUID
 
@@ -18,15 +18,16 @@ from postroom.errors import FieldRefused, Gone, PermanentError, Unreadable
 from postroom.flow import review
 from postroom.flow.process import content_of
 from postroom.flow.review import Reviewing
-from postroom.flow.route import MACHINE
+from postroom.flow.route import MACHINE, Identity
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
 from postroom.store.database import Connection
 from postroom.store.documents import Document
 from postroom.store.views import actors
-from postroom.web import forms, pages
+from postroom.web import forms, pages, tables
 from postroom.web.sessions import Gate, guarded, visitor_of
+from postroom.web.tables import Table
 
 WIDTH: Final = 1100
 PAGE: Final = 50
@@ -40,11 +41,12 @@ WORDS: Final[Mapping[DocumentState, str]] = {
 }
 
 
-# Shapes of fields and names of columns that are sums of money.
+# Shapes of fields that are sums of money, or hold some.
 _IN_MONEY: Final = frozenset({"amount", "price", "rates", "lines"})
-MONEY: Final = frozenset({"amount", "net", "tax", "gross", "price", "unit_price", "total"})
 _NOTHING: Final[Mapping[str, Any]] = {}
-_TABLES: Final = frozenset({"rates", "lines"})
+# A table of goods may be long.
+_LARGEST_FORM: Final = 2**20
+_MOST_CELLS: Final = 10_000
 ACTIONS: Final = frozenset({"confirm", "reject", "again"})
 
 
@@ -54,7 +56,11 @@ class Refused:
 
     words: str
     typed: Mapping[str, str]
-    field: str | None = None
+    error: FieldRefused | None = None
+
+    @property
+    def field(self) -> str | None:
+        return self.error.field if self.error else None
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Field:
     unit: str = ""
     typed: str | None = None
     problem: str | None = None
+    table: Table | None = None
+    corrected: bool = False
 
     @property
     def shown(self) -> str:
@@ -89,28 +97,11 @@ class Field:
     @property
     def words(self) -> str:
         words = self.name.replace("_", " ")
-        return words if self.rows is not None or not self.unit else f"{words}, {self.unit}"
-
-    def heading(self, column: str) -> str:
-        """Of a column of its table, with the unit of what stands in it."""
-        unit = "%" if "rate" in column else self.unit if column in MONEY else ""
-        return column.replace("_", " ") + (f", {unit}" if unit else "")
+        return words if self.table is not None or not self.unit else f"{words}, {self.unit}"
 
     @property
     def sure(self) -> str:
         return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
-
-    @property
-    def rows(self) -> list[Mapping[str, Any]] | None:
-        """Of a field that is a table: the same columns in each row."""
-        if not isinstance(self.value, list):
-            return None
-        given = [
-            cast("Mapping[str, Any]", row) for row in cast("list[Any]", self.value) if isinstance(row, dict)
-        ]
-        columns = list(dict.fromkeys(column for row in given for column in row))
-        columns.sort(key=lambda column: column != "description")
-        return [{column: row.get(column) for column in columns} for row in given]
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -203,6 +194,7 @@ async def one(desk: Desk, request: Request, refused: Refused | None = None) -> R
         history = await reviews.of_document(connection, document_id)
         arrivals = await documents.arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
+        corrections = await reviews.corrected(connection, document_id)
         shown = await records.pages_of(connection, document_id)
         by = [each.actor_id for each in history] + ([record.confirmed_by] if record else [])
         people = await actors.names(connection, by)
@@ -210,10 +202,11 @@ async def one(desk: Desk, request: Request, refused: Refused | None = None) -> R
     kind = desk.reviewing.routing.identities.get(extraction.kind) if extraction else None
     asked = next((each for each in history if each.decision is None), None)
     read: Mapping[str, Any] = extraction.fields if extraction else {}
-    shapes: Mapping[str, str] = kind.shapes if kind else {}
-    if asked:  # what was not found can be typed
-        read = {**{name: _NOTHING for name, shape in shapes.items() if shape not in _TABLES}, **read}
-    fields = _fields(read, shapes, refused)
+    if asked and kind:  # what was not found can be typed
+        read = {**dict.fromkeys(kind.shapes, _NOTHING), **read}
+    if not asked:
+        read = {**read, **_put_right(read, corrections)}
+    fields = _fields(read, kind, refused)
     return pages.page(
         "document.html",
         409 if refused else 200,
@@ -242,25 +235,56 @@ async def _found(connection: Connection, document: UUID) -> Document:
     return found
 
 
-def _fields(given: Mapping[str, Any], shapes: Mapping[str, str], refused: Refused | None) -> list[Field]:
+def _put_right(
+    read: Mapping[str, Any], corrections: Mapping[str, tuple[Any, str | None]]
+) -> dict[str, Mapping[str, Any]]:
+    """What a person vouched for, in the place of what was read."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, (value, _) in corrections.items():
+        former = read.get(name, _NOTHING)
+        said = "several rows" if isinstance(former.get("value"), list) else former.get("value") or "nothing"
+        found[name] = {
+            **former,
+            "value": value,
+            "confidence": 1.0,
+            "evidence": f"read: {said}",
+            "corrected": 1,
+        }
+    return found
+
+
+def _fields(given: Mapping[str, Any], kind: Identity | None, refused: Refused | None) -> list[Field]:
     """In the order in which the kind declares them; the database keeps none."""
-    typed: Mapping[str, str] = refused.typed if refused else {}
+    shapes: Mapping[str, str] = kind.shapes if kind else {}
     currency = str(given.get("currency", {}).get("value") or "")
     place = {name: number for number, name in enumerate(shapes)}
     return [
-        Field(
-            name,
-            each.get("value"),
-            each.get("confidence", 0.0),
-            each.get("evidence", ""),
-            each.get("page"),
-            _place(each.get("box")),
-            currency if shapes.get(name) in _IN_MONEY else "",
-            typed.get(f"field-{name}"),
-            refused.words if refused and refused.field == name else None,
-        )
+        _field(name, each, currency if shapes.get(name) in _IN_MONEY else "", kind, refused)
         for name, each in sorted(given.items(), key=lambda field: place.get(field[0], len(place)))
     ]
+
+
+def _field(
+    name: str, read: Mapping[str, Any], unit: str, kind: Identity | None, refused: Refused | None
+) -> Field:
+    value = read.get("value")
+    columns = kind.tables.get(name) if kind else None
+    typed, error = (refused.typed, refused.error) if refused else (None, None)
+    return Field(
+        name,
+        value,
+        read.get("confidence", 0.0),
+        read.get("evidence", ""),
+        read.get("page"),
+        _place(read.get("box")),
+        unit,
+        typed.get(f"field-{name}") if typed else None,
+        refused.words if refused and refused.field == name else None,
+        tables.table(name, value, columns or {}, unit, typed, error)
+        if columns is not None or isinstance(value, list)
+        else None,
+        "corrected" in read,
+    )
 
 
 def _place(box: Any) -> tuple[int, int, int, int] | None:
@@ -310,7 +334,7 @@ async def decide(desk: Desk, request: Request) -> Response:
     visitor = visitor_of(request)
     document: UUID = request.path_params["document"]
     action: str = request.path_params["action"]
-    given = await forms.read(request)
+    given = await forms.read(request, largest=_LARGEST_FORM, most=_MOST_CELLS)
     try:
         async with desk.gate.database.transaction(visitor.organization) as connection:
             match action:
@@ -340,27 +364,35 @@ async def decide(desk: Desk, request: Request) -> Response:
     except Gone:
         raise HTTPException(404) from None
     except FieldRefused as error:
-        words = str(error).replace(error.field, error.field.replace("_", " "))
-        return await one(desk, request, Refused(words, given, error.field))
+        return await one(desk, request, Refused(_spoken(error), given, error))
     except PermanentError as error:
         return await one(desk, request, Refused(str(error), given))
     after = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
     return RedirectResponse(after, 303)
 
 
-async def _corrections(
-    connection: Connection, document: UUID, given: Mapping[str, str]
-) -> dict[str, str | None]:
+def _spoken(error: FieldRefused) -> str:
+    """Fields and columns as people say them."""
+    words = str(error)
+    for name in (error.field, error.column or ""):
+        words = words.replace(name, name.replace("_", " "))
+    return words
+
+
+async def _corrections(connection: Connection, document: UUID, given: Mapping[str, str]) -> dict[str, Any]:
     """What of the form differs from what was read; an emptied field is a correction too."""
     extraction = await records.newest_extraction(connection, document)
     fields: Mapping[str, Any] = extraction.fields if extraction else {}
     read: dict[str, Any] = {name: each.get("value") for name, each in fields.items()}
-    found: dict[str, str | None] = {}
+    found: dict[str, Any] = {}
     for name, value in given.items():
-        field = name.removeprefix("field-")
-        if field == name or isinstance(read.get(field), list | dict):
-            continue
-        before = "" if read.get(field) is None else pages.plain(str(read[field]))
-        if value.strip() != before:
-            found[field] = value.strip() or None
+        prefix, _, field = name.partition("-")
+        if prefix == "table":
+            rows = tables.changed(field, read.get(field), given)
+            if rows is not None:
+                found[field] = rows
+        elif prefix == "field" and not isinstance(read.get(field), list | dict):
+            before = "" if read.get(field) is None else pages.plain(str(read[field]))
+            if value.strip() != before:
+                found[field] = value.strip() or None
     return found

@@ -10,7 +10,7 @@ LARGEST: Final = 64 * 1024
 MOST_FIELDS: Final = 500
 
 
-async def read(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
+async def read(request: Request, *, largest: int = LARGEST, most: int = MOST_FIELDS) -> dict[str, str]:
     """The fields of a form; of a name that came twice, the last."""
     body = bytearray()
     async for chunk in request.stream():
@@ -18,7 +18,7 @@ async def read(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
         if len(body) > largest:
             raise HTTPException(413)
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most))
     except ValueError:
         raise HTTPException(400) from None
 

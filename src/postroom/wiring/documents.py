@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from postroom import traces
 from postroom.config import Settings
-from postroom.documents import kind, pipelines
+from postroom.documents import kind, pipelines, tables
 from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
@@ -70,6 +70,7 @@ def routing(settings: Settings) -> Routing:
             {field: list(declared_.choices) for field, declared_ in each.fields.items() if declared_.choices},
             each.instead,
             each.apart,
+            tables.columns_of(each),
         )
         for name, each in kind.installed().items()
     }

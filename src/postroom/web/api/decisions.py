@@ -52,8 +52,8 @@ async def read_document_again(call: Call[DocumentPath, Nothing, None]) -> Docume
 async def confirm_review(call: Call[ReviewPath, Nothing, Confirmation]) -> Record:
     """Vouch for what was read, with corrections where it is wrong; the record that came of it.
 
-    A correction that is empty or null says that the document does not tell that field. `If-Match` guards
-    against decisions in between.
+    A correction that is empty or null says that the document does not tell that field. Of a table, such as
+    the lines of an invoice, all rows are given. `If-Match` guards against decisions in between.
     """
     caller = call.caller
     async with call.transaction() as connection:

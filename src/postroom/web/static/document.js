@@ -3,6 +3,8 @@ const fields = document.querySelectorAll(".field");
 const boxes = document.querySelectorAll("rect[data-field]");
 
 function show(name, scroll) {
+  // From one cell of a table to the next, the page stays where it is.
+  if ([...fields].some((field) => field.dataset.field === name && field.matches(".table.shown"))) return;
   for (const box of boxes) box.classList.toggle("shown", box.dataset.field === name);
   for (const field of fields) field.classList.toggle("shown", field.dataset.field === name);
   const box = [...boxes].find((each) => each.dataset.field === name);
