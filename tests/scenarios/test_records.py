@@ -49,12 +49,56 @@ Settlement date: 06/02/2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: US
 Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{remark}"""
 
 
+def note(line="", *, account="11223344", remark=""):
+    """A contract note with this line at its head."""
+    return NOTE.format(account=f"{account}\n{line}", remark=remark).encode()
+
+
+async def trades(desk, *notes):
+    """The records of contract notes that come one after the other, whoever confirms them."""
+    found = await desk.read(*notes, pipeline="contract-notes", suffix="txt")
+    return [each.record_id or await desk.confirm(each) for each in found]
+
+
 async def test_the_same_trade_of_two_clients_is_two_records(desk):
-    notes = [("11223344", ""), ("99887766", ""), ("11223344", "Copy")]
-    contents = [NOTE.format(account=account, remark=remark).encode() for account, remark in notes]
-    found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
-    mine, others, copy = [
-        each.record_id or await desk.confirm(each)  # whoever reads it, records are told apart alike
-        for each in found
-    ]
+    mine, others, copy = await trades(desk, note(), note(account="99887766"), note(remark="Copy"))
     assert mine == copy != others
+
+
+async def test_two_fills_that_differ_in_the_notes_number_only_are_two_trades(desk):
+    numbered = [f"Contract note number: CN100{number}" for number in (1, 2)]
+    contents = [note(numbered[0]), note(numbered[1]), note(remark="Copy"), note(numbered[1], remark="Copy")]
+    found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
+    assert [each.state for each in found] == [DocumentState.COMPLETED] * 4
+    first, second, unread, copy = [each.record_id for each in found]
+    assert unread == first != second == copy
+    kept = await desk.rows("SELECT key, fields->>'number' FROM records ORDER BY fields->>'number'")
+    # The seed's key names both, and the archive has room for both.
+    assert kept == [("upload-20260204-AAPL-BUY-100", f"CN100{number}") for number in (1, 2)]
+    assert len({each.archive_path for each in found}) == 4
+
+
+async def test_a_record_whose_number_was_not_read_learns_it_from_the_next_document(desk):
+    contents = [note(), note("Contract note number: CN1001"), note("Contract note number: CN1002")]
+    first, same, other = await trades(desk, *contents)
+    assert first == same != other
+
+
+@pytest.mark.parametrize("unsure", ["by its label", "by recognition"])
+async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself(desk, unsure):
+    """A person says whether it is the same note, read wrongly, or another one."""
+    label = "Reference" if unsure == "by its label" else "Contract note number"
+    [first] = await desk.read(note(f"{label}: CN1001"), pipeline="contract-notes", suffix="txt")
+    if unsure == "by recognition":
+        await desk.rows("UPDATE transcripts SET method = 'ocr' RETURNING 1")
+    contents = [note(f"{label}: CN100{number}") for number in ("I", "2")]
+    found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
+    assert [each.state for each in found] == [DocumentState.NEEDS_REVIEW] * 2
+    async with desk.transaction() as connection:
+        [asked] = await reviews.of_document(connection, found[0].id)
+    assert asked.reason == (
+        "the same isin and trade_date and direction and quantity and net as record "
+        "upload-20260204-AAPL-BUY-100, but number CN100I instead of CN1001"
+    )
+    assert await desk.confirm(found[0], number="CN1001") == first.record_id
+    assert await desk.confirm(found[1]) != first.record_id

@@ -45,6 +45,14 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A value that a document tells, and whether it was surely read."""
+
+    value: Any
+    is_sure: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Doubts:
     """Why a person must decide; empty where nobody must."""
 
@@ -100,6 +108,15 @@ def disagreements(
         and (two := _plain(other.get(name), shapes[name]))
         and one != two
     ]
+
+
+def said_instead(value: Any, others: Sequence[Said], shape: Shape) -> Said | None:
+    """What others say in the place of a value, the surest; nothing where one agrees, or none tells."""
+    plain = _plain(value, shape)
+    told = [each for each in others if _plain(each.value, shape)]
+    if not plain or shape in NAMES or any(_plain(each.value, shape) == plain for each in told):
+        return None
+    return max(told, key=lambda each: each.is_sure, default=None)
 
 
 def parties(values: Mapping[str, Any], shapes: Mapping[str, Shape]) -> dict[str, str]:

@@ -59,17 +59,14 @@ async def confirm(
     orders = await records.open_orders(connection, extraction.kind)
     shapes = by.routing.identities[extraction.kind].shapes
     match = routing.match(values, [Expected(each.reference, each.fields) for each in orders], shapes)
-    told = Told(extraction.kind, values, _doubted(extraction, right))
+    identity = by.routing.identities[extraction.kind]
+    unsure = route.doubted(extraction.fields, identity, is_recognised=extraction.is_recognised)
+    told = Told(extraction.kind, values, unsure - set(right))
     # What a person says is another thing than the record that it looks like becomes a record of its own.
     known = await route.seen(connection, by.routing, pipeline, told)
     if known.record:
         _nothing_is_lost(known.record, right)
     return await route.confirm(connection, by.routing, pipeline, case, told, known, orders, match)
-
-
-def _doubted(extraction: Extraction, right: Mapping[str, Any]) -> frozenset[str]:
-    unsure = {name for name, each in extraction.fields.items() if each["confidence"] < route.CERTAIN}
-    return frozenset(unsure - set(right))
 
 
 def _nothing_is_lost(record: Record, right: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from postroom.documents import routing
 from postroom.documents.kind import Shape
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.routing import Expected, Match
+from postroom.documents.routing import Expected, Match, Said
 from postroom.documents.tables import Column
 from postroom.documents.understood import Understood
 from postroom.flow.intake import SHARE
@@ -89,22 +89,53 @@ async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: To
         instead=identity.instead,
         doubted=told.doubted,
     )
-    alike = [
-        each
-        for each in await records.marked(connection, pipeline.name, marks)
-        if not routing.disagreements(told.values, each.fields, identity.apart, identity.shapes)
-    ]
-    for each in alike:
+    conflict: str | None = None
+    for each in await records.marked(connection, pipeline.name, marks):
+        others = await _others(connection, identity, each, told)
+        if any(other.is_sure and name not in told.doubted for name, other in others.items()):
+            continue  # such as another fill of the same order: all the same, but for the note's number
         wrong = routing.disagreements(told.values, each.fields, identity.needed, identity.shapes)
-        if not wrong:
+        instead = {name: each.fields[name] for name in wrong}
+        instead |= {name: other.value for name, other in others.items()}
+        if not instead:
             return Seen(marks, record=each)
-    if not alike:
-        return Seen(marks)
-    first = alike[0]
-    wrong = routing.disagreements(told.values, first.fields, identity.needed, identity.shapes)
-    words = ", ".join(f"{name} {told.values[name]} instead of {first.fields[name]}" for name in wrong)
-    same = " and ".join(identity.fingerprint)
-    return Seen(marks, conflict=f"the same {same} as record {first.key or first.id}, but {words}")
+        words = ", ".join(f"{name} {told.values[name]} instead of {other}" for name, other in instead.items())
+        same = " and ".join(identity.fingerprint)
+        conflict = conflict or f"the same {same} as record {each.key or each.id}, but {words}"
+    return Seen(marks, conflict=conflict)
+
+
+async def _others(connection: Connection, identity: Identity, record: Record, told: Told) -> dict[str, Said]:
+    """What the record and its documents say otherwise, of the fields that tell records apart."""
+    if not identity.apart:
+        return {}
+    found: dict[str, list[Said]] = {name: [] for name in identity.apart}
+    for each in await records.extractions_of(connection, record.id):
+        unsure = doubted(each.fields, identity, is_recognised=each.is_recognised)
+        for name in identity.apart:
+            if name in each.fields:
+                found[name].append(Said(each.fields[name]["value"], name not in unsure))
+    for name, sayings in found.items():
+        value = record.fields.get(name)
+        if value not in [each.value for each in sayings]:
+            sayings.append(Said(value, is_sure=True))  # a person said so
+    shapes = identity.shapes
+    told_otherwise = {
+        name: routing.said_instead(told.values.get(name), sayings, shapes[name])
+        for name, sayings in found.items()
+    }
+    return {name: other for name, other in told_otherwise.items() if other}
+
+
+def doubted(
+    fields: Mapping[str, Mapping[str, Any]], identity: Identity, *, is_recognised: bool
+) -> frozenset[str]:
+    """What was not surely read: numbers of a picture have no check digits that would tell."""
+    return frozenset(
+        name
+        for name, each in fields.items()
+        if each["confidence"] < CERTAIN or (is_recognised and identity.shapes.get(name) == "code")
+    )
 
 
 async def settle(
@@ -124,8 +155,9 @@ async def settle(
     identity = by.identities[understood.kind]
     expected = [Expected(each.reference, each.fields) for each in orders]
     match = routing.match(understood.values, expected, identity.shapes)
-    doubted = (name for name, each in understood.fields.items() if each.confidence < CERTAIN)
-    told = Told(understood.kind, understood.values, frozenset(doubted))
+    read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
+    unsure = doubted(read, identity, is_recognised=understood.is_recognised)
+    told = Told(understood.kind, understood.values, unsure)
     known = await seen(connection, by, pipeline, told)
     doubts = routing.doubts(
         needed=identity.needed,

@@ -51,6 +51,7 @@ class Extraction:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
+    is_recognised: bool = False  # its words are those of a picture
 
 
 async def keep_transcript(
@@ -116,12 +117,31 @@ async def newest_extraction(connection: Connection, document: UUID) -> Extractio
     async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
         await cursor.execute(
             """
-            SELECT kind, reader, fields, checks, layout, input_tokens, output_tokens, cost::float8 AS cost
-            FROM extractions WHERE document_id = %s ORDER BY id DESC LIMIT 1
+            SELECT kind, reader, fields, checks, layout, input_tokens, output_tokens, cost::float8 AS cost,
+                coalesce(method = 'ocr', false) AS is_recognised
+            FROM extractions LEFT JOIN transcripts USING (organization_id, document_id)
+            WHERE document_id = %s ORDER BY extractions.id DESC LIMIT 1
             """,
             [document],
         )
         return await cursor.fetchone()
+
+
+async def extractions_of(connection: Connection, record: UUID) -> list[Extraction]:
+    """The newest of each document that tells of this record."""
+    async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
+        await cursor.execute(
+            """
+            SELECT DISTINCT ON (documents.id) extractions.kind, reader, fields, checks,
+                coalesce(method = 'ocr', false) AS is_recognised
+            FROM documents
+            JOIN extractions ON document_id = documents.id
+            LEFT JOIN transcripts ON transcripts.document_id = documents.id
+            WHERE record_id = %s ORDER BY documents.id, extractions.id DESC
+            """,
+            [record],
+        )
+        return await cursor.fetchall()
 
 
 async def confirm(

@@ -83,6 +83,25 @@ def test_a_value_says_where_it_stands_and_why_it_was_taken():
     assert "16794.10 - 1220.00 = 15574.10" in field.evidence
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Abrechnungsnummer WP-6387713",
+        "Contract note number: WP-6387713",
+        "Confirmation no. WP-6387713",
+        "Numéro d'avis WP-6387713",
+        "Réf. de l'avis : WP-6387713",
+    ],
+)
+def test_the_number_of_a_note_is_read_with_its_place_and_the_orders_number_is_not(line):
+    orders = "Auftragsnummer 19772536\n"
+    text = NOTE.replace("Depotnummer", f"{line}\n{orders}Depotnummer")
+    field = read(text, CONTRACT_NOTE)["number"]
+    assert (field.value, field.confidence > 0.9) == ("WP-6387713", True)
+    assert field.box.top == text.splitlines().index(line) / plain.LINES
+    assert "number" not in read(NOTE.replace("Depotnummer", f"{orders}Depotnummer"), CONTRACT_NOTE)
+
+
 def test_an_invoice_is_read_whole():
     fields = read(BILL, INVOICE)
     values = {name: field.value for name, field in fields.items()}

@@ -32,6 +32,23 @@ _SELL: Final = (
 @dataclass(frozen=True, slots=True)
 class ContractNote:
     broker: Annotated[str | None, kind.party(de="Bank?", en="Broker", fr="Intermédiaire")] = None
+    number: Annotated[
+        str | None,
+        kind.code(  # of the note, not of the order: one order may be carried out in parts
+            de="Abrechnungsnummer, Abrechnungs-Nr, Abrechnung Nr, Wertpapierabrechnung Nr, Belegnummer, "
+            "Beleg-Nr, Geschäftsnummer, Geschäfts-Nr, Handelsreferenz, Transaktionsnummer, Transaktions-Nr, "
+            "Abwicklungs-Nr, Vorgangsnummer?, Rechnungsnummer?, Referenznummer?, Referenz-Nr?, Referenz?",
+            en="Contract note number, Contract note no, Contract number, Contract no, Contract reference, "
+            "Contract ref, Confirmation number, Confirmation no, Bargain number, Bargain reference, Deal "
+            "number, Deal reference, Trade number, Trade reference, Trade ID, Transaction number, "
+            "Transaction reference, Transaction ID, Note number, Our reference?, Reference?",
+            fr="Numéro d'avis, N° d'avis, Référence de l'avis, Réf. de l'avis, Numéro d'opération, N° "
+            "d'opération, Numéro de l'opération, Référence de l'opération, Référence?",
+            it="Numero nota, Nota n, Numero operazione, Riferimento?",
+            es="Número de operación, Nº operación, Referencia?",
+            nl="Notanummer, Nota nr, Transactienummer, Referentie?",
+        ),
+    ] = None
     account: Annotated[
         str | None,
         kind.code(
@@ -316,7 +333,7 @@ CONTRACT_NOTE: Final = Kind(
     "contabile, compra de valores, venta de valores, overzicht transactie",
     needed=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
-    apart=("account",),
+    apart=("account", "number"),
     key=("username", "trade_date", "ticker", "direction", "quantity"),
     relations=(
         Product("quantity", "price", "gross"),
