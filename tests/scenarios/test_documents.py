@@ -17,7 +17,7 @@ from postroom.errors import PermanentError
 from postroom.flow import review
 from postroom.flow.upload import Upload
 from postroom.model import DocumentState, ProviderName
-from postroom.store import documents, records, reviews
+from postroom.store import documents, purge, records, reviews
 from scenarios import archives
 from scenarios.mirrored import postroom
 from scenarios.office import attached, bill, office
@@ -282,6 +282,42 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
     ]
     with pytest.raises(PermanentError, match="nothing to decide"):
         await strict.confirm(document)
+
+
+async def _purge_mail_of(desk, document):
+    async with desk.transaction() as connection:
+        arrivals = await documents.arrivals(connection, document.id)
+        await purge.messages(connection, [each.message_id for each in arrivals if each.message_id])
+
+
+async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_without_names(strict, box):
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    await _purge_mail_of(strict, document)
+    await strict.confirm(document)
+    await strict.work()
+    ended = await strict.by_id(document.id)
+    assert ended.state is DocumentState.COMPLETED
+    content, told = await archived(strict, ended)
+    assert content == attached(order)[1]
+    assert told["sender-email"] == "unknown@localhost"
+    key = encoded((await strict.record(ended)).key)
+    assert ended.archive_path == (
+        f"archive/sender_email=unknown%40localhost/received_date={today(strict)}/{key}/document.pdf"
+    )
+
+
+async def test_what_came_twice_is_archived_by_the_way_that_was_not_purged(strict, box):
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    name, content = attached(order)
+    await strict.upload(Upload(f"again-{name}", content, "desk@office.example"))
+    await strict.confirm(document)
+    await _purge_mail_of(strict, document)
+    await strict.work()
+    ended = await strict.by_id(document.id)
+    assert "/sender_email=desk%40office%2Eexample/" in ended.archive_path
+    assert (await archived(strict, ended))[1]["source"] == "manual_upload"
 
 
 async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_exact_data(strict, box):

@@ -116,7 +116,9 @@ def show(document: Named, *, json: Json = False) -> None:
     for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
         typer.echo(f"{name:<14}{found[name] if found[name] is not None else '-'}")
     for each in found["arrivals"]:
-        typer.echo(f"{'arrived':<14}{each['file_name']} from {each['sender']} ({each['source']})")
+        typer.echo(
+            f"{'arrived':<14}{each['file_name'] or '-'} from {each['sender'] or '-'} ({each['source']})"
+        )
     if found["fields"]:
         rows = [
             [name, each["value"], f"{each['confidence']:.2f}", each["evidence"]]

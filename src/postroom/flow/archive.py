@@ -12,7 +12,7 @@ from postroom.documents import shelf
 from postroom.documents.shelf import Parcel
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.process import content_of
-from postroom.flow.route import ARCHIVE, at_its_end
+from postroom.flow.route import ARCHIVE, at_its_end, origin
 from postroom.model import Done, OrganizationId
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
@@ -43,11 +43,11 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
             return Done()
         arrivals = await documents.arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
-    first = arrivals[0]
+    first, sender = origin(arrivals)
     parcel = Parcel(
-        sender=first.sender,
+        sender=sender,
         received_at=first.received_at or document.created_at,
-        file_name=first.file_name,
+        file_name=first.file_name or "",  # the shelf has a word for that
         media_type=document.media_type,
         source=first.source,
         fallback_id=str(document_id),

@@ -18,13 +18,14 @@ from postroom.flow.intake import SHARE
 from postroom.model import DocumentState, OrganizationId
 from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
 from postroom.store.database import Connection
-from postroom.store.documents import Document
+from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import Entry, Plain
 from postroom.store.records import Order, Record
 from postroom.store.work import Wake
 
 ARCHIVE: Final = "archive"  # the work of archiving a document
 MACHINE: Final = "postroom"  # who confirmed, where no person did
+NOBODY: Final = "unknown@localhost"  # the sender, where a purge took the name away
 CERTAIN: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
 
 
@@ -187,8 +188,8 @@ async def confirm(
     """The record of these values: the one that the same thing by other bytes made before, or a new one."""
     identity, values = by.identities[said.kind], said.values
     order = next((each for each in orders if each.reference == match.reference), None)
-    arrivals = await documents.arrivals(connection, case.document.id)
-    username = order.username if order and order.username else arrivals[0].sender.partition("@")[0]
+    _, sender = origin(await documents.arrivals(connection, case.document.id))
+    username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
         told_apart = (*identity.needed, *identity.apart)
@@ -213,6 +214,12 @@ async def confirm(
     if by.archives and pipeline.archive:
         await work.wake(connection, [Wake(case.organization, ARCHIVE, str(case.document.id))])
     return record
+
+
+def origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
+    """The first way that a document came and whose sender is still known, and that sender."""
+    first = next((each for each in arrivals if each.sender is not None), arrivals[0])
+    return first, NOBODY if first.sender is None else first.sender
 
 
 async def fail(connection: Connection, case: Case, words: str) -> None:

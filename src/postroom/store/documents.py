@@ -20,14 +20,14 @@ Source = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Some bytes that came for a pipeline, and where from."""
+    """Some bytes that came for a pipeline, and where from. A purge takes the names away, and these stay."""
 
     pipeline: str
     sha256: bytes
     media_type: str
     source: Source
-    file_name: str
-    sender: str
+    file_name: str | None
+    sender: str | None
     received_at: datetime | None = None  # now, where nothing else is known
     subject: str | None = None
     message_id: int | None = None
