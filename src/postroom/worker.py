@@ -97,7 +97,10 @@ async def run(
     stop: asyncio.Event,
     queue: SqsQueue | None = None,
 ) -> None:
-    """Work until `stop` is set; then finish what is under way, or give it back when that takes too long."""
+    """Work until `stop` is set; then finish what is under way, or give it back when that takes too long.
+
+    A helper that fails ends it all: without heartbeats, say, every lease would be lost unnoticed.
+    """
     worker = _Worker(database, kinds, limits, stop)
     helpers = [asyncio.create_task(worker.keep_leases())]
     if queue is not None:
@@ -107,13 +110,20 @@ async def run(
     if limits.wake_by_notify:
         helpers.append(asyncio.create_task(worker.listen()))
     log.info("worker.started", concurrency=limits.concurrency)
+    working = asyncio.create_task(worker.work())
     try:
-        await worker.resume_waiting()
-        await worker.claim_until_stopped()
-        await worker.wind_down()
+        await _ended(working, helpers)
     finally:
-        await end(helpers)
+        await end([working, *helpers, *worker.running.values()])
     log.info("worker.stopped")
+
+
+async def _ended(working: asyncio.Task[None], helpers: Sequence[asyncio.Task[None]]) -> None:
+    waiting = {working, *helpers}
+    while working in waiting:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
 
 
 async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -140,6 +150,11 @@ class _Worker:
         self.woken = asyncio.Event()
         self.finishes = GroupCommit(self._finish)
 
+    async def work(self) -> None:
+        await self.resume_waiting()
+        await self.claim_until_stopped()
+        await self.wind_down()
+
     async def resume_waiting(self) -> None:
         """A worker that starts may have the setting that was missing."""
         with suppress(DatabaseUnavailable, TransientError):
@@ -151,7 +166,7 @@ class _Worker:
             self.freed.clear()
             self.woken.clear()  # before the claim, so that a wake-up during it leads to another
             free = self.limits.concurrency - len(self.running)
-            if free == 0:
+            if free <= 0:  # what a queue told may be a few too many
                 await self._either(self.freed)
             elif idle_seconds := await self._claim(free):
                 # What ends meanwhile may be due again before that, unless the interval shall be the brake.

@@ -3,21 +3,23 @@
 import asyncio
 import json
 import signal
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
 
 import amazon
 from mailsim import letters
-from postroom import sqs
+from postroom import sqs, worker
 from postroom.cli import checks
 from postroom.config import Settings
 from postroom.errors import OperatorError, TransientError
 from postroom.flow import carry
-from postroom.model import ProviderName
+from postroom.model import Done, ProviderName
 from postroom.store import carried, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
+from postroom.wiring import Kind
 from scenarios.mirrored import environment
 from scenarios.office import attached, office
 from scenarios.programs import Program
@@ -160,6 +162,42 @@ async def test_a_queue_that_cannot_be_used_says_why(queue, moto):
 def test_what_is_no_queue_is_refused(address):
     with pytest.raises(ValueError, match="names no queue"):
         Settings(queue=address)
+
+
+async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_there_is_room(
+    database_url, owner, organization, queue
+):
+    began, may_end = asyncio.Queue(), asyncio.Semaphore(0)
+
+    async def step(lease):
+        began.put_nowait(lease.kind)
+        await may_end.acquire()
+        return Done()
+
+    async def begun(number):
+        return sorted([await began.get() for _ in range(number)])
+
+    kinds = {"other": Kind(step, None), carry.KIND: Kind(step, None)}
+    stop = asyncio.Event()
+    limits = replace(worker.limits(Settings()), concurrency=2)
+    await work.wake(owner, [Wake(organization, "other", each) for each in "abc"])
+    async with open_database(database_url, pool_size=20, name="test") as database:
+        await due(database, organization, "one", "two")
+        await carry.tell(database, queue)
+        async with asyncio.TaskGroup() as tasks:
+            async with owner.transaction():
+                await work.hold_all(owner, carry.KIND)
+                # There is room for two when it hears of the two documents, and none when it gets them.
+                tasks.create_task(worker.run(database, kinds, limits, stop, queue))
+                assert await begun(2) == ["other"] * 2
+            assert await begun(2) == [carry.KIND] * 2
+            may_end.release()
+            await until(owner, "SELECT count(*) = 4 FROM work")
+            for _ in range(4):
+                may_end.release()
+            assert await begun(1) == ["other"]
+            await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+            stop.set()
 
 
 async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_worker_costs_nothing(

@@ -121,6 +121,14 @@ async def test_a_stopping_worker_gives_back_what_would_take_too_long(database_ur
     assert await cursor.fetchall() == [(None, 0, True)] * 3
 
 
+async def test_a_worker_whose_heartbeat_fails_ends_as_a_whole(database_url, owner, organization):
+    await add_work(owner, organization, "count", 1)
+    async with workers(1, database_url, concurrency=1, lease_seconds=1, step_seconds=3600) as [worker]:
+        await worker.began_one.wait()  # it claims nothing more, so only the heartbeat meets the damage
+        await owner.execute("ALTER TABLE work RENAME COLUMN leased_until TO was_leased_until")
+        assert await asyncio.wait_for(worker.process.wait(), 60) == 1
+
+
 async def test_each_failure_ends_as_the_table_says(database_url, owner, organization):
     for kind in ("transient", "permanent", "bug", "operator"):
         await add_work(owner, organization, kind, 1)

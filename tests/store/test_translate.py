@@ -19,6 +19,8 @@ from postroom.store.translate import translated
     [
         ("08006", DatabaseUnavailable, "connection to the database was lost"),
         ("25006", DatabaseUnavailable, "read-only"),
+        ("25P03", TransientError, "waited too long"),
+        ("25P04", TransientError, "took too long"),
         ("3F000", SchemaError, "postroom db migrate"),
         ("40001", TransientError, "give way"),
         ("40P01", TransientError, "give way"),
@@ -29,6 +31,7 @@ from postroom.store.translate import translated
         ("53200", DatabaseUnavailable, "short of resources"),
         ("53300", DatabaseUnavailable, "no further connections"),
         ("55P03", TransientError, "lock"),
+        ("57014", TransientError, "took too long"),
         ("57P01", DatabaseUnavailable, "stopping or starting"),
         ("58030", DatabaseUnavailable, "fault"),
     ],

@@ -21,6 +21,8 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
         "The database is read-only",
         "Point POSTROOM_DATABASE_URL to the primary, or end its read-only mode.",
     ),
+    "25P03": (TransientError, "A transaction in the database waited too long", "It is tried again."),
+    "25P04": (TransientError, "A transaction in the database took too long", "It is tried again."),
     "3F": (SchemaError, "The database has no Postroom schema", _MIGRATE),
     "40": (TransientError, "The database chose this transaction to give way", "It is tried again."),
     "42703": (SchemaError, "The schema lacks a column that this Postroom needs", _MIGRATE),
@@ -38,6 +40,7 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
         "Raise its max_connections, or use fewer processes or smaller pools.",
     ),
     "55P03": (TransientError, "A lock in the database was not free in time", "It is tried again."),
+    "57014": (TransientError, "The database ended a statement that took too long", "It is tried again."),
     "57P": (DatabaseUnavailable, "The database is stopping or starting", _REACH),
     "58": (DatabaseUnavailable, "The database's machine has a fault", "See the database's own log."),
 }
