@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents.checkdigits import iban_is_right, isin_is_right, vat_id_is_right
+from postroom.documents.doubt import NUMBERS
 from postroom.documents.fitting import misfit
 from postroom.documents.kind import Kind, Product, Settlement, Shape, Sum
 from postroom.documents.labels import phrases
@@ -22,7 +23,7 @@ _DIGITS: Final = {"isin": isin_is_right, "iban": iban_is_right}
 def check(kind: Kind, fields: Mapping[str, FieldValue]) -> tuple[Check, ...]:
     known = {name: field.value for name, field in fields.items()}
     proven = {name for name, field in fields.items() if field.signals and field.signals.agreed}
-    return (*_relations(kind, known, proven), *_numbers(kind, known), *_dates(known))
+    return (*_relations(kind, known, proven), *_numbers(kind, known), *_dates(known), *_scales(kind, fields))
 
 
 def forms(kind: Kind, fields: Mapping[str, FieldValue]) -> Iterator[Check]:
@@ -112,6 +113,12 @@ def digits(name: str, shape: Shape, value: Any) -> Check | None:
     if shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
         return Check(f"check digits of {name}", right, str(value), is_severe=False)
     return None
+
+
+def _scales(kind: Kind, fields: Mapping[str, FieldValue]) -> Iterator[Check]:
+    for name, field in fields.items():
+        if field.doubt and kind.fields[name].shape in NUMBERS:
+            yield Check(f"thousands or decimals of {name}", passed=False, words=field.doubt)
 
 
 def _dates(values: Mapping[str, Any]) -> Iterator[Check]:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from lxml import etree as _etree  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
+from postroom.documents.currencies import alike
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 from postroom.documents.result import FieldValue
 from postroom.documents.sheet import Sheet
@@ -327,7 +328,14 @@ def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[V
     """Whether it stands at the amount, else anywhere; a text that names no currency says nothing else."""
     numbers = [value for value in found if value.shape == "number" and value.currency]
     beside = {value.currency for value in numbers if gross is not None and abs(value.number) == abs(gross)}
-    named = beside or {str(value.content) for value in found if value.shape == "currency"}
+    every = [value for value in found if value.shape == "currency"]
+    named = beside or {str(value.content) for value in every}
+    named |= {
+        code
+        for value in every
+        if value.doubt and value.content in named
+        for code in alike(str(value.content))
+    }
     return not named or currency in named
 
 
@@ -335,7 +343,7 @@ def _is_visible(value: Any, found: Sequence[Value], sheet: Sheet) -> bool:
     if isinstance(value, Decimal):
         return any(each.shape == "number" and abs(each.number) == abs(value) for each in found)
     if isinstance(value, date):
-        return any(each.shape == "date" and each.content == value for each in found)
+        return any(each.shape == "date" and value in {each.content, each.other} for each in found)
     squeezed = re.sub(r"[\W_]", "", sheet.text.casefold())
     if re.sub(r"[\W_]", "", str(value).casefold()) in squeezed:
         return True

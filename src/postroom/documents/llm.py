@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast
 
 from postroom.documents import reader
 from postroom.documents.checks import check
+from postroom.documents.doubt import doubted
 from postroom.documents.kind import Kind
 from postroom.documents.result import Extraction, FieldValue, Usage
 from postroom.documents.sheet import Sheet, lay_out
@@ -224,10 +225,11 @@ def _believed(
         for part in re.findall(r"\w+", each.name)
         if part in found
     }
-    return {
+    believed = {
         name: replace(each, confidence=min(each.confidence + (0.04 if name in confirmed else 0.0), 0.99))
         for name, each in found.items()
     }
+    return doubted(kind, believed, written, sheet)
 
 
 def _placed(value: Any, other: FieldValue | None, written: tuple[Value, ...], sheet: Sheet) -> FieldValue:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from postroom.documents.currencies import CURRENCIES
 from postroom.documents.labels import Hit, phrases
 from postroom.documents.near import Surroundings
 from postroom.documents.pick import Pick
 from postroom.documents.sheet import Line, Sheet
-from postroom.documents.values import CURRENCIES
 
 _FORM: Final = re.compile(
     r"(?<![\w-])(?:GmbH(?: ?& ?Co\.? ?(?:KGaA|KG|OHG))?|gGmbH|mbH|AG(?: ?& ?Co\.? ?KG)?|KGaA|KG|OHG|GbR"

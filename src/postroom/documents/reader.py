@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents import calibration, choices, parties, pick, solve, table
+from postroom.documents.doubt import doubted
 from postroom.documents.kind import Field, Kind, Product, Relation, Settlement
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 from postroom.documents.labels import hits
@@ -44,7 +45,7 @@ def read(transcript: Transcript, kind: Kind) -> Extraction:
         value = _other(around, name, field, picks)
         if value:
             picks[name] = value
-    return Extraction({name: picks[name] for name in fields if name in picks})
+    return Extraction(doubted(kind, {name: picks[name] for name in fields if name in picks}, found, sheet))
 
 
 def _place(sheet: Sheet, line: int, start: int, end: int) -> dict[str, Any]:

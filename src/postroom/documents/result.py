@@ -30,6 +30,7 @@ class FieldValue:
     page: int | None = None
     box: Box | None = None
     signals: Signals | None = None
+    doubt: str = ""  # why its signs may as well mean another value
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ A number that may be read in two ways is found twice, the less likely reading ma
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Final, Literal
 
+from postroom.documents import convention, currencies
 from postroom.documents.checkdigits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from postroom.documents.currencies import CURRENCIES, WHOLE
 from postroom.documents.sheet import Line, Sheet
 
 Shape = Literal["number", "date", "currency", "isin", "iban", "vat_id"]
@@ -32,6 +34,8 @@ class Value:
     rate: bool = False  # what one currency costs in another
     timed: bool = False  # a date with a time of day behind it
     likely: bool = True
+    doubt: str = ""  # why another reading is as good, where nothing in the document decides
+    other: date | None = None  # that reading, of a day
 
     @property
     def number(self) -> Decimal:
@@ -39,52 +43,6 @@ class Value:
         return self.content
 
 
-CURRENCIES: Final = [
-    "EUR",
-    "CHF",
-    "USD",
-    "GBP",
-    "GBX",
-    "JPY",
-    "AUD",
-    "CAD",
-    "SEK",
-    "NOK",
-    "DKK",
-    "PLN",
-    "CZK",
-    "HUF",
-    "RON",
-    "BGN",
-    "TRY",
-    "ZAR",
-    "HKD",
-    "SGD",
-    "CNY",
-    "INR",
-    "NZD",
-    "ILS",
-    "MXN",
-    "BRL",
-    "KRW",
-    "THB",
-    "RUB",
-]
-_SYMBOLS: Final = {
-    "€": "EUR",
-    "£": "GBP",
-    "$": "USD",
-    "¥": "JPY",
-    "euro": "EUR",
-    "sfr": "CHF",
-    "fr.": "CHF",
-    "us$": "USD",
-}
-_CURRENCY: Final = re.compile(
-    r"(?<![^\W\d_])("
-    + "|".join(CURRENCIES)
-    + r")(?![^\W\d_])|[€£$¥]|(?<!\w)(?:[Ee][Uu][Rr][Oo]|S[Ff]r\.?)(?!\w)"
-)
 _NUMBER: Final = re.compile(
     r"""(?<![\w.,'\u2019/:=-])
     (?P<sign>[-+\u2212\u2013]\ ?)?
@@ -153,14 +111,15 @@ _MONTHS: Final = {
 }
 _MONTH: Final = "(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
 _YEAR: Final = r"(?P<year>\d{4}|\d{2})"
+_NUMERIC: Final = re.compile(
+    r"(?<![\d/-])(?P<day>\d{1,2})(?P<between>[/-])(?P<number>\d{1,2})(?P=between)" + _YEAR + r"(?![\d/]|-\d)"
+)
 _DATES: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?<![\d.])(?P<day>\d{1,2})\. ?(?P<number>\d{1,2})\. ?" + _YEAR + r"(?![\d.]\d)(?!\d)",
         r"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<between>[-/.])(?P<number>\d{1,2})(?P=between)(?P<day>\d{1,2})(?!\d)",
-        r"(?<![\d/-])(?P<day>\d{1,2})(?P<between>[/-])(?P<number>\d{1,2})(?P=between)"
-        + _YEAR
-        + r"(?![\d/]|-\d)",
+        _NUMERIC,
         r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?[\s./-]{1,2}(?:de |of )?"
         + (_MONTH + r"\.?[\s,./-]{1,2}(?:de |del )?" + _YEAR + r"(?!\d)"),
         r"(?<![a-z])" + _MONTH + r"\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>\d{4})(?!\d)",
@@ -169,18 +128,20 @@ _DATES: Final = tuple(
 
 
 def values(sheet: Sheet) -> tuple[Value, ...]:
-    month_first = _month_first(sheet)
-    comma = _decimal_comma(sheet)
-    spaces = _SPACED.search(sheet.text) is not None
+    text, folded = sheet.text, sheet.folded
+    orders = _orders(text, folded)
+    meant = currencies.meant(text)
+    marks = _marks(text, folded)
+    spaces = _SPACED.search(text) is not None
     found: list[Value] = []
     for line in sheet.lines:
         clock = any(_CLOCK.match(below.text) for below in sheet.lines[line.index + 1 : line.index + 3])
-        fixed = [*_codes(line), *_dates(line, month_first=month_first, clock_below=clock)]
+        fixed = [*_codes(line), *_dates(line, orders, clock_below=clock)]
         found.extend(fixed)
-        currencies = list(_currencies(line))
-        found.extend(currencies)
+        named = list(_currencies(line, meant))
+        found.extend(named)
         taken = [(value.start, value.end) for value in fixed]
-        found.extend(_numbers(line, taken, currencies, comma=comma, spaces=spaces))
+        found.extend(_numbers(line, taken, named, marks=marks, spaces=spaces))
     return tuple(found)
 
 
@@ -226,24 +187,34 @@ def _iban(text: str) -> tuple[str, int] | None:
     return (code, length) if iban_is_right(code) or code[4:].isdigit() or grouped else None
 
 
-def _dates(line: Line, *, month_first: bool, clock_below: bool) -> Iterator[Value]:
+def _dates(line: Line, orders: Mapping[str, tuple[bool, bool]], *, clock_below: bool) -> Iterator[Value]:
     """A time of day stands behind its date, or begins a line below where the date begins its line."""
     taken: list[tuple[int, int]] = []
     for pattern in _DATES:
         for found in pattern.finditer(line.folded):
+            month_first, sure = orders[found["between"]] if pattern is _NUMERIC else (False, True)
             day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
             if day:
                 taken.append(found.span())
                 timed = bool(_TIME.match(line.folded[found.end() :])) or (clock_below and found.start() == 0)
-                yield Value("date", day, line.index, *found.span(), timed=timed)
+                other = (
+                    None
+                    if sure or day.day > 12 or day.day == day.month
+                    else _date(found, month_first=not month_first)
+                )
+                doubt = (
+                    f"it may be {other} as well: nothing says whether day or month comes first"
+                    if other
+                    else ""
+                )
+                yield Value("date", day, line.index, *found.span(), timed=timed, doubt=doubt, other=other)
 
 
 def _date(found: re.Match[str], *, month_first: bool) -> date | None:
     parts = found.groupdict()
     month = _MONTHS[parts["month"]] if parts.get("month") else int(parts["number"])
     day, year = int(parts["day"]), int(parts["year"])
-    if month_first and parts.get("between") == "/" and len(parts["day"]) <= 2 and not parts.get("month"):
-        day, month = (month, day) if found.start("year") > found.start("number") else (day, month)
+    day, month = (month, day) if month_first else (day, month)
     year += 0 if year > 99 else 2000 if year < 70 else 1900
     try:
         return date(year, month, day) if 1950 < year < 2100 else None
@@ -251,35 +222,51 @@ def _date(found: re.Match[str], *, month_first: bool) -> date | None:
         return None
 
 
-_SLASHES: Final = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:\d{4}|\d{2})(?![\d/])")
+def _orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
+    """For each mark between numbers, whether the month comes first, and whether that is sure."""
+    sure = (pattern for pattern in _DATES if pattern is not _NUMERIC)
+    written_out = {
+        day
+        for pattern in sure
+        for each in pattern.finditer(folded)
+        if (day := _date(each, month_first=False))
+    }
+    return {mark: convention.month_first(text, folded, mark, written_out) for mark in "/-"}
 
 
-def _month_first(sheet: Sheet) -> bool:
-    """American dates, where one of them cannot be read otherwise and none says the opposite."""
-    pairs = [(int(first), int(second)) for first, second in _SLASHES.findall(sheet.folded)]
-    return any(second > 12 for _, second in pairs) and not any(first > 12 for first, _ in pairs)
-
-
-def _currencies(line: Line) -> Iterator[Value]:
-    for found in _CURRENCY.finditer(line.text):
-        name = found.group()
-        code = name if name in CURRENCIES else _SYMBOLS.get(name.lower().rstrip("."), "CHF")
-        yield Value("currency", code, line.index, *found.span())
+def _currencies(line: Line, meant: Mapping[str, str]) -> Iterator[Value]:
+    for code, certain, start, end in currencies.found(line.text, meant):
+        doubt = "" if certain else f"“{line.text[start:end]}” is the sign of several currencies"
+        yield Value("currency", code, line.index, start, end, doubt=doubt)
 
 
 _ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:\d{2}|\d{4,})(?![\d,.])")
 _ONLY_POINT: Final = re.compile(
     r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
 )
+_LONGEST: Final = 24  # signs of a number; what is longer counts nothing, and decimals cannot round it
+_MILLIONS: Final = re.compile(r"(?<![\d.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?![\d]|\1\d)")
 
 
-def _decimal_comma(sheet: Sheet) -> bool:
-    """Whether this document writes decimals after a comma, by those numbers that leave no doubt."""
-    return len(_ONLY_COMMA.findall(sheet.text)) >= len(_ONLY_POINT.findall(sheet.text))
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Whether decimals stand behind a comma, as far as numbers show it; the mark of thousands by language."""
+
+    comma: bool | None
+    thousands: str
+
+
+def _marks(text: str, folded: str) -> _Marks:
+    """By those numbers that leave no doubt, else by what is usual in the language."""
+    grouped = _MILLIONS.findall(text)
+    commas = len(_ONLY_COMMA.findall(text)) + grouped.count(".")
+    points = len(_ONLY_POINT.findall(text)) + grouped.count(",")
+    usual = {"english": ",", "continental": ".", None: ""}[convention.language(folded)]
+    return _Marks(commas > points if commas != points else None, usual)
 
 
 def _numbers(
-    line: Line, taken: list[tuple[int, int]], currencies: list[Value], *, comma: bool, spaces: bool
+    line: Line, taken: list[tuple[int, int]], currencies: list[Value], *, marks: _Marks, spaces: bool
 ) -> Iterator[Value]:
     text = _GLUED.sub("\x00", line.text) if _GLUED.search(line.text) else line.text
     shift = [0] * (len(text) + 1)
@@ -287,9 +274,9 @@ def _numbers(
         shift[place + 1] = shift[place] + (sign == "\x00")
     for found in _NUMBER.finditer(text.replace("\x00", " ")):
         start, end = (place - shift[place] for place in found.span("digits"))
-        if _inside(start, end, taken):
+        if _inside(start, end, taken) or end - start > _LONGEST:
             continue
-        yield from _readings(line, found, start, end, currencies, comma=comma, spaces=spaces)
+        yield from _readings(line, found, start, end, currencies, marks=marks, spaces=spaces)
 
 
 def _readings(
@@ -299,7 +286,7 @@ def _readings(
     end: int,
     currencies: list[Value],
     *,
-    comma: bool,
+    marks: _Marks,
     spaces: bool,
 ) -> Iterator[Value]:
     negative = bool(found["minus"]) or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}
@@ -314,19 +301,24 @@ def _readings(
         percent=rest[:1] in {"%", "\u2030"},
         rate=_is_rate(line, start, end),
     )
-    spellings = _spellings(found["digits"], comma=comma)
-    for likely, digits in spellings[:1] if found["none"] else spellings:
+    spellings = _spellings(found["digits"], comma=marks.comma, small=first.percent or first.rate)
+    spellings = spellings[:1] if found["none"] else spellings
+    decided = marks.comma is not None or first.percent or first.rate or first.currency in WHOLE
+    decided = decided or any(mark in found["digits"] for mark in marks.thousands)
+    doubt = "" if decided or len(spellings) == 1 else f"{found['digits']} may have thousands or decimals"
+    for likely, digits in spellings:
         amount = Decimal(digits)
         yield replace(
             first,
             content=-amount if negative else amount,
             decimals=len(digits.partition(".")[2]),
             likely=likely,
+            doubt=doubt,
         )
-    yield from _side_by_side(line, found["digits"], first, comma=comma, spaces=spaces)
+    yield from _side_by_side(line, found["digits"], first, marks=marks, spaces=spaces)
 
 
-def _side_by_side(line: Line, digits: str, first: Value, *, comma: bool, spaces: bool) -> Iterator[Value]:
+def _side_by_side(line: Line, digits: str, first: Value, *, marks: _Marks, spaces: bool) -> Iterator[Value]:
     """Where a space may part thousands or numbers: "1 450" as one number, "30 926,40" as two."""
     more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
     if more and digits.isdigit():
@@ -334,7 +326,7 @@ def _side_by_side(line: Line, digits: str, first: Value, *, comma: bool, spaces:
         yield replace(first, content=whole, end=first.end + more.end(), likely=False, currency=None)
     head, space, tail = digits.rpartition(" ")
     if space:
-        (_, spelled), *_ = _spellings(tail, comma=comma)
+        (_, spelled), *_ = _spellings(tail, comma=marks.comma)
         decimals = len(spelled.partition(".")[2])
         cut = first.start + len(head)
         yield replace(first, content=Decimal(spelled), start=cut + 1, decimals=decimals, likely=False)
@@ -365,8 +357,8 @@ def _currency_beside(line: Line, start: int, end: int, currencies: list[Value]) 
     return None
 
 
-def _spellings(digits: str, *, comma: bool) -> list[tuple[bool, str]]:
-    """The number in Python's spelling, the likely reading first."""
+def _spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
+    """The number in Python's spelling, the likely reading first. `small`: it has rather decimals."""
     bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
     marks = [sign for sign in bare if sign in ".,"]
     if not marks:
@@ -374,11 +366,17 @@ def _spellings(digits: str, *, comma: bool) -> list[tuple[bool, str]]:
     whole, _, last = bare.rpartition(marks[-1])
     decimal = re.sub(r"[.,]", "", whole) + "." + last
     grouped = re.sub(r"[.,]", "", bare)
-    if len(set(marks)) == 2 or len(last) != 3 or whole in {"", "0"} or bare != digits:
+    if (
+        len(set(marks)) == 2
+        or len(last) != 3
+        or whole in {"", "0"}
+        or bare != digits
+        or (len(whole) > 3 and len(marks) == 1)
+    ):
         return [(True, decimal if len(marks) == 1 or len(set(marks)) == 2 else grouped)]
     if len(marks) > 1:
         return [(True, grouped)]
-    # One mark and three digits: thousands or decimals, as the document's other numbers have it.
-    as_decimal = (marks[-1] == ",") == comma
+    # One mark and three digits: as the document's other numbers have it, else thousands.
+    as_decimal = small if comma is None else (marks[-1] == ",") == comma
     readings = [(True, decimal), (False, grouped)]
     return readings if as_decimal else [(True, grouped), (False, decimal)]

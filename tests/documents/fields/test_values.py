@@ -66,6 +66,10 @@ def test_a_date_that_does_not_exist_and_the_number_of_a_document_are_no_dates():
     assert found("31.02.2020 und W07700-0000223056/23", "date") == []
 
 
+def test_what_is_too_long_to_count_anything_is_no_number():
+    assert found(f"Betrag {'1' * 31},123 EUR 5,00", "number") == [Decimal("5.00")]
+
+
 def test_letters_that_were_set_apart_become_words_again():
     line = lay_out(
         plain.transcribe("S t . 0 , 5 7 2 EUR 4 3 , 6 4 H a n d e l s t a g : 1 8 . 0 4 . 2 0 1 7")

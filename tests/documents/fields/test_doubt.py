@@ -1,0 +1,169 @@
+"""What may be read in two ways is not confirmed as one of them: thousands, days, signs of currencies."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from documents.fields.test_reading import BILL, NOTE
+from documents.fields.test_understanding import UBL, reading
+from postroom.documents.kind import installed
+from postroom.documents.understand import understand
+
+KINDS = installed()
+INVOICE, NOTES = KINDS["invoice"], KINDS["contract-note"]
+CONFIRM_ABOVE = 0.95
+BOSTON = "12 Harbor Street\nBoston, MA 02110"
+NOWHERE = "12 Harbor Street"
+
+
+def invoice(*amounts, sign="$", address=BOSTON, day="March 4, 2026", foot="", words=True):
+    net, vat, gross = (f"{sign}{amount}" for amount in amounts or ("180.00", "18.00", "198.00"))
+    thanks = "Please pay this amount within 30 days. Thank you for your business." if words else ""
+    text = (
+        f"Northwind Fixtures\n{address}\nInvoice\nBill to Example Partners\nInvoice number INV-118\n"
+        f"Invoice date {day}\nSubtotal {net}\nTax {vat}\nTotal {gross}\n{thanks}\n{foot}\n"
+    )
+    return understand(reading(text), [INVOICE])
+
+
+def in_doubt(found, name):
+    field = found.fields[name]
+    return bool(field.doubt) and field.confidence < CONFIRM_ABOVE and field.doubt in field.evidence
+
+
+def scales(found):
+    return [each for each in found.failed_checks if each.startswith("thousands or decimals of gross")]
+
+
+@pytest.mark.parametrize("sign", ["$", "¥", "GBP "])
+def test_three_digits_behind_a_comma_are_thousands_in_an_english_invoice(sign):
+    found = invoice("180,000", "18,000", "198,000", sign=sign)
+    assert found.fields["gross"].value == 198_000
+    assert scales(found) == []
+
+
+@pytest.mark.parametrize(
+    "amounts, sign, more",
+    [
+        (("180.000", "18.000", "198.000"), "EUR ", {}),
+        (
+            ("180,000", "18,000", "198,000"),
+            "EUR ",
+            {"words": False, "foot": "und Rechnung, Betrag, Kurs, Summe"},
+        ),
+        (("180,000", "18,000", "198,000"), "$", {"foot": "Suite 10,11"}),
+    ],
+    ids=["a point in English", "a comma in German", "a convention that money does not have"],
+)
+def test_an_amount_that_adds_up_in_both_scales_is_for_a_person(amounts, sign, more):
+    found = invoice(*amounts, sign=sign, **more)
+    assert scales(found)
+
+
+def test_an_amount_is_what_adds_up_with_numbers_that_are_certain():
+    found = invoice("1.500", "500", "2.000", sign="EUR ")
+    assert found.fields["gross"].value == 2000
+    assert scales(found) == []
+
+
+def test_yen_have_no_decimals_whatever_mark_parts_their_thousands():
+    found = invoice("180.000", "18.000", "198.000", sign="JPY ")
+    assert (found.fields["gross"].value, scales(found)) == (198_000, [])
+
+
+def test_shares_keep_three_decimals_and_pieces_their_thousands():
+    parts = NOTE.replace("475 ", "12,345 ").replace("35,356 EUR", "100,00 EUR")
+    parts = parts.replace("16.794,10", "1.234,50").replace("15.574,10", "1.234,50")
+    found = understand(reading(parts), [NOTES])
+    assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal("12.345"), "")
+    pieces = (
+        NOTE.replace("475 ", "1.500 ").replace("16.794,10", "53.034,00").replace("15.574,10", "53.034,00")
+    )
+    found = understand(reading(pieces), [NOTES])
+    assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal(1500), "")
+
+
+def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
+    found = invoice(day="04/03/2026", address=NOWHERE)
+    assert in_doubt(found, "issued_on")
+    assert "2026-03-04" in found.fields["issued_on"].evidence
+    assert not in_doubt(invoice(day="04/04/2026", address=NOWHERE), "issued_on")
+
+
+@pytest.mark.parametrize(
+    "more, month",
+    [
+        ({"address": BOSTON}, 4),
+        ({"address": NOWHERE, "foot": "Due date 04/30/2026"}, 4),
+        ({"address": NOWHERE, "foot": "Due date 30/04/2026"}, 3),
+        ({"address": NOWHERE, "foot": "Printed on April 3, 2026"}, 4),
+        ({"address": NOWHERE, "foot": "Printed on 2026-03-04"}, 3),
+        ({"address": NOWHERE, "foot": "Paid at 9:41 AM EST"}, 4),
+        ({"sign": "£", "address": NOWHERE}, 3),
+        ({"sign": "RM ", "address": NOWHERE}, 3),
+        ({"sign": "A$", "address": NOWHERE}, 3),
+    ],
+)
+def test_what_is_beside_it_decides_a_day(more, month):
+    found = invoice(day="04/03/2026", **more)
+    day = {3: date(2026, 3, 4), 4: date(2026, 4, 3)}[month]
+    assert (found.fields["issued_on"].value, found.fields["issued_on"].doubt) == (day, "")
+
+
+def test_a_german_text_puts_the_day_first_and_an_american_with_euros_is_uncertain():
+    found = understand(reading(BILL.replace("14.10.2024", "04/10/2024")), [INVOICE])
+    assert (found.fields["issued_on"].value, found.fields["issued_on"].doubt) == (date(2024, 10, 4), "")
+    assert in_doubt(invoice(day="04/03/2026", sign="EUR "), "issued_on")
+
+
+@pytest.mark.parametrize(
+    "sign, code",
+    [
+        ("A$", "AUD"),
+        ("AU$", "AUD"),
+        ("C$", "CAD"),
+        ("CA$", "CAD"),
+        ("HK$", "HKD"),
+        ("S$", "SGD"),
+        ("NZ$", "NZD"),
+        ("R$", "BRL"),
+        ("US$", "USD"),
+        ("MX$", "MXN"),
+        ("CAD $", "CAD"),
+        ("CN¥", "CNY"),
+    ],
+)
+def test_a_sign_with_its_country_is_certain(sign, code):
+    found = invoice(sign=sign, address=NOWHERE)
+    assert (found.fields["currency"].value, found.fields["currency"].doubt) == (code, "")
+
+
+@pytest.mark.parametrize(
+    "sign, more, code",
+    [
+        ("$", {"foot": "All amounts in USD"}, "USD"),
+        ("$", {"foot": "All amounts in CAD"}, "CAD"),
+        ("$", {"address": "Sydney\nABN 51 824 753 556"}, "AUD"),
+        ("$", {"address": BOSTON}, "USD"),
+        ("¥", {"address": "Tokyo"}, "JPY"),
+        ("¥", {"address": "Shanghai"}, "CNY"),
+    ],
+)
+def test_a_bare_sign_is_of_the_country_that_the_document_names(sign, more, code):
+    found = invoice(sign=sign, **{"address": NOWHERE, **more})
+    assert (found.fields["currency"].value, found.fields["currency"].doubt) == (code, "")
+
+
+@pytest.mark.parametrize(
+    "sign, foot", [("$", ""), ("¥", ""), ("$", "USD or CAD"), ("$", "Shipped from Canada to Singapore")]
+)
+def test_a_bare_sign_that_nothing_decides_is_uncertain(sign, foot):
+    assert in_doubt(invoice(sign=sign, address=NOWHERE, foot=foot), "currency")
+
+
+def test_the_xml_decides_what_its_visible_text_leaves_open():
+    text = BILL.replace("EUR", "$").replace("14.10.2024", "10/14/2024")
+    for code, differing in (("AUD", []), ("EUR", ["currency"])):
+        found = understand(reading(text, UBL.replace(">EUR<", f">{code}<")), [INVOICE])
+        assert [each.field for each in found.differences] == differing
