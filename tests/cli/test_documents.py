@@ -9,9 +9,11 @@ import io
 import json
 import os
 import re
+from datetime import datetime
 from importlib import import_module
 from zipfile import ZipFile
 
+import psycopg
 import pytest
 
 from mailsim import letters
@@ -95,7 +97,13 @@ def read_all(tmp_path, database_url):
     return lambda: asyncio.run(do())
 
 
-def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path):
+NOTED = """
+    UPDATE extractions SET checks = checks || jsonb_build_array(jsonb_build_object(
+        'words', 'check digits of vat_id: they are wrong', 'passed', false, 'is_severe', false))
+"""
+
+
+def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path, database_url):
     assert run("documents", "list").startswith("No documents.")
     assert "queued" in run("documents", "add", "bill.pdf", "--sender", "ann@example.com")
     assert "known already" in run("documents", "add", "bill.pdf")
@@ -107,6 +115,7 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert re.search(r"^state +needs_review$", shown, re.MULTILINE)
     assert re.search(r"^number +RE\d+ +[01]\.\d\d", shown, re.MULTILINE)
     assert "bill.pdf from ann@example.com (manual_upload)" in shown
+    shown_as_read = json.loads(run("documents", "show", name, "--json"))["fields"]
 
     assert refused("documents", "confirm", name, "--set", "gross") == "--set gross is not FIELD=VALUE."
     assert "grsos is no field; there are" in refused("documents", "confirm", name, "--set", "grsos=1")
@@ -115,6 +124,7 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert "lines is a table" in refused("documents", "confirm", name, "--set", "lines=Bolts")
     right = ("--set", "gross=7.50", "--set", f"lines={lines}")
     assert "Confirmed as record" in run("documents", "confirm", name, *right, "--as", "Ann")
+    _assert_correction_is_shown(run, name, shown_as_read["gross"]["value"], database_url)
     assert "nothing to decide" in refused("documents", "confirm", name)
     assert "nothing to decide" in refused("documents", "reject", name)
     assert "only what ended without a record" in refused("documents", "retry", name)
@@ -136,6 +146,22 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
     table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
     assert [each["gross"] for each in table] == ["7.50"]
+
+
+def _assert_correction_is_shown(run, name, read, database_url):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(NOTED)
+    told = json.loads(run("documents", "show", name, "--json"))["fields"]["gross"]
+    assert (told["value"], told["read_value"], told["corrected_by"]) == ("7.50", read, "Ann")
+    assert datetime.fromisoformat(told["corrected_at"])
+    shown = run("documents", "show", name)
+    assert re.search(
+        rf"^gross +7\.50 +1\.00 +corrected by Ann at \d{{4}}-\d\d-\d\d \d\d:\d\d UTC; read: {read}$",
+        shown,
+        re.MULTILINE,
+    )
+    assert re.search(r"corrected by Ann at .*; read: \d+ rows$", shown, re.MULTILINE)
+    assert re.search(r"^noted +check digits of vat_id: they are wrong$", shown, re.MULTILINE)
 
 
 def test_a_document_is_rejected_and_read_again(run, refused, read_all):

@@ -106,6 +106,28 @@ async def test_rows_are_changed_added_and_removed_on_the_page(visitor, asked, ke
     ]
 
 
+async def test_who_corrected_a_field_when_and_what_was_read_stand_beside_it(visitor, asked, owner):
+    _, document = asked
+    noted = {"words": "check digits of vat_id: wrong", "passed": False, "is_severe": False}
+    failed = {"words": "sum: 1 is not 2", "passed": False, "is_severe": True}
+    await owner.execute("UPDATE extractions SET checks = %s", [Jsonb([noted, failed])])
+    form = form_of((await visitor.get(f"/documents/{document}")).text)
+    read = form["field-number"]
+    form |= {"field-number": "R-<2>", "cell-lines-0-amount": "40.00"}
+    answer = await visitor.post(f"/documents/{document}/confirm", data=form)
+    assert answer.status_code == 303, answer.text
+    shown = (await visitor.get(f"/documents/{document}")).text
+    assert 'value="R-&lt;2&gt;"' in shown
+    told = re.findall(r'was">Corrected by (\S+) <time datetime="([^"]+)".*?</time>; read: <bdi>(.*?)<', shown)
+    assert sorted(former for *_, former in told) == sorted([read, f"{len(LINES)} rows"])
+    [(actor, moment)] = await (await owner.execute("SELECT actor_id, decided_at FROM reviews")).fetchall()
+    [(address,)] = await (await owner.execute("SELECT address FROM members")).fetchall()
+    assert actor.startswith("member:")
+    assert {(who, when) for who, when, _ in told} == {(address, moment.isoformat())}
+    assert "Noted: check digits of vat" in shown
+    assert "Fails: sum" in shown
+
+
 @pytest.mark.parametrize(
     "column, typed, words",
     [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
     from postroom.store.documents import Listed
+    from postroom.store.reviews import Correction
 
 group = typer.Typer(
     name="documents",
@@ -290,6 +291,7 @@ async def _named(connection: "Connection", name: str) -> UUID:
 
 async def _show(connection: "Connection", name: str) -> dict[str, Any]:
     from postroom.store import documents, records, reviews
+    from postroom.store.views import actors
 
     id_ = await _named(connection, name)
     document = await documents.get(connection, id_)
@@ -298,6 +300,7 @@ async def _show(connection: "Connection", name: str) -> dict[str, Any]:
     asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
     record = await records.get(connection, document.record_id) if document.record_id else None
     corrections = await reviews.corrected(connection, id_)
+    people = await actors.names(connection, [each.actor_id for each in corrections.values()])
     return {
         "id": str(id_),
         "pipeline": document.pipeline,
@@ -310,19 +313,28 @@ async def _show(connection: "Connection", name: str) -> dict[str, Any]:
             {"file_name": each.file_name, "sender": each.sender, "source": each.source}
             for each in await documents.arrivals(connection, id_)
         ],
-        "fields": _corrected(extraction.fields if extraction else {}, corrections),
+        "fields": _corrected(extraction.fields if extraction else {}, corrections, people),
         "checks": extraction.checks if extraction else [],
     }
 
 
-def _corrected(read: Mapping[str, Any], corrections: Mapping[str, tuple[Any, str | None]]) -> dict[str, Any]:
+def _corrected(
+    read: Mapping[str, Any], corrections: "Mapping[str, Correction]", people: Mapping[str, str]
+) -> dict[str, Any]:
     """Fields as they are now, and what was read where a person put another value in its place."""
     found = dict(read)
-    for name, (value, actor) in corrections.items():
-        former = read.get(name, {"value": None, "page": None, "box": None})
-        said = f"corrected by {actor or '-'}; read: {'-' if former['value'] is None else former['value']}"
-        told = {"value": value, "confidence": 1.0, "evidence": said, "read_value": former["value"]}
-        found[name] = {**former, **told, "corrected_by": actor}
+    for name, each in corrections.items():
+        actor = people.get(each.actor_id or "", each.actor_id)
+        said = f"corrected by {actor or '-'} at {each.decided_at:%Y-%m-%d %H:%M} UTC; read: {each.former}"
+        found[name] = {
+            **read.get(name, {"page": None, "box": None}),
+            "value": each.right_value,
+            "confidence": 1.0,
+            "evidence": said,
+            "read_value": each.read_value,
+            "corrected_by": actor,
+            "corrected_at": each.decided_at,
+        }
     return found
 
 

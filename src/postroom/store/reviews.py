@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -42,6 +42,23 @@ class Lesson:
     read_value: Any
     right_value: Any
     party: str | None = None  # whose document it was, by another field than this one
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What a person put in the place of a value that was read, who, and when."""
+
+    read_value: Any
+    right_value: Any
+    actor_id: str | None
+    decided_at: datetime
+
+    @property
+    def former(self) -> str:
+        """What was read, in words."""
+        if isinstance(self.read_value, list):
+            return f"{len(cast('list[Any]', self.read_value))} rows"
+        return "nothing" if self.read_value is None else str(self.read_value)
 
 
 async def ask(connection: Connection, document: UUID, reason: str) -> None:
@@ -88,16 +105,17 @@ async def of_document(connection: Connection, document: UUID) -> list[Review]:
         return await cursor.fetchall()
 
 
-async def corrected(connection: Connection, document: UUID) -> Mapping[str, tuple[Any, str | None]]:
-    """What people put in the place of what was read in a document, and who, by field."""
+async def corrected(connection: Connection, document: UUID) -> Mapping[str, Correction]:
+    """What people put in the place of what was read in a document, by field."""
     cursor = await connection.execute(
         """
-        SELECT field, right_value, actor_id FROM corrections JOIN reviews ON reviews.id = review_id
+        SELECT field, read_value, right_value, actor_id, decided_at
+        FROM corrections JOIN reviews ON reviews.id = review_id
         WHERE document_id = %s ORDER BY corrections.id
         """,
         [document],
     )
-    return {field: (value, actor) for field, value, actor in await cursor.fetchall()}
+    return {field: Correction(*rest) for field, *rest in await cursor.fetchall()}
 
 
 async def learn(

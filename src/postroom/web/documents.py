@@ -24,6 +24,7 @@ from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
 from postroom.store.database import Connection
 from postroom.store.documents import Document
+from postroom.store.reviews import Correction
 from postroom.store.views import actors
 from postroom.web import forms, pages, tables
 from postroom.web.sessions import Gate, guarded, visitor_of
@@ -87,7 +88,7 @@ class Field:
     typed: str | None = None
     problem: str | None = None
     table: Table | None = None
-    corrected: bool = False
+    corrected: Correction | None = None
 
     @property
     def shown(self) -> str:
@@ -236,21 +237,13 @@ async def _found(connection: Connection, document: UUID) -> Document:
 
 
 def _put_right(
-    read: Mapping[str, Any], corrections: Mapping[str, tuple[Any, str | None]]
+    read: Mapping[str, Any], corrections: Mapping[str, Correction]
 ) -> dict[str, Mapping[str, Any]]:
     """What a person vouched for, in the place of what was read."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for name, (value, _) in corrections.items():
-        former = read.get(name, _NOTHING)
-        said = "several rows" if isinstance(former.get("value"), list) else former.get("value") or "nothing"
-        found[name] = {
-            **former,
-            "value": value,
-            "confidence": 1.0,
-            "evidence": f"read: {said}",
-            "corrected": 1,
-        }
-    return found
+    return {
+        name: {**read.get(name, _NOTHING), "value": each.right_value, "confidence": 1.0, "corrected": each}
+        for name, each in corrections.items()
+    }
 
 
 def _fields(given: Mapping[str, Any], kind: Identity | None, refused: Refused | None) -> list[Field]:
@@ -283,7 +276,7 @@ def _field(
         tables.table(name, value, columns or {}, unit, typed, error)
         if columns is not None or isinstance(value, list)
         else None,
-        "corrected" in read,
+        read.get("corrected"),
     )
 
 
