@@ -62,7 +62,7 @@ async def page(call: Call) -> Answer:
     query = odata.parse(
         {name: text for name, text in call.raw.items() if name != "$select"}, kinds.ATTACHMENT
     )
-    size = query.top or len(view.attachments)
+    size = query.top or call.graph.options.attachments_page or len(view.attachments)
     part = view.attachments[query.skip : query.skip + size]
     values = [_shape(call, view, one, chosen) for one in part]
     if _wants_item(call):

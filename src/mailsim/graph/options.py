@@ -19,6 +19,7 @@ class MicrosoftOptions(msgspec.Struct, forbid_unknown_fields=True):
     partial_updates: bool = True  # a delta entry of a changed message holds only what changed
     delta_page: int = 10
     delta_largest_page: int = 1000
+    attachments_page: int = 0  # of a message without $top; 0: all
     drafts_received: bool = False  # drafts have a receivedDateTime
     lifecycle_shape: Literal["tenant", "organization", "both"] = "both"
     reauthorization: bool = True  # pushes pause when the subscription's access token has expired
