@@ -103,8 +103,8 @@ class RemoteMailbox(Protocol):
         """
         ...
 
-    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
-        """How messages stand now, DELETED where the provider no longer has one."""
+    async def look(self, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
+        """How messages stand now, DELETED where the provider no longer has one. Each is answered once."""
         ...
 
     def fetch(

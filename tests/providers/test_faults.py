@@ -74,6 +74,7 @@ async def test_an_answer_that_stalls_is_asked_for_again(sim):
 
 
 async def test_a_provider_that_is_away_for_good_is_a_matter_for_later(contract):
+    contract.sim.deliver(contract.address, kind="plain", count=5)
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
     contract.sim.fault("error", mailbox=contract.address, status=503)
@@ -115,6 +116,40 @@ async def test_messages_that_always_fail_fail_each_alone(contract, number):
     answers = await fetched(mailbox, [found[key] for key in keys])
     assert all(isinstance(each, Unfetched) and not each.gone and each.reason for each in answers)
     assert await changed(mailbox, live) == []
+
+
+@pytest.mark.parametrize("number", [2, 7], ids=["few", "many"])
+async def test_a_message_that_cannot_be_looked_at_fails_alone(contract, number):
+    broken, *others = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(number)]
+    _, _, mailbox = await contract.connect()
+    contract.sim.fault("error", mailbox=contract.address, path=f"*{broken.rstrip('=')}*", status=500)
+    seen = {each.key: each for each in await mailbox.look([broken, *others])}
+    failed = seen.pop(broken)
+    assert isinstance(failed, Unfetched)
+    assert (failed.gone, bool(failed.reason)) == (False, True)
+    assert {key: each.presence for key, each in seen.items()} == dict.fromkeys(others, Presence.HERE)
+
+
+async def test_a_message_whose_attachments_end_at_a_page_fails_alone(contract):
+    if is_gmail(contract):
+        pytest.skip("attachments come with the message")
+    contract.sim.control.patch("microsoft/options", json={"attachments_page": 1})
+    try:
+        broken = contract.sim.deliver(contract.address, kind="attachment", variant="several")["id"]
+        contract.sim.deliver(contract.address, kind="plain", count=5)
+        _, _, mailbox = await contract.connect()
+        found, _ = await listed(mailbox)
+        await read_all(contract, mailbox)
+        contract.sim.fault(
+            "error", mailbox=contract.address, endpoint="attachments.list", status=404, skip=1, times=1
+        )
+        answers = {each.key: each for each in await fetched(mailbox, list(found.values()))}
+    finally:
+        contract.sim.control.patch("microsoft/options", json={"attachments_page": 0})
+    failed = answers.pop(broken)
+    assert isinstance(failed, Unfetched)
+    assert not failed.gone
+    assert all(isinstance(each, Fetched) for each in answers.values())
 
 
 async def test_parts_of_a_batch_that_are_throttled_come_later(contract):

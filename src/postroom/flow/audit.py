@@ -207,9 +207,13 @@ class _Audit:
             return await self._fetched(changes)
         bare = any(not change.version for change in changes)
         if bare and (self.depth is Depth.STATES or random.random() < SHARE):
-            looked = await self.remote.look([change.key for change in changes])
+            looked = await self._looked([change.key for change in changes])
             changes = [each for each in looked if each.presence is Presence.HERE]
         return [_Seen(change) for change in changes]
+
+    async def _looked(self, keys: Sequence[str]) -> list[Change]:
+        """How these stand now. What cannot be looked at cannot be judged."""
+        return [each for each in await self.remote.look(keys) if isinstance(each, Change)]
 
     async def _fetched(self, changes: Sequence[Change]) -> Sequence[_Seen]:
         """As a sync fetches them, so that alike means alike. What cannot be fetched is the sync's failure."""
@@ -264,14 +268,14 @@ class _Audit:
                 await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
             if not keys:
                 return
-            looked = await self.remote.look(keys)
+            looked = await self._looked(keys)
             found.extra += [each.key for each in looked if each.presence is Presence.DELETED]
 
     async def _still_missing(self, found: Findings) -> list[str]:
         """Those that are there, are not here by now, and did not come just now."""
         missing: list[str] = []
         for start in range(0, len(found.missing), PAGE):
-            looked = await self.remote.look(found.missing[start : start + PAGE])
+            looked = await self._looked(found.missing[start : start + PAGE])
             late = found.started_at - ON_ITS_WAY
             there = [
                 each.key
@@ -304,7 +308,7 @@ class _Audit:
         """A change between the listing and the look into the store is none."""
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
-            looked = await self.remote.look(found.different[start : start + PAGE])
+            looked = await self._looked(found.different[start : start + PAGE])
             here = [each for each in looked if each.presence is Presence.HERE]
             deep = self.depth is Depth.CONTENTS
             seen = await self._fetched(here) if deep else [_Seen(each) for each in here]

@@ -77,11 +77,9 @@ async def side_by_side(
         await asyncio.gather(*under_way, *done, return_exceptions=True)
 
 
-def deleted(key: str, error: PostroomError) -> Change:
+def unseen(key: str, error: PostroomError) -> Change | Unfetched:
     """A look at what is not there tells that it was deleted."""
-    if isinstance(error, Gone):
-        return Change(key, Presence.DELETED)
-    raise error
+    return Change(key, Presence.DELETED) if isinstance(error, Gone) else unfetched(key, error)
 
 
 def unfetched(key: str, error: PostroomError) -> Unfetched:

@@ -51,6 +51,7 @@ class Remote:
     log: list[tuple[str, Change]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)  # no look at them succeeds
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
     sizes: dict[str, int] = field(default_factory=dict)  # as told, where it is not 100
@@ -208,10 +209,12 @@ class Remote:
 
     async def look(self, keys: Sequence[str]):
         self._call("look")
-        return [
-            self._seen(self.items[key]) if key in self.items else Change(key, Presence.DELETED)
-            for key in keys
-        ]
+        return [self._looked(key) for key in keys]
+
+    def _looked(self, key):
+        if key in self.hidden:
+            return Unfetched(key, gone=False, reason="It cannot be looked at.")
+        return self._seen(self.items[key]) if key in self.items else Change(key, Presence.DELETED)
 
     def _seen(self, item):
         return Change(item.key, Presence.HERE, f"{item.version:08d}", item.state)

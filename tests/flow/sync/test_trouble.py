@@ -46,6 +46,38 @@ async def test_what_failed_and_succeeds_is_stored_and_resolved(mirror, move_cloc
     assert await mirror.one("SELECT resolved_at IS NOT NULL FROM failures")
 
 
+async def test_a_message_that_cannot_be_looked_at_does_not_stop_the_feeds(folders, move_clock):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.hidden.add(key)
+    folders.remote.delete(key)
+    new = folders.remote.deliver()
+    await folders.sync()
+    found = "SELECT provider_message_id FROM messages WHERE deleted_at IS NULL ORDER BY 1"
+    assert await folders.rows(found) == [(key,), (new,)]
+    assert await folders.rows("SELECT kind, subject, last_error FROM failures") == [
+        ("message", key, "It cannot be looked at.")
+    ]
+    await move_clock(60)
+    await folders.sync()
+    await folders.assert_mirrors()
+
+
+async def test_a_message_that_cannot_be_looked_at_does_not_stop_a_full_listing(mirror, move_clock):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 6)]
+    await mirror.settle()
+    mirror.remote.hidden.add(keys[1])
+    mirror.remote.delete(keys[1])
+    mirror.remote.delete(keys[3])
+    mirror.remote.expire()
+    await mirror.settle()
+    assert await mirror.one("SELECT count(*) FROM cursors WHERE kind = 'resync'") == 0
+    assert await mirror.one("SELECT count(*) FROM messages WHERE deleted_at IS NULL") == 4
+    await move_clock(60)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+
+
 @pytest.fixture
 async def without_bytes(mirror):
     """A message whose attachment cannot be read; its key."""

@@ -134,7 +134,7 @@ async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: 
     known = await _known(reading, {each.change.key for each in told})
     sorted_ = _sort(reading, told, known, manner)
     if sorted_.look:
-        looked = [Told(change, certain=True) for change in await reading.remote.look(list(sorted_.look))]
+        looked = await look(reading, list(sorted_.look), found)
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.HERE]
         again = _sort(reading, looked, known, manner)
         sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.look]
@@ -143,6 +143,17 @@ async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: 
     found.changes = sorted_.changes
     await _fetch(reading, found, list(sorted_.fetch.values()), manner, turn)
     return found
+
+
+async def look(reading: Reading, keys: Sequence[str], found: Gathered) -> list[Told]:
+    """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
+    told: list[Told] = []
+    for each in await reading.remote.look(keys):
+        if isinstance(each, Unfetched):
+            _note_unfetched(found, each)
+        else:
+            told.append(Told(each, certain=True))
+    return told
 
 
 async def _known(reading: Reading, keys: set[str]) -> dict[str, Stored]:

@@ -14,7 +14,7 @@ from typing import Final
 from postroom.errors import CursorExpired, Gone, PostroomError, TransientError
 from postroom.flow.sync import live, tree
 from postroom.flow.sync.commit import Passing, commit
-from postroom.flow.sync.gather import Gathered, Manner, Told, Turn, certain, gather, observed
+from postroom.flow.sync.gather import Gathered, Manner, Told, Turn, certain, gather, look, observed
 from postroom.flow.sync.reading import Reading
 from postroom.model import Change, Page, Presence
 from postroom.store import cursors, messages
@@ -240,9 +240,12 @@ class _Ahead:
             await commit(reading, Gathered(), Passing(drops=[(CursorKind.RESYNC, scope)]))
             place.at_end = True
             return
-        looked = certain(await reading.remote.look(keys))
+        failed = Gathered()
+        looked = await look(reading, keys, failed)
         gathered = await live.gathered_in_known_folders(reading, looked, Manner(None))
-        await commit(reading, gathered, Passing(listed=[(scope, gathered.shown)]))
+        gathered.failures += failed.failures
+        shown = [*gathered.shown, *(each.subject for each in failed.failures)]
+        await commit(reading, gathered, Passing(listed=[(scope, shown)]))
 
     async def _refill(self, place: _Place) -> None:
         reading = self.reading

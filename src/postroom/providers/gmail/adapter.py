@@ -94,7 +94,7 @@ class GmailMailbox:
         del since, drafts  # the history tells it
         yield ()
 
-    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
+    async def look(self, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
         return await fetching.look(self.calls, keys)
 
     def fetch(

@@ -23,8 +23,11 @@ _MINIMAL: Final = {"format": "minimal", "fields": letters.MINIMAL}
 T = TypeVar("T")
 
 
-async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
-    asking = _asking(calls, _MINIMAL, letters.seen, batching.deleted)
+async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
+    def convert(message: wire.Message) -> Change | Unfetched:
+        return letters.seen(message)
+
+    asking = _asking(calls, _MINIMAL, convert, batching.unseen)
     return await batching.all_answers(asking, keys)
 
 

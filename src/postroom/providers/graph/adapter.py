@@ -120,7 +120,7 @@ class GraphMailbox:
     def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
         return reading.recent(self.calls, since, self.folder, drafts=drafts)
 
-    async def look(self, keys: Sequence[str]) -> Sequence[Change]:
+    async def look(self, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
         return await fetching.look(self.calls, keys)
 
     def fetch(

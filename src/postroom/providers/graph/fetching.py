@@ -6,6 +6,7 @@ listing of that time; what it left out, and attachments, come by batches.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,14 +29,14 @@ _EXPANDED: Final = f"attachments($select={letters.ATTACHMENT})"
 _LISTED: Final = f"{letters.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
 
-async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change]:
-    def convert(_: str, answer: Answer) -> Change:
+async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
+    def convert(_: str, answer: Answer) -> Change | Unfetched:
         return letters.seen(answer.read(wire.Message))
 
     def path(key: str) -> str:
         return calls.path("messages", key, select=letters.STATE)
 
-    asked = asking(calls, path, convert, batching.deleted)
+    asked = asking(calls, path, convert, batching.unseen)
     return await batching.all_answers(asked, keys)
 
 
@@ -183,7 +184,7 @@ async def _attachments(
     found: dict[str, Sequence[Enclosure] | Unfetched] = {}
     asked = asking(calls, path, lambda key, answer: (key, answer.read(wire.Attachments)), _failed_attachments)
     for key, told in await batching.all_answers(asked, [message.id for message in messages]):
-        found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, told)
+        found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, key, told)
     return found
 
 
@@ -191,11 +192,17 @@ def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Attac
     return key, batching.unfetched(key, error)
 
 
-async def _all_pages(calls: Calls, page: wire.Attachments) -> list[Enclosure]:
+async def _all_pages(calls: Calls, key: str, page: wire.Attachments) -> list[Enclosure] | Unfetched:
+    """One whose pages end too soon fails alone. That it is gone, only its own address can tell."""
     found = [letters.enclosure(each) for each in page.value]
-    while page.next_link:
-        page = await calls.get(calls.relative(page.next_link), wire.Attachments)
-        found.extend(letters.enclosure(each) for each in page.value)
+    try:
+        while page.next_link:
+            page = await calls.get(calls.relative(page.next_link), wire.Attachments)
+            found.extend(letters.enclosure(each) for each in page.value)
+    except Throttled:
+        raise
+    except (Gone, AnswerTooLarge, TransientError) as error:
+        return replace(batching.unfetched(key, error), gone=False)
     return found
 
 
