@@ -10,12 +10,14 @@ import json
 import os
 import re
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from zipfile import ZipFile
 
 import psycopg
 import pytest
 
+from documents.fields.test_language_model import Vendor, served
 from mailsim import letters
 from postroom import cli
 from postroom.cli import export, output
@@ -271,12 +273,32 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
         changed.setenv("POSTROOM_LLM_KEY", "example")
         code, printed, said = command("pipelines", "try", "bill.pdf")
     assert (code, "by offline" in printed) == (0, True)
-    assert "The language model openai:some-model is not asked here" in said
+    assert "The language model openai:some-model is not asked; --llm asks it." in said
+    assert "POSTROOM_LLM names no language model" in refused("pipelines", "try", "bill.pdf", "--llm")
     assert run("documents", "list").startswith("No documents."), "a try stores nothing"
     assert "There is no pipeline x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
     assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing more")
     assert "The PDF is cut off" in refused("pipelines", "try", "broken.pdf")
+
+
+async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown(command, monkeypatch):
+    vendor = Vendor({"number": letters.facts(BILL)["number"], "supplier": "Nowhere Ltd"})
+    async with served(vendor) as url:
+        given = {"LLM": "openai:gpt-4o", "LLM_BASE_URL": f"{url}/v1", "LLM_KEY": "example"}
+        for name, value in given.items():
+            monkeypatch.setenv(f"POSTROOM_{name}", value)
+        asked = partial(asyncio.to_thread, command, "pipelines", "try", "bill.pdf", "--llm")
+        code, printed, said = await asked()
+        assert (code, "is paid for this" in said) == (0, True)
+        assert re.search(r"extract +by openai:gpt-4o, 1,100 tokens, 0\.00\d+ dollars$", printed, re.MULTILINE)
+        assert re.search(r"supplier +Nowhere Ltd +0\.4 +told by the language model", printed)
+        assert len(vendor.asked) == 1
+        monkeypatch.setenv("POSTROOM_LLM_USD_PER_DAY", "0")
+        _, printed, _ = await asked("--json")
+    [tried] = json.loads(printed)
+    assert (tried["extract"]["reader"], tried["extract"]["tokens"]) == ("offline", 0)
+    assert "budget of today is used up" in tried["extract"]["fallback_reason"]
 
 
 def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):

@@ -24,6 +24,10 @@ Examples:
   postroom pipelines try invoice.pdf""",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ASKED = (
+    "The language model is paid for this. Nothing is stored, so that it does not count against the day's"
+    " budget; this command alone spends no more than that."
+)
 
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom pipelines list --json")
@@ -93,7 +97,8 @@ def check(
 Examples:
   postroom pipelines try invoice.pdf
   postroom pipelines try note.txt --pipeline contract-notes --json
-  postroom pipelines try 4711 --no-xml""",
+  postroom pipelines try 4711 --no-xml
+  postroom pipelines try receipt.png --llm""",
 )
 def try_one(
     what: Annotated[
@@ -107,6 +112,7 @@ def try_one(
     ] = None,
     *,
     no_xml: Annotated[bool, typer.Option("--no-xml", help="Hide the data of an e-invoice.")] = False,
+    llm: Annotated[bool, typer.Option("--llm", help="Ask the language model of POSTROOM_LLM.")] = False,
     json: Json = False,
 ) -> None:
     """Show what every stage makes of a file, or of all that a stored message brought. Nothing is stored."""
@@ -123,13 +129,13 @@ def try_one(
         candidates = trying.of_message(int(what), chosen)
     else:
         candidates = trying.of_file(Path(what), chosen)
+    if settings.llm == "none" and llm:
+        raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
-        opening.say(
-            f"The language model {settings.llm} is not asked here, the offline reader is: nothing is stored,"
-            " so that what it costs could not be counted against POSTROOM_LLM_USD_PER_DAY."
-        )
+        opening.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
+    made_reader = documents.field_reader(settings if llm else settings.model_copy(update={"llm": "none"}))
     with opening.busy("reading"):
-        tried = asyncio.run(trying.stages(candidates, use_exact=not no_xml))
+        tried = asyncio.run(trying.stages(candidates, made_reader, use_exact=not no_xml))
     if json:
         output.as_json(tried)
         return

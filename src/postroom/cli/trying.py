@@ -1,7 +1,7 @@
 """What every stage makes of a file or of a stored message, for `postroom pipelines try`. Stores nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,10 @@ from postroom.documents import kind as kinds
 from postroom.documents import routing
 from postroom.documents.isolation import Readers
 from postroom.documents.pipelines import Pipeline
+from postroom.documents.result import Usage
 from postroom.documents.routing import Match
 from postroom.documents.transcript import Reading
-from postroom.documents.understand import Understanding, understand
+from postroom.documents.understand import Understanding, understand_with
 from postroom.errors import PermanentError
 from postroom.flow import intake, screen, unpack, upload
 from postroom.flow.process import content_of
@@ -26,8 +27,11 @@ from postroom.model import OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents
 from postroom.store.documents import Attachment, Incoming
+from postroom.wiring import documents as wired
 
 if TYPE_CHECKING:
+    from postroom.documents.llm import SpentToday
+    from postroom.documents.understand import FieldReader
     from postroom.store.database import Database
 
 
@@ -115,9 +119,17 @@ async def _of_attachment(
     ]
 
 
-async def stages(candidates: Sequence[Candidate], *, use_exact: bool) -> list[dict[str, Any]]:
+async def stages(
+    candidates: Sequence[Candidate], made_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
+) -> list[dict[str, Any]]:
     """What each stage says of each. One file that cannot be read costs the others nothing."""
     installed, tried = kinds.installed(), list[dict[str, Any]]()
+    usage: list[Usage] = []
+
+    async def spent() -> float:
+        return sum(each.cost_usd for each in usage)
+
+    field_reader = made_reader(spent)
     readings: dict[bytes, Reading | str] = {}
     async with Readers() as readers:
         for candidate in candidates:
@@ -134,7 +146,9 @@ async def stages(candidates: Sequence[Candidate], *, use_exact: bool) -> list[di
                 tried.append(_screened(candidate) | {"route": {"state": "failed", "reason": reading}})
                 continue
             wanted = [installed[candidate.pipeline.kind]]
-            found = await asyncio.to_thread(understand, reading, wanted, use_exact=use_exact)
+            file = wired.shown(readers, reading, candidate.content)
+            found = await understand_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
+            usage += found.usage
             tried.append(_told(candidate, reading, found))
     return tried
 
@@ -184,6 +198,9 @@ def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[
     return told | {
         "extract": {
             "reader": found.source,
+            "fallback_reason": found.fallback_reason,
+            "tokens": sum(each.input_tokens + each.output_tokens for each in found.usage),
+            "cost_usd": sum(each.cost_usd for each in found.usage),
             "fields": {
                 field: {
                     "value": values[field],
@@ -211,8 +228,11 @@ def show(told: dict[str, Any]) -> None:
         f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
     )
     if "extract" in told:
-        typer.echo(f"  extract     by {told['extract']['reader']}")
-        fields = told["extract"]["fields"].items()
+        read = told["extract"]
+        costs = f", {read['tokens']:,} tokens, {read['cost_usd']:.4f} dollars" if read["tokens"] else ""
+        instead = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
+        typer.echo(f"  extract     by {read['reader']}{instead}{costs}")
+        fields = read["fields"].items()
         rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
         output.table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
         for each in told["check"]:

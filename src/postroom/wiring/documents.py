@@ -32,7 +32,7 @@ from postroom.wiring import Kind, blobs, bucket
 if TYPE_CHECKING:
     from postroom.documents.isolation import Readers
     from postroom.documents.llm import SpentToday
-    from postroom.documents.understand import FieldReader
+    from postroom.documents.understand import FieldReader, File
     from postroom.documents.understood import Understood
     from postroom.sqs import SqsQueue
 
@@ -124,7 +124,7 @@ def kinds(
         blobs=kept,
         pipelines=declared_,
         read=partial(_read, readers),
-        understand=Understanding(kind.installed(), _field_reader(settings), readers, database),
+        understand=Understanding(kind.installed(), field_reader(settings), readers, database),
         routing=routing(settings),
         max_attempts=settings.max_attempts,
         sharing=sharing if any(each.shared_state for each in declared_.values()) else None,
@@ -141,7 +141,7 @@ def kinds(
     return found
 
 
-def _field_reader(settings: Settings) -> "Callable[[SpentToday], FieldReader]":
+def field_reader(settings: Settings) -> "Callable[[SpentToday], FieldReader]":
     from postroom.documents import llm
 
     return llm.field_reader(
@@ -158,6 +158,24 @@ async def _read(readers: "Readers", content: bytes) -> Reading:
         return await readers.read(content)
 
 
+def shown(readers: "Readers", reading: Reading, content: bytes) -> "File | None":
+    """What a reader may look at itself, where the file has pages."""
+    from postroom.documents.detect import Kind as FileKind
+    from postroom.documents.detect import detect
+    from postroom.documents.understand import File
+
+    async def pages() -> list[bytes]:
+        first = enumerate(reading.transcript.pages[:PAGES_SHOWN])
+        return [
+            await readers.page_image(content, page=number, width=PAGE_WIDTH, turned=page.turned)
+            for number, page in first
+        ]
+
+    media_type = detect(content).kind
+    is_paged = media_type in {FileKind.PDF, FileKind.TIFF, FileKind.PNG, FileKind.JPEG}
+    return File(media_type, content, pages) if is_paged else None
+
+
 @dataclass(frozen=True)
 class Understanding:
     """Understands documents with the reader that is set, at the cost of the organization that owns them."""
@@ -171,24 +189,13 @@ class Understanding:
         self, reading: Reading, pipeline: Pipeline, content: bytes, organization: OrganizationId
     ) -> "Understood":
         from postroom.documents import understood
-        from postroom.documents.detect import Kind as FileKind
-        from postroom.documents.detect import detect
-        from postroom.documents.understand import File, understand_with
+        from postroom.documents.understand import understand_with
 
         async def spent_today() -> float:
             async with self.database.transaction(organization) as connection:
                 return await records.spent_today(connection)
 
-        async def pages() -> list[bytes]:
-            shown = enumerate(reading.transcript.pages[:PAGES_SHOWN])
-            return [
-                await self.readers.page_image(content, page=number, width=PAGE_WIDTH, turned=page.turned)
-                for number, page in shown
-            ]
-
-        media_type = detect(content).kind
-        is_paged = media_type in {FileKind.PDF, FileKind.TIFF, FileKind.PNG, FileKind.JPEG}
-        file = File(media_type, content, pages) if is_paged else None
+        file = shown(self.readers, reading, content)
         with traces.span("understand", {"postroom.pipeline": pipeline.name}):
             reader = self.field_reader(spent_today)
             found = await understand_with(reader, reading, [self.kinds[pipeline.kind]], file=file)
