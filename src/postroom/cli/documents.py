@@ -115,9 +115,9 @@ def show(document: Named, *, json: Json = False) -> None:
         output.as_json(found)
         return
     for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
-        typer.echo(f"{name:<14}{found[name] if found[name] is not None else '-'}")
+        output.say(f"{name:<14}{found[name] if found[name] is not None else '-'}")
     for each in found["arrivals"]:
-        typer.echo(
+        output.say(
             f"{'arrived':<14}{each['file_name'] or '-'} from {each['sender'] or '-'} ({each['source']})"
         )
     if found["fields"]:
@@ -129,7 +129,7 @@ def show(document: Named, *, json: Json = False) -> None:
         output.table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
     for check in found["checks"]:
         failed = "FAILED" if check.get("is_severe", True) else "noted"
-        typer.echo(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
+        output.say(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
 
 
 @group.command(

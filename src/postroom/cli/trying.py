@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from postroom import config, wiring
 from postroom.cli import opening, output
 from postroom.documents import kind as kinds
@@ -217,24 +215,24 @@ def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[
 
 
 def show(told: dict[str, Any]) -> None:
-    typer.echo(f"{told['file']} in {told['pipeline']}")
-    typer.echo(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
+    output.say(f"{told['file']} in {told['pipeline']}")
+    output.say(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
     if "transcribe" not in told:
-        typer.echo(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
+        output.say(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
         return
     read, kind, route = told["transcribe"], told["classify"], told["route"]
-    typer.echo(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
-    typer.echo(
+    output.say(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
+    output.say(
         f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
     )
     if "extract" in told:
         read = told["extract"]
         costs = f", {read['tokens']:,} tokens, {read['cost_usd']:.4f} dollars" if read["tokens"] else ""
         instead = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
-        typer.echo(f"  extract     by {read['reader']}{instead}{costs}")
+        output.say(f"  extract     by {read['reader']}{instead}{costs}")
         fields = read["fields"].items()
         rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
         output.table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
         for each in told["check"]:
-            typer.echo(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
-    typer.echo(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
+            output.say(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
+    output.say(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
