@@ -1,5 +1,6 @@
 """W6: links, passwords, roles, lock-out, sessions, and forms that only we can send."""
 
+import asyncio
 import re
 from functools import partial
 
@@ -165,6 +166,15 @@ async def test_five_wrong_passwords_lock_and_the_answer_is_the_same_for_everybod
     assert (await enter(browser)).status_code == 303
 
 
+async def test_passwords_tried_at_once_are_counted_as_those_tried_in_a_row(
+    browser, ann, database, organization
+):
+    tries = [*(f"wrong password {number}" for number in range(10)), PASSWORD]
+    answers = await asyncio.gather(*(enter(browser, password=each) for each in tries))
+    assert {each.status_code for each in answers} == {403}
+    assert (await told(database, organization)).count("SIGN_IN_REFUSED") == 5
+
+
 async def test_each_further_failure_locks_for_longer_and_a_success_forgets_them(browser, ann, move_clock):
     for _ in range(5):
         await enter(browser, password="wrong")
@@ -183,6 +193,18 @@ async def test_a_source_that_only_fails_is_shut_out_whatever_it_tries(browser, a
         await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
     shut = await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
     assert shut.status_code == 429
+
+
+async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_right_costs_nothing(
+    browser, ann, database
+):
+    for _ in range(32):
+        token = await signin.new_link(database, ann)
+        done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
+        assert done.status_code == 303
+    tries = (browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS) for _ in range(60))
+    answers = [each.status_code for each in await asyncio.gather(*tries)]
+    assert set(answers) == {403, 429}
 
 
 async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, ann, database, move_clock):

@@ -68,16 +68,18 @@ async def by_password(
     for organization in found[:_MOST_ORGANIZATIONS]:
         async with database.transaction(organization) as connection:
             member = await members.of_address(connection, address)
-            kept = await members.password_hash(connection, member.id) if member else None
-        if member is None or kept is None or member.locked_until is not None:
+            attempt = await members.count_attempt(connection, member.id) if member else None
+        if member is None or attempt is None:
             continue
         checked = True
-        right = await passwords.is_right(kept, password)
+        right = await passwords.is_right(attempt.kept, password)
         async with database.transaction(organization) as connection:
             if right:
                 await members.forget_failures(connection, member.id)
                 return await _open(connection, organization, member.id, "password", seconds)
-            await _refused(connection, organization, member.id)
+            payload = {"locked": attempt.locks}
+            entry = Entry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
+            await ledger.append(connection, organization, [entry])
     if not checked:
         await passwords.is_right(None, password)
     return None
@@ -120,9 +122,3 @@ async def _open(
     entry = Entry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
     await ledger.append(connection, organization, [entry])
     return SignedIn(organization, member, token)
-
-
-async def _refused(connection: Connection, organization: OrganizationId, member: MemberId) -> None:
-    locked = await members.note_failure(connection, member)
-    entry = Entry("SIGN_IN_REFUSED", "member", str(member), payload={"locked": locked})
-    await ledger.append(connection, organization, [entry])

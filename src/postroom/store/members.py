@@ -101,12 +101,6 @@ async def bind_openid(connection: Connection, member: MemberId, issuer: str, sub
     return await cursor.fetchone() is not None
 
 
-async def password_hash(connection: Connection, member: MemberId) -> Secret | None:
-    cursor = await connection.execute("SELECT password_hash FROM members WHERE id = %s", [member])
-    row = await cursor.fetchone()
-    return Secret(row[0]) if row and row[0] else None
-
-
 async def set_password(connection: Connection, member: MemberId, hashed: Secret | None) -> None:
     """A new password also ends a lock."""
     await connection.execute(
@@ -136,15 +130,28 @@ async def other_admins(connection: Connection, member: MemberId) -> int:
     return sum(row[0] != member for row in await cursor.fetchall())
 
 
-async def note_failure(connection: Connection, member: MemberId) -> bool:
-    """A wrong password was given; true where that locks the member."""
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A password may be tried: against what is kept, and whether the member is locked unless it is right."""
+
+    kept: Secret
+    locks: bool
+
+
+async def count_attempt(connection: Connection, member: MemberId) -> Attempt | None:
+    """Count a try as a failure, before it is known: so many at once are no more than so many in a row.
+
+    None: there is no password, or it counts for nothing now.
+    """
     cursor = await connection.execute(
         """
         UPDATE members SET failed_sign_ins = failed_sign_ins + 1,
             locked_until = CASE WHEN failed_sign_ins + 1 >= %(locking)s THEN postroom_now() + least(
                 %(first)s * 2 ^ least(failed_sign_ins + 1 - %(locking)s, 20), %(longest)s
             ) * interval '1 second' END
-        WHERE id = %(member)s RETURNING locked_until IS NOT NULL
+        WHERE id = %(member)s AND password_hash IS NOT NULL
+            AND (locked_until IS NULL OR locked_until <= postroom_now())
+        RETURNING password_hash, locked_until IS NOT NULL
         """,
         {
             "locking": LOCKING_FAILURE,
@@ -154,7 +161,7 @@ async def note_failure(connection: Connection, member: MemberId) -> bool:
         },
     )
     row = await cursor.fetchone()
-    return bool(row and row[0])
+    return Attempt(Secret(row[0]), row[1]) if row else None
 
 
 async def forget_failures(connection: Connection, member: MemberId) -> None:

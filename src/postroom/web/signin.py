@@ -65,6 +65,7 @@ async def by_password(gate: Gate, throttle: Throttle, request: Request) -> Respo
     following = _next(given.get("next"))
     if throttle.shuts_out(source):
         return _page(gate, following, words=_NOT_RIGHT, status=429)
+    throttle.refused(source)  # until it is right: many at once shall cost as much as many in a row
     done = await signin.by_password(
         gate.database,
         given.get("address", "").strip()[:320],
@@ -73,8 +74,8 @@ async def by_password(gate: Gate, throttle: Throttle, request: Request) -> Respo
         seconds=gate.session_seconds,
     )
     if done is None:
-        throttle.refused(source)
         return _page(gate, following, words=_NOT_RIGHT, status=403)
+    throttle.right(source)
     return _let_in(gate, done, following)
 
 
@@ -91,10 +92,11 @@ async def by_link(gate: Gate, throttle: Throttle, request: Request) -> Response:
     given = await _own_form(gate, request)
     if throttle.shuts_out(source):
         return _page(gate, "/", words=_LINK_USED, status=429)
+    throttle.refused(source)
     done = await signin.by_link(gate.database, Secret(given.get("token", "")), seconds=gate.session_seconds)
     if done is None:
-        throttle.refused(source)
         return _page(gate, "/", words=_LINK_USED, status=403)
+    throttle.right(source)
     return _let_in(gate, done, _next(given.get("next")))
 
 
