@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 import httpx2
 import pytest
 
+from postroom.model import Role
 from postroom.store import work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
@@ -125,6 +126,31 @@ async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organizat
     assert "refused by the provider" not in text
     await ill(organization, "token_refresh_failed")
     assert "2 mailboxes: the connection is lost" in (await browser.get("/health/parts")).text
+
+
+async def test_nobody_but_who_runs_it_sees_the_work_of_others(
+    browser, gate, database, organization, other_organization
+):
+    async with database.engine() as connection:
+        for owner, kind in ((organization, "ours"), (other_organization, "theirs")):
+            await work.wake(connection, [Wake(owner, kind, "x")])
+            [lease] = (await work.claim(connection, [kind], batch=1, lease_seconds=60)).leases
+            await work.retry(connection, lease, delay=60, error=f"the secret of {kind}", counts=False)
+    other = gate_of(database, other_organization)
+    for role, whose, seen in (
+        (Role.READER, gate, {"ours"}),
+        (Role.ADMIN, gate, {"ours", "theirs"}),
+        (Role.ADMIN, other, {"theirs"}),
+    ):
+        browser.cookies = await cookie_of(whose, role, f"{role}@example.net")
+        for path in ("/health", "/health/parts", "/", "/overview/parts"):
+            shown = (await browser.get(path)).text
+            told = set(re.findall("the secret of (ours|theirs)", shown))
+            assert told == seen, (path, role)
+            assert ("PostgreSQL" in shown) == (seen == {"ours", "theirs"} and "health" in path)
+        assert set(re.findall(r"<dt>(ours|theirs)</dt>", shown)) == seen - (
+            {"theirs"} if whose is gate else set()
+        )
 
 
 @pytest.mark.parametrize(

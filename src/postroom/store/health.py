@@ -71,7 +71,7 @@ def process_name(role: str) -> str:
 async def read(database: Database) -> Health:
     async with database.engine() as connection:
         server = await _server(connection)
-        return Health(server, await _processes(connection), await _work(connection))
+        return Health(server, await _processes(connection), await work(connection))
 
 
 async def require_writable(url: str) -> None:
@@ -123,7 +123,8 @@ async def _processes(connection: Connection) -> list[Process]:
     return [Process(role, pid, host, connections) for (role, pid, host), connections in sorted(found.items())]
 
 
-async def _work(connection: Connection) -> list[KindOfWork]:
+async def work(connection: Connection) -> list[KindOfWork]:
+    """By kind: of all organizations for the engine's role, else of the transaction's."""
     cursor = connection.cursor(row_factory=class_row(KindOfWork))
     await cursor.execute(
         """

@@ -107,7 +107,7 @@ def create(
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
     """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
-    watch, requests = Watch(gate.database, performed=performed), Requests()
+    watch, requests = Watch(gate.database, gate.organization, performed=performed), Requests()
     app = Starlette(
         routes=[
             *webhooks,

@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import Health as MailboxHealth
-from postroom.model import OrganizationId
+from postroom.model import OrganizationId, Role
 from postroom.store import alarms, health, mailboxes
 from postroom.store.database import Database
-from postroom.store.health import Health
+from postroom.store.health import Health, KindOfWork
+from postroom.store.sessions import Visitor
 
 LATE_SECONDS = 60
 SLOW_SECONDS = 1
@@ -24,6 +25,9 @@ _ILL: Final[Mapping[MailboxHealth, str]] = {
 }
 
 
+_AWAY: Final = "The database cannot be reached."
+
+
 @dataclass(frozen=True)
 class Report:
     """What was found, or why nothing was; and what a person should look at."""
@@ -32,13 +36,32 @@ class Report:
     problems: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What one visitor is shown: their organization's work, and of the server whether it answers.
+
+    `health` is the state of everything, of all organizations: for the admins of who runs this Postroom.
+    """
+
+    answers: bool
+    health: Health | None
+    work: Sequence[KindOfWork]
+    problems: Sequence[str]
+
+
 class Watch:
     """Looks at the database when somebody asks and the last look is old."""
 
     def __init__(
-        self, database: Database, *, performed: Collection[str] | None = None, fresh_seconds: float = 1
+        self,
+        database: Database,
+        operator: OrganizationId,
+        *,
+        performed: Collection[str] | None = None,
+        fresh_seconds: float = 1,
     ) -> None:
         self._database = database
+        self._operator = operator
         self._performed = performed
         self._fresh_seconds = fresh_seconds
         self._looking = asyncio.Lock()
@@ -53,18 +76,22 @@ class Watch:
                 self._looked_at = time.monotonic()
             return self._report
 
-    async def seen_by(self, organization: OrganizationId) -> Report:
-        """The state of everything, and what is wrong with one organization's own mailboxes."""
+    async def seen_by(self, visitor: Visitor) -> Seen:
+        """What is wrong with the visitor's mailboxes and work, and with the server."""
         report = await self.report()
         if report.health is None:
-            return report
+            return Seen(False, None, (), report.problems)
         try:
-            async with self._database.transaction(organization) as connection:
+            async with self._database.transaction(visitor.organization) as connection:
                 found, told = await mailboxes.ill(connection), await alarms.standing(connection)
+                work = await health.work(connection)
         except (DatabaseUnavailable, TransientError):
-            return report
-        own = [_ILL[health].format(_mailboxes(count)) for health, count in found.items()]
-        return replace(report, problems=[*told, *own, *report.problems])
+            return Seen(False, None, (), [_AWAY])
+        problems = [*told, *(_ILL[health].format(_mailboxes(count)) for health, count in found.items())]
+        if visitor.organization == self._operator and visitor.role.may(Role.ADMIN):
+            return Seen(True, report.health, work, [*problems, *report.problems])
+        problems += [*_of_server(report.health), *_of_work(work, self._performed)]
+        return Seen(True, None, work, problems)
 
     async def _look(self) -> Report:
         if self._asking is None:
@@ -77,7 +104,7 @@ class Watch:
         try:
             found = asked.result()
         except (DatabaseUnavailable, TransientError):
-            return Report(None, ["The database cannot be reached."])
+            return Report(None, [_AWAY])
         return Report(found, judge(found, self._performed))
 
 
@@ -90,6 +117,10 @@ def judge(found: Health, performed: Collection[str] | None = None) -> list[str]:
 
     Work of a kind that this Postroom does not perform waits for one that does: it is shown, and is not late.
     """
+    return [*_of_server(found), *_of_work(found.work, performed)]
+
+
+def _of_server(found: Health) -> list[str]:
     problems: list[str] = []
     if not found.of_role("worker"):
         problems.append(
@@ -99,7 +130,12 @@ def judge(found: Health, performed: Collection[str] | None = None) -> list[str]:
         problems.append("The database is read-only: nothing can be stored.")
     if found.server.answered_seconds > SLOW_SECONDS:
         problems.append("The database answers slowly.")
-    for each in found.work:
+    return problems
+
+
+def _of_work(found: Sequence[KindOfWork], performed: Collection[str] | None) -> list[str]:
+    problems: list[str] = []
+    for each in found:
         if each.failing:
             why = f": {each.error}" if each.error else "."
             problems.append(f"{each.failing} of the kind {each.kind} failed and are tried again{why}")

@@ -61,7 +61,7 @@ async def page(gate: Gate, template: str, request: Request) -> Response:
         found = await overview.last_hour(connection)
         boxes = await mailboxes.every(connection)
         counts = await documents.counts(connection)
-    report = await watch.report()
+    seen = await watch.seen_by(visitor_of(request))
     return pages.page(
         template,
         plots=plots(found),
@@ -69,8 +69,8 @@ async def page(gate: Gate, template: str, request: Request) -> Response:
         health=_by_state(boxes),
         documents=[(each, words, counts.get(each, 0)) for each, words in WORDS.items()],
         total=sum(counts.values()),
-        report=report,
-        due=sum(each.due for each in report.health.work) if report.health else None,
+        seen=seen,
+        due=sum(each.due for each in seen.work) if seen.answers else None,
         now=datetime.now(UTC),
     )
 

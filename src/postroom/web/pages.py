@@ -160,7 +160,7 @@ async def _health(request: Request, template: str) -> str:
     watch: Watch = request.app.state.watch
     return _rendered(
         template,
-        report=await watch.seen_by(request.state.visitor.organization),
+        seen=await watch.seen_by(request.state.visitor),
         running_seconds=time.monotonic() - _STARTED,
         now=datetime.now(UTC),
     )
