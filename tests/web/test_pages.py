@@ -1,18 +1,22 @@
+import asyncio
 import re
+import threading
 from html.parser import HTMLParser
 
 import httpx2
 import pytest
 
 from postroom.model import Role
-from postroom.store import work
+from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
+from postroom.store.ledger import Entry, Signer
 from postroom.store.work import Wake
-from postroom.web import app, pages
+from postroom.web import app, pages, upkeep
 from postroom.web.demo import duplicates
+from postroom.web.upkeep import Upkeep
 from store.rows import Filling
-from web.signing import cookie_of, gate_of
+from web.signing import URL, cookie_of, gate_of
 
 MARK = "m4rked"
 
@@ -151,6 +155,35 @@ async def test_nobody_but_who_runs_it_sees_the_work_of_others(
         assert set(re.findall(r"<dt>(ours|theirs)</dt>", shown)) == seen - (
             {"theirs"} if whose is gate else set()
         )
+
+
+async def test_a_ledger_is_verified_for_admins_one_at_a_time_and_nobody_waits_for_it(
+    gate, database, organization
+):
+    async with database.transaction(organization) as connection:
+        await ledger.append(connection, organization, [Entry("sync_started", "mailbox", "x")])
+        await ledger.seal(connection, organization, Signer("k1", lambda _: b"signed"))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def check(_key, _signature, _signed):
+        begun.set()
+        return go_on.wait(60)
+
+    made = app.create(gate, routes=upkeep.routes(Upkeep(gate, (), check)))
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(made), base_url=URL, headers={"origin": URL}
+    ) as client:
+        client.cookies = await cookie_of(gate, Role.REVIEWER)
+        assert (await client.post("/ledger/verify")).status_code == 403
+        assert "Verify every entry" not in (await client.get("/ledger")).text
+        client.cookies = await cookie_of(gate, Role.ADMIN)
+        first = asyncio.create_task(client.post("/ledger/verify"))
+        assert await asyncio.to_thread(begun.wait, 60)
+        second = await client.post("/ledger/verify")
+        go_on.set()
+        assert (second.status_code, "being verified already" in second.text) == (409, True)
+        assert "The ledger is whole" in (await first).text
+        assert "The ledger is whole" in (await client.post("/ledger/verify")).text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ What a purge took away is reported as purged. Whoever kept a head from an earlie
 nothing was cut off the end.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from uuid import UUID
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import OrganizationId
 from postroom.store import feed, ledger, webhooks, work
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.store.ledger import Seal, Signer, Stored
 from postroom.store.work import Finish, Lease, Wake
 
@@ -71,24 +72,52 @@ async def listen(database: Database) -> None:
 async def verify(
     database: Database, organization: UUID, check: SignatureCheck, *, head: str | None = None
 ) -> Proof:
-    """Compute everything again. `head` is what an earlier verification printed."""
-    proof = Proof()
-    async with database.transaction(organization) as connection:
-        before: Seal | None = None
-        seen_head = head is None
-        async for seal in ledger.seals(connection):
-            entries = await ledger.entries_between(connection, seal.first_position, seal.last_position)
-            _check_seal(proof, organization, before, seal, entries, check)
-            _check_entries(proof, organization, entries)
-            before = seal
-            seen_head = seen_head or _head(seal) == head
-        proof.head = _head(before) if before else None
-        if not seen_head:
-            proof.faults.append(
-                f"the head {head} is not in the ledger: it was cut off, or rewritten before there"
-            )
-        await _check_unsealed(proof, organization, connection)
+    """Compute everything again. `head` is what an earlier verification printed.
+
+    Piece by piece, each in a transaction of its own and computed in a thread: however long the ledger is,
+    nobody waits for it.
+    """
+    proof, before, seen_head = Proof(), None, head is None
+    while piece := await _piece(database, organization, before):
+        await asyncio.to_thread(_check_piece, proof, organization, before, piece, check)
+        seen_head = seen_head or any(_head(seal) == head for seal, _ in piece)
+        before = piece[-1][0]
+    proof.head = _head(before) if before else None
+    if not seen_head:
+        proof.faults.append(
+            f"the head {head} is not in the ledger: it was cut off, or rewritten before there"
+        )
+    await _check_unsealed(proof, organization, database)
     return proof
+
+
+async def _piece(
+    database: Database, organization: UUID, before: Seal | None
+) -> list[tuple[Seal, list[Stored]]]:
+    """The next seals with what they cover: as many as cover a batch, one at least."""
+    piece: list[tuple[Seal, list[Stored]]] = []
+    left = BATCH
+    async with database.transaction(organization) as connection:
+        for seal in await ledger.seals(connection, after=before.number if before else 0, limit=BATCH // 10):
+            left -= seal.last_position - seal.first_position + 1
+            if piece and left < 0:
+                break
+            entries = await ledger.entries_between(connection, seal.first_position, seal.last_position)
+            piece.append((seal, entries))
+    return piece
+
+
+def _check_piece(
+    proof: Proof,
+    organization: UUID,
+    before: Seal | None,
+    piece: Sequence[tuple[Seal, list[Stored]]],
+    check: SignatureCheck,
+) -> None:
+    for seal, entries in piece:
+        _check_seal(proof, organization, before, seal, entries, check)
+        _check_entries(proof, organization, entries)
+        before = seal
 
 
 def _head(seal: Seal) -> str:
@@ -142,9 +171,11 @@ def _check_entries(proof: Proof, organization: UUID, entries: Sequence[Stored]) 
             proof.faults.append(f"the personal values of entry {entry.id} were changed")
 
 
-async def _check_unsealed(proof: Proof, organization: UUID, connection: Connection) -> None:
-    after = 0
-    while entries := await ledger.unsealed(connection, after=after, limit=BATCH):
-        _check_entries(proof, organization, entries)
+async def _check_unsealed(proof: Proof, organization: UUID, database: Database) -> None:
+    after: int | None = 0
+    while after is not None:
+        async with database.transaction(organization) as connection:
+            entries = await ledger.unsealed(connection, after=after, limit=BATCH)
+        await asyncio.to_thread(_check_entries, proof, organization, entries)
         proof.unsealed += len(entries)
-        after = entries[-1].id
+        after = entries[-1].id if entries else None

@@ -6,7 +6,7 @@ each other: positions and seals are given later, by one sealer per organization.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -208,17 +208,17 @@ async def last_seal(connection: Connection) -> Seal | None:
     return await cursor.fetchone()
 
 
-async def seals(connection: Connection) -> AsyncGenerator[Seal]:
-    """Every seal, in order."""
+async def seals(connection: Connection, *, after: int, limit: int) -> list[Seal]:
+    """The seals after this number, in order."""
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
         """
         SELECT number, first_position, last_position, previous_sha256, sha256, signature, key_id
-        FROM seals ORDER BY number
-        """
+        FROM seals WHERE number > %s ORDER BY number LIMIT %s
+        """,
+        [after, limit],
     )
-    async for each in cursor:
-        yield each
+    return await cursor.fetchall()
 
 
 async def entries_between(connection: Connection, first: int, last: int) -> list[Stored]:

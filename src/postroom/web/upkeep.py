@@ -1,7 +1,7 @@
 """What happened and what runs: ledger with its proof, push channels, failures with retry, settings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from postroom.config import Shown
 from postroom.flow import seal, sync
 from postroom.flow.route import MACHINE
 from postroom.flow.seal import SignatureCheck
-from postroom.model import Role
+from postroom.model import OrganizationId, Role
 from postroom.store import mailboxes, webhooks, work
 from postroom.store.mailboxes import Mailbox
 from postroom.store.views import actors, upkeep
@@ -36,13 +36,14 @@ class Upkeep:
     gate: Gate
     settings: Sequence[Shown]
     check: SignatureCheck
+    verifying: set[OrganizationId] = field(default_factory=set[OrganizationId])
 
 
 def routes(parts: Upkeep) -> list[Route]:
     gate = parts.gate
     return [
         guarded(gate, "/ledger", partial(ledger, parts)),
-        guarded(gate, "/ledger/verify", partial(verify, parts), methods=["POST"]),
+        guarded(gate, "/ledger/verify", partial(verify, parts), Role.ADMIN, methods=["POST"]),
         guarded(gate, "/subscriptions", partial(subscriptions, parts)),
         guarded(gate, "/deliveries", partial(deliveries, parts)),
         guarded(gate, "/failures", partial(failures, parts)),
@@ -51,13 +52,17 @@ def routes(parts: Upkeep) -> list[Route]:
     ]
 
 
-async def ledger(parts: Upkeep, request: Request, proof: seal.Proof | None = None) -> Response:
+async def ledger(
+    parts: Upkeep, request: Request, proof: seal.Proof | None = None, *, under_way: bool = False
+) -> Response:
     below = forms.number(request.query_params.get("below"))
     async with parts.gate.database.transaction(visitor_of(request).organization) as connection:
         found = await upkeep.ledger(connection, entity_type=None, entity_id=None, below=below, limit=PAGE + 1)
         people = await actors.names(connection, [each.actor_id for each in found])
     return pages.page(
         "ledger.html",
+        409 if under_way else 200,
+        under_way=under_way,
         entries=found[:PAGE],
         older=found[PAGE - 1].id if len(found) > PAGE else None,
         proof=proof,
@@ -68,7 +73,15 @@ async def ledger(parts: Upkeep, request: Request, proof: seal.Proof | None = Non
 
 
 async def verify(parts: Upkeep, request: Request) -> Response:
-    proof = await seal.verify(parts.gate.database, visitor_of(request).organization, parts.check)
+    """One at a time for each organization: it reads all there is."""
+    organization = visitor_of(request).organization
+    if organization in parts.verifying:
+        return await ledger(parts, request, under_way=True)
+    parts.verifying.add(organization)
+    try:
+        proof = await seal.verify(parts.gate.database, organization, parts.check)
+    finally:
+        parts.verifying.discard(organization)
     return await ledger(parts, request, proof)
 
 
