@@ -1,6 +1,7 @@
 """C2, C5: app-only mailboxes; pause, resume, policy, disconnect."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import jwt
@@ -285,6 +286,27 @@ async def test_a_provider_that_is_away_does_not_keep_a_mailbox_connected(desk, o
     desk.sim.fault("error", provider="gmail", endpoint="oauth.revoke", status=503, retry_after=60)
     assert await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     assert await credentials_left(owner) == 0
+
+
+async def test_a_mailbox_whose_provider_has_no_settings_any_more_is_disconnected_all_the_same(
+    desk, provider, owner
+):
+    mailbox = await desk.connected(provider)
+    await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
+    await owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, confirmed_at)
+        VALUES (%s, %s, 'topic', 'http://127.0.0.1:9/', now())
+        """,
+        [desk.organization, mailbox.id],
+    )
+    bare = replace(desk.desk, providers={})
+    tokens = replace(desk.another_process(), providers={})
+    with pytest.raises(OperatorError, match=f"no settings for {provider}"):
+        await connection.set_policy(bare, desk.organization, mailbox.id, ContentPolicy.METADATA)
+    assert await connection.disconnect(bare, tokens, desk.organization, mailbox.id, purge=False)
+    assert await credentials_left(owner) == 0
+    assert await (await owner.execute("SELECT status FROM subscriptions")).fetchall() == [("removed",)]
 
 
 async def test_the_channels_of_a_mailbox_end_with_it(desk, owner):

@@ -224,7 +224,7 @@ RECONNECT = [
     *(50076, 50079, 50074, 50072, 50078, 50158, 53000, 53001, 53002, 53003, 53004),
     *(50057, 50034),
 ]
-OPERATOR = [7000215, 7000222, 700027, 700016, 7000112, 900144, 9002313, 90002, 70011]
+OPERATOR = [7000215, 7000222, 700027, 700016, 7000112, 900144, 9002313, 90002, 70011, 54005]
 TRY_AGAIN = [90033, 50033, 90024, 90006, 50196]
 
 
@@ -312,6 +312,17 @@ async def test_microsofts_words_for_its_own_trouble_are_all_known(desk, leave):
         await desk.source(mailbox, desk.another_process()).current()
         await leave(0)
     assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+
+
+async def test_a_proxy_that_refuses_in_place_of_the_provider_disconnects_nobody(desk, leave):
+    mailbox = await desk.connected(ProviderName.GMAIL)
+    await leave(0)
+    desk.sim.fault("html", provider="gmail", endpoint="*token", status=407)
+    with pytest.raises(TransientError, match="status 407"):
+        await desk.source(mailbox, desk.another_process()).current()
+    desk.sim.delete("faults")
+    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    await desk.source(mailbox, desk.another_process()).current()
 
 
 @pytest.mark.parametrize("reason", ["consent", "password", "invalid_rapt", "account_deleted"])

@@ -5,12 +5,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
+from secrets import token_urlsafe
 
 import pytest
 
 from postroom.model import ContentPolicy, Login, Secret
 from postroom.ports import Provider
-from postroom.providers import catalogue, oauth
+from postroom.providers import catalogue
 from postroom.providers.pace import Clock
 from postroom.providers.transport import open_client
 from providers.consent import consent
@@ -70,7 +71,7 @@ class Contract:
     def new_login(self, **options) -> Login:
         state = Secret(f"state-{next(_numbers)}")
         policy = options.pop("policy", ContentPolicy.FULL)
-        return Login(state, oauth.new_verifier(), REDIRECT, policy, **options)
+        return Login(state, Secret(token_urlsafe(48)), REDIRECT, policy, **options)
 
     async def code(self, login: Login, **options) -> Secret:
         url = self.provider.login.authorization_url(login)

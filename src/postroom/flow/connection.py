@@ -9,7 +9,7 @@ from postroom.errors import PermanentError, PostroomError
 from postroom.flow import policy as policies
 from postroom.flow import sync
 from postroom.flow.connect import FIRST_WORK, Desk, GivenToken
-from postroom.flow.tokens import AccessTokens
+from postroom.flow.tokens import AccessTokens, provider_of
 from postroom.logs import Log
 from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret
 from postroom.ports import Place, TokenSource
@@ -65,7 +65,7 @@ async def set_policy(
         credential = await credentials.load(connection, mailbox)
         if found is None or credential is None:
             raise PermanentError("This mailbox is not connected.")
-        needed = desk.providers[found.provider].login.scopes(policy)
+        needed = provider_of(desk.providers, found.provider).login.scopes(policy)
         by_login = credential.kind is CredentialKind.DELEGATED
         if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
             raise PermanentError(
@@ -169,17 +169,19 @@ class _Leaver:
     async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
         """Whether access was given back, which ends that of every organization and is left to the last."""
         if tokens is not None and self.channels:
-            await self._unsubscribe(tokens, alone=alone)
+            with _trouble_noted("not unsubscribed", self.mailbox):
+                await self._unsubscribe(tokens, alone=alone)
         if not alone or self.grant is None:
             return False
         with _trouble_noted("not revoked", self.mailbox):
-            await self.desk.providers[self.mailbox.provider].login.revoke(self.grant)
+            await provider_of(self.desk.providers, self.mailbox.provider).login.revoke(self.grant)
             return True
         return False
 
     async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
         """While the token still works. A channel that others are told by stays; any left ends within days."""
-        remote = self.desk.providers[self.mailbox.provider].mailbox(self.mailbox.provider_user_id, tokens)
+        provider = provider_of(self.desk.providers, self.mailbox.provider)
+        remote = provider.mailbox(self.mailbox.provider_user_id, tokens)
         named = [each.provider_subscription_id or "" for each in self.channels]
         async with self.desk.database.engine() as engine:
             rows = await subscriptions.known(engine, [], named)

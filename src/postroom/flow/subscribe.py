@@ -30,6 +30,7 @@ from postroom.errors import (
     TransientError,
 )
 from postroom.flow import illness
+from postroom.flow.tokens import provider_of
 from postroom.logs import Log
 from postroom.model import (
     Channel,
@@ -89,12 +90,7 @@ class Subscribing:
     cadences: Mapping[ProviderName, Cadence]
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
-        provider = self.providers.get(mailbox.provider)
-        if provider is None:
-            raise OperatorError(
-                f"There is a mailbox of {mailbox.provider}, and no settings for {mailbox.provider}."
-                " `postroom config show` lists what is missing."
-            )
+        provider = provider_of(self.providers, mailbox.provider)
         tokens = self.tokens(mailbox.organization, mailbox.id)
         return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
 

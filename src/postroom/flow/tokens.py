@@ -73,6 +73,17 @@ def application(provider: ProviderName, client_id: str | None) -> str:
     return f"{provider}:{client_id}" if client_id else provider.value
 
 
+def provider_of(providers: Mapping[ProviderName, Provider], name: ProviderName) -> Provider:
+    """Mailboxes of a provider outlive its settings."""
+    provider = providers.get(name)
+    if provider is None:
+        raise OperatorError(
+            f"There is a mailbox of {name}, and no settings for {name}."
+            " `postroom config show` lists what is missing."
+        )
+    return provider
+
+
 @dataclass(frozen=True)
 class _MailboxTokens:
     desk: AccessTokens
@@ -156,9 +167,14 @@ class _MailboxTokens:
                 grant = await self.desk.vault.fetch(self._place("grant"), standing.credential.grant)
                 tokens = await self._asked(standing, grant)
             return await self._kept(standing, lease, grant, tokens)
-        except PermanentError as error:
+        except GrantLost as error:
             await self._lost(standing, lease, error)
-            raise GrantLost(str(error)) from error
+            raise
+        except PermanentError as error:
+            await self._release(lease)
+            refused = OperatorError(f"Access cannot be refreshed, and no mailbox is at fault: {error}")
+            await self._alarm(standing, refused)
+            raise refused from error
         except TimeoutError as error:
             await self._release(lease)
             raise TransientError("The provider's sign-in did not answer in time.") from error
@@ -168,7 +184,7 @@ class _MailboxTokens:
 
     async def _asked(self, standing: Standing, grant: Secret) -> Tokens:
         credential = standing.credential
-        login = self.desk.providers[standing.provider].login
+        login = provider_of(self.desk.providers, standing.provider).login
         try:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
@@ -197,7 +213,7 @@ class _MailboxTokens:
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._hold(tokens.access, seconds) if stored else None
 
-    async def _lost(self, standing: Standing, lease: UUID, error: PermanentError) -> None:
+    async def _lost(self, standing: Standing, lease: UUID, error: GrantLost) -> None:
         """The mailbox waits for its owner, unless it was connected again meanwhile."""
         self.desk.held.pop(self.mailbox, None)
         async with self.desk.database.transaction(self.organization) as connection:

@@ -3,7 +3,6 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import sha256
-from secrets import token_urlsafe
 from typing import Any, cast
 
 import jwt
@@ -34,6 +33,11 @@ def token_answer(answer: Answer) -> TokenAnswer:
         raise TransientError("the provider's sign-in answered with something else than tokens") from error
 
 
+def unheard(answer: Answer) -> TransientError:
+    """A refusal without an error of OAuth's: a proxy or front end spoke, and the sign-in was not asked."""
+    return TransientError(f"something before the provider's sign-in answered with status {answer.status}")
+
+
 def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
     """The claims of an id token that came straight from the token endpoint.
 
@@ -57,10 +61,6 @@ def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found)
 
 
-def new_verifier() -> Secret:
-    """RFC 7636: what only whoever began a login can show."""
-    return Secret(token_urlsafe(48))
-
-
 def challenge(verifier: Secret) -> str:
+    """RFC 7636: by it whoever began a login is known."""
     return urlsafe_b64encode(sha256(verifier.reveal().encode()).digest()).rstrip(b"=").decode()

@@ -19,6 +19,7 @@ from postroom.errors import (
     TransientError,
     Unsupported,
 )
+from postroom.providers import oauth
 from postroom.providers.transport import Answer
 
 
@@ -177,8 +178,10 @@ def token_refusal(answer: Answer) -> PostroomError | None:
             return OperatorError("The callback address is not registered at Google for this client id.")
         case "internal_failure" | "server_error" | "temporarily_unavailable":
             return TransientError("Google's token endpoint has a fault of its own")
-        case other:
+        case str(other):
             return LoginRefused(f"Google refuses: {other if _is_word(other) else answer.status}")
+        case _:
+            return oauth.unheard(answer)
 
 
 def _is_word(value: object) -> bool:

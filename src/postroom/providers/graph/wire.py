@@ -18,6 +18,7 @@ from postroom.errors import (
     TransientError,
     Unsupported,
 )
+from postroom.providers import oauth
 from postroom.providers.transport import Answer
 
 
@@ -218,6 +219,8 @@ def token_refusal(answer: Answer) -> PostroomError | None:
     if answer.status >= 500 or answer.status == 429:
         return TransientError("Microsoft's sign-in has a fault of its own", retry_after=_retry_after(answer))
     told = answer.told()
+    if not isinstance(told.get("error"), str):
+        return oauth.unheard(answer)
     codes = {code for code in cast("list[Any]", told.get("error_codes") or []) if isinstance(code, int)}
     shown = f" (AADSTS{min(codes)})" if codes else ""
     if codes & _TRY_AGAIN or told.get("error") in {"temporarily_unavailable", "server_error"}:
@@ -228,7 +231,7 @@ def token_refusal(answer: Answer) -> PostroomError | None:
             " not registered in that tenant. No mailbox is at fault; check the application's registration."
         )
     if codes & _ACCOUNT_GONE:
-        return PermanentError(f"Microsoft says that this account is disabled or gone{shown}.")
+        return GrantLost(f"Microsoft says that this account is disabled or gone{shown}.")
     if codes & _RESTART:
         return LoginRefused(f"Microsoft does not accept this sign-in{shown}; it was used or is too old")
     if told.get("error") in {"invalid_grant", "interaction_required", "consent_required"}:
