@@ -55,6 +55,7 @@ OUTCOMES: Mapping[type[Exception], Outcome] = {
 
 
 SHORTEST_WAIT_SECONDS = 0.01
+LOOKS = 50  # at a row that is locked, within a sixth of its lease
 
 
 @dataclass(frozen=True)
@@ -294,8 +295,17 @@ class _Worker:
             missing = gone
 
     async def _extend(self, leases: Sequence[Lease]) -> set[int]:
-        async with self.database.engine() as connection:
-            return await work.extend(connection, leases, lease_seconds=self.limits.lease_seconds)
+        """Those that are held. A step locks its row while it commits, so such a row is looked at again."""
+        seconds, held = self.limits.lease_seconds, set[int]()
+        for _ in range(LOOKS):
+            async with self.database.engine() as connection:
+                extended = await work.extend(connection, leases, lease_seconds=seconds)
+            held |= extended.prolonged | extended.locked
+            leases = [each for each in leases if each.id in extended.locked]
+            if not leases:
+                break
+            await asyncio.sleep(seconds / 6 / LOOKS)
+        return held
 
     async def listen(self) -> None:
         """Be woken by the database. While it is away, the poll is the net."""

@@ -145,6 +145,9 @@ async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_
         await work.wake(connection, [Wake(organization, collect.KIND, str(organization))])
     sleeper = asyncio.create_task(collect_if_due())
     await sleepy.asleep.wait()
+    async with database.engine() as connection:
+        cursor = await connection.execute("SELECT FROM work FOR UPDATE SKIP LOCKED")
+        assert cursor.rowcount == 1, "its lease can be prolonged meanwhile"
     await move_clock(61)
     await collect_if_due()
     back = []

@@ -7,7 +7,7 @@ import pytest
 from postroom.errors import LeaseLost
 from postroom.store import work
 from postroom.store.database import open_database
-from postroom.store.work import Finish, Wake
+from postroom.store.work import Extended, Finish, Wake
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ async def test_who_lost_the_lease_can_neither_commit_nor_finish_nor_prolong(
         async with work.fenced(database, lease) as connection:
             await work.wake(connection, [Wake(organization, "sync", "never committed")])
     assert await work.finish(engine, [Finish(lease)]) == set()
-    assert await work.extend(engine, [lease], lease_seconds=30) == set()
+    assert await work.extend(engine, [lease], lease_seconds=30) == Extended(set(), set())
     assert await rows(owner) == [("a",)]
 
 
@@ -278,9 +278,23 @@ async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock
     await work.wake(engine, [Wake(organization, "sync", "a")])
     [lease] = await claim(engine)
     await move_clock(20)
-    assert await work.extend(engine, [lease], lease_seconds=30) == {lease.id}
+    assert await work.extend(engine, [lease], lease_seconds=30) == Extended({lease.id}, set())
     await move_clock(20)
     assert await claim(engine) == []
+
+
+async def test_a_row_that_somebody_holds_keeps_no_other_lease_from_being_prolonged(
+    database, engine, organization, move_clock
+):
+    await work.wake(engine, [Wake(organization, "sync", each) for each in "abc"])
+    leases = await claim(engine)
+    held, *others = leases
+    async with database.transaction(organization) as connection:
+        await work.hold(connection, "sync", held.subject)
+        await move_clock(20)
+        extended = await work.extend(engine, leases, lease_seconds=30)
+    assert extended == Extended({each.id for each in others}, {held.id})
+    assert await work.extend(engine, [held], lease_seconds=30) == Extended({held.id}, set())
 
 
 async def test_a_fenced_transaction_sees_its_organization_only(

@@ -96,22 +96,32 @@ async def _remove(collecting: Collecting, lease: Lease) -> int:
         if not digests:
             return total
         for digest in digests:
-            total += await _removed(collecting, lease, digest, now - _grace(collecting))
+            async with collecting.database.transaction(lease.organization) as connection:
+                if not await blobs.removes_alone(connection, lease.organization):
+                    return (
+                        total  # somebody whose lease ended is still at it; what is left is for the next run
+                    )
+                gone = await _removed(collecting, lease, digest, now - _grace(collecting))
+            async with work.fenced(collecting.database, lease) as connection:
+                await blobs.settle(
+                    connection, removed=[digest] if gone else [], spared=[] if gone else [digest]
+                )
+            total += gone
 
 
 async def _removed(collecting: Collecting, lease: Lease, digest: bytes, before: datetime) -> bool:
-    """Remove one object and settle its mark; one that was put again after the mark is spared.
+    """Remove one object; one that was put again after the mark is spared.
 
-    In one transaction, which holds the row of this work: however long a removal takes, no other collector
-    can remove the object before it, so that nobody puts it anew and loses it to a removal that comes late.
+    The caller lets nobody else remove: however long it takes, no other collector can remove the object before
+    it, so that nobody puts it anew and loses it to a removal that comes late. The row of this work is not
+    held meanwhile, so that its lease can be prolonged.
     """
-    async with work.fenced(collecting.database, lease) as connection:
-        found = await collecting.store.find(lease.organization, digest)
-        spared = found is not None and found.modified_at >= before
-        if found is not None and not spared:
-            await collecting.store.delete(lease.organization, digest)
-        await blobs.settle(connection, removed=[] if spared else [digest], spared=[digest] if spared else [])
-    return not spared
+    found = await collecting.store.find(lease.organization, digest)
+    if found is not None and found.modified_at >= before:
+        return False
+    if found is not None:
+        await collecting.store.delete(lease.organization, digest)
+    return True
 
 
 def _grace(collecting: Collecting) -> timedelta:

@@ -18,6 +18,7 @@ from postroom.store.database import Connection
 
 # One lock for each organization, in a space of its own.
 _SHARED_LOCK = "SELECT pg_advisory_xact_lock_shared(hashtextextended('postroom blobs ' || %s, 0))"
+_REMOVING = "SELECT pg_try_advisory_xact_lock(hashtextextended('postroom removes blobs ' || %s, 0))"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('postroom blobs ' || %s, 0))"
 
 
@@ -133,6 +134,12 @@ async def to_remove(connection: Connection, *, limit: int = 500) -> tuple[list[b
     return digests, now[0]
 
 
+async def removes_alone(connection: Connection, organization: OrganizationId) -> bool:
+    """Whether nobody else removes objects until this transaction ends."""
+    row = await (await connection.execute(_REMOVING, [str(organization)])).fetchone()
+    return row == (True,)
+
+
 async def settle(connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]) -> None:
     """What went leaves its mark for a while; what somebody put again meanwhile is not doomed any more."""
     await connection.execute(
@@ -152,7 +159,7 @@ async def forget_removed(connection: Connection, *, grace_seconds: float) -> Non
 async def page(connection: Connection, *, after: bytes, limit: int) -> list[Row]:
     """The next rows by digest."""
     cursor = await connection.execute(
-        "SELECT sha256, size FROM blobs WHERE sha256 > %b AND place = 'store' ORDER BY sha256 LIMIT %b",
+        "SELECT sha256, size FROM blobs WHERE sha256 > %b ORDER BY sha256 LIMIT %b",
         [after, limit],
     )
     return [Row(*row) for row in await cursor.fetchall()]
@@ -160,7 +167,7 @@ async def page(connection: Connection, *, after: bytes, limit: int) -> list[Row]
 
 async def size(connection: Connection) -> int:
     """Of all of them, in bytes."""
-    cursor = await connection.execute("SELECT coalesce(sum(size), 0)::int8 FROM blobs WHERE place = 'store'")
+    cursor = await connection.execute("SELECT coalesce(sum(size), 0)::int8 FROM blobs")
     row = await cursor.fetchone()
     assert row is not None, "a sum has a row"
     return row[0]

@@ -210,32 +210,12 @@ async def settle(
     `webhook` is as it was when the deliveries began.
     """
     accepted = [each.event_id for each in outcomes if each.error is None and each.wait is None]
-    kept = [each for each in outcomes if each.error is not None or each.wait is not None]
     await connection.execute(
         "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook.id, accepted]
     )
-    for each in kept:
-        await connection.execute(
-            """
-            INSERT INTO deliveries (organization_id, webhook_id, event_id, position, entity_type, entity_id,
-                body, attempts, last_error, due_at)
-            VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s,
-                postroom_now() + %s * interval '1 second')
-            ON CONFLICT (webhook_id, event_id) DO UPDATE SET attempts = excluded.attempts,
-                last_error = excluded.last_error, due_at = excluded.due_at
-            """,
-            [
-                webhook.id,
-                each.event_id,
-                each.position,
-                each.entity_type,
-                each.entity_id,
-                each.body,
-                each.attempts,
-                each.error,
-                each.wait,
-            ],
-        )
+    await _keep(
+        connection, webhook, [each for each in outcomes if each.error is not None or each.wait is not None]
+    )
     await connection.execute(
         """
         UPDATE webhooks SET position = CASE WHEN replays = %s THEN coalesce(%s, position) ELSE position END,
@@ -244,6 +224,35 @@ async def settle(
         WHERE id = %s
         """,
         [webhook.replays, position, bool(accepted), bool(accepted), webhook.id],
+    )
+
+
+async def _keep(connection: Connection, webhook: Webhook, outcomes: Sequence[Outcome]) -> None:
+    """Those that wait or were given up: in one statement, for after an outage there are many."""
+    await connection.execute(
+        """
+        INSERT INTO deliveries (organization_id, webhook_id, event_id, position, entity_type, entity_id, body,
+            attempts, last_error, due_at)
+        SELECT current_organization(), %b, event_id, position, entity_type, entity_id, body, attempts, error,
+            postroom_now() + wait * interval '1 second'
+        FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::text[], %b::text[], %b::int4[], %b::text[],
+            %b::float8[])
+            AS ended (event_id, position, entity_type, entity_id, body, attempts, error, wait)
+        ORDER BY event_id
+        ON CONFLICT (webhook_id, event_id) DO UPDATE SET attempts = excluded.attempts,
+            last_error = excluded.last_error, due_at = excluded.due_at
+        """,
+        [
+            webhook.id,
+            [each.event_id for each in outcomes],
+            [each.position for each in outcomes],
+            [each.entity_type for each in outcomes],
+            [each.entity_id for each in outcomes],
+            [each.body for each in outcomes],
+            [each.attempts for each in outcomes],
+            [each.error for each in outcomes],
+            [None if each.wait is None else float(each.wait) for each in outcomes],
+        ],
     )
 
 

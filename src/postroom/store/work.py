@@ -72,6 +72,14 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class Extended:
+    """By id: leases that were prolonged, and those that are held but whose row somebody has locked now."""
+
+    prolonged: set[int]
+    locked: set[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The work is done; it is due again after a delay, or never (then the row goes)."""
 
@@ -264,18 +272,31 @@ def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) 
     }
 
 
-async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[int]:
-    """Prolong what is still held; the ids that come back are those."""
+async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> Extended:
+    """Prolong what is still held. Nobody waits here: one row that is locked would hold up all the others."""
     cursor = await connection.execute(
         """
-        UPDATE work SET leased_until = postroom_now() + %b * interval '1 second'
-        FROM unnest(%b::int8[], %b::uuid[]) AS held (id, token)
-        WHERE work.id = held.id AND lease_token = held.token AND leased_until > postroom_now()
-        RETURNING work.id
+        WITH given AS (
+            SELECT * FROM unnest(%(ids)b::int8[], %(tokens)b::uuid[]) AS given (id, token)
+        ), free AS MATERIALIZED (
+            SELECT work.id FROM work JOIN given
+                ON work.id = given.id AND lease_token = token AND leased_until > postroom_now()
+            FOR UPDATE OF work SKIP LOCKED
+        ), prolonged AS (
+            UPDATE work SET leased_until = postroom_now() + %(lease)b * interval '1 second'
+            FROM free WHERE work.id = free.id
+        )
+        SELECT work.id, work.id IN (SELECT id FROM free) FROM work JOIN given
+            ON work.id = given.id AND lease_token = token AND leased_until > postroom_now()
         """,
-        [float(lease_seconds), [lease.id for lease in leases], [lease.token for lease in leases]],
+        {
+            "ids": [lease.id for lease in leases],
+            "tokens": [lease.token for lease in leases],
+            "lease": float(lease_seconds),
+        },
     )
-    return {row[0] for row in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+    return Extended({id_ for id_, done in rows if done}, {id_ for id_, done in rows if not done})
 
 
 @asynccontextmanager
