@@ -41,6 +41,10 @@ def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
     assert run("webhooks", "test", listed["id"][:8]).stdout == "Accepted.\n"
     assert run("webhooks", "replay", receiver, "--after", "0").returncode == 0
     assert "The feed goes from 0 to 0" in run("webhooks", "replay", receiver, "--after", "5").stderr
+    assert run("webhooks", "disable", listed["id"]).stdout == "Switched off.\n"
+    assert "disabled" in run("webhooks", "list").stdout
+    assert run("webhooks", "enable", receiver).stdout == "Switched on.\n"
+    assert "good" in run("webhooks", "list").stdout
     assert run("webhooks", "remove", listed["id"]).stdout == "Removed.\n"
     assert "no such webhook" in run("webhooks", "test", receiver).stderr
     assert "such as https" in run("webhooks", "add", "nonsense").stderr

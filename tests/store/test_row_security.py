@@ -211,7 +211,7 @@ async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, 
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
-          AND relname <> 'work' AND has_column_privilege(%s, attrelid, attnum, 'SELECT')
+          AND relname NOT IN ('work', 'backlogs') AND has_column_privilege(%s, attrelid, attnum, 'SELECT')
         """,
         [ENGINE],
     )
@@ -231,14 +231,14 @@ async def test_the_engine_writes_work_what_pushes_told_where_blobs_lie_and_nothi
         """,
         [ENGINE],
     )
-    assert await cursor.fetchall() == [("blob_place",), ("notifications",), ("work",)]
+    assert await cursor.fetchall() == [("backlogs",), ("blob_place",), ("notifications",), ("work",)]
     cursor = await owner.execute(
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
           AND (has_column_privilege(%s, attrelid, attnum, 'UPDATE')
                OR has_column_privilege(%s, attrelid, attnum, 'INSERT'))
-          AND relname NOT IN ('blob_place', 'notifications', 'work')
+          AND relname NOT IN ('backlogs', 'blob_place', 'notifications', 'work')
         ORDER BY 1, 2
         """,
         [ENGINE, ENGINE],

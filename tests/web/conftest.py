@@ -24,7 +24,9 @@ async def database(database_url):
 @pytest.fixture
 async def site(database, organization, tmp_path):
     """All that a Postroom serves, in this process."""
-    settings = Settings(home=tmp_path, vault_keys=VAULT_KEYS, organization=organization)
+    settings = Settings(
+        home=tmp_path, vault_keys=VAULT_KEYS, organization=organization, webhook_networks="127.0.0.0/8"
+    )
     async with server.application(settings, database, URL) as (made, _):
         yield made
 

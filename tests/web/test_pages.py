@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from postroom.model import Role
-from postroom.store import ledger, work
+from postroom.store import backlogs, ledger, work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.ledger import Entry, Signer
@@ -74,7 +74,19 @@ async def test_the_page_shows_work_by_kind(browser, database, organization, owne
     assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
 
 
-async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organization):
+async def due_for(owner, organization, *kinds):
+    """So much work that waits for somebody to begin it."""
+    for number, kind in enumerate(kinds):
+        await owner.execute(
+            """
+            INSERT INTO work (organization_id, kind, subject, due_at)
+            VALUES (%s, %s, %s, postroom_now() - interval '1 min')
+            """,
+            [organization, kind, str(number)],
+        )
+
+
+async def test_the_overview_plots_the_last_hour_with_units(browser, database, owner, organization):
     filling = Filling(owner, organization)
     await filling.fill()
     empty = (await browser.get("/overview/parts")).text
@@ -88,6 +100,12 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
         "UPDATE documents SET state = 'queued', created_at = now() - interval '20 min', state_since = now()"
     )
     await owner.execute("UPDATE quota_uses SET share = 0.42, minute = date_trunc('minute', now())")
+    await owner.execute("DELETE FROM work")
+    await due_for(owner, organization, "sync", "sync", "renew")
+    await backlogs.note(database)
+    await owner.execute("UPDATE backlogs SET minute = minute - interval '5 min'")
+    await owner.execute("DELETE FROM work")
+    await due_for(owner, organization, "document", "deliver")
     shown = (await browser.get("/")).text
     for words in (
         "1 message, 4 min ago",
@@ -99,6 +117,9 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, owner, organ
         "1 to review, this minute",
         "1 to be read, 20 min ago",
         "1 to be read, this minute",
+        "2 mailboxes to sync, 1 piece of upkeep, 5 min ago",
+        "1 document to read, 1 webhook to tell, this minute",
+        "at most 3 in the last hour",
         "<span>100%</span>",
     ):
         assert words in shown, words

@@ -17,10 +17,25 @@ COLUMNS = {
     "part": ("attachments", "part"),
     "document": ("documents", "id"),
     "member": ("members", "id"),
+    "webhook": ("webhooks", "id"),
 }
 WORDS = {
     "page": ["0"],
-    "action": ["pause", "resume", "disconnect", "purge", "sync", "confirm", "reject", "again"],
+    "action": [
+        "pause",
+        "resume",
+        "disconnect",
+        "purge",
+        "sync",
+        "confirm",
+        "reject",
+        "again",
+        "on",
+        "off",
+        "test",
+        "replay",
+        "remove",
+    ],
 }
 # Not of an organization: where a login comes from and goes to.
 OTHERWISE = {"provider"}
@@ -61,7 +76,7 @@ def form_of(whole):
         "key": str(whole["api_keys"]["id"]),
         "mailbox": str(whole["mailboxes"]["id"]),
         "role": "reader",
-        "after": "0",
+        "how": "Everything that is kept",
     }
 
 

@@ -112,6 +112,34 @@ def remove(named: Named) -> None:
     typer.echo("Removed.")
 
 
+@group.command(epilog="\b\nExamples:\n  postroom webhooks enable 5f0c")
+def enable(named: Named) -> None:
+    """Switch a webhook on again: what it missed is told, and what was given up is tried again."""
+    _switch(named, enabled=True)
+    typer.echo("Switched on.")
+
+
+@group.command(epilog="\b\nExamples:\n  postroom webhooks disable 5f0c")
+def disable(named: Named) -> None:
+    """Switch a webhook off. What happens meanwhile is told when it is switched on again."""
+    _switch(named, enabled=False)
+    typer.echo("Switched off.")
+
+
+def _switch(named: str, *, enabled: bool) -> None:
+    async def act(database: "Database", organization: OrganizationId) -> None:
+        from postroom.flow import webhooks
+
+        found = await _find(database, organization, named)
+        await webhooks.change(
+            database, organization, found, url=found.url, kinds=found.kinds, enabled=enabled
+        )
+
+    from postroom.cli import opening
+
+    opening.in_organization(act)
+
+
 @group.command(
     epilog="""\b
 Examples:

@@ -1,7 +1,7 @@
 """The first page: what came lately, how mailboxes and documents are, what waits; its figures stay fresh."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,16 +11,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.store import documents, mailboxes
+from postroom.store import backlogs, documents, mailboxes
 from postroom.store.mailboxes import Mailbox
 from postroom.store.views import overview
-from postroom.store.views.overview import LastHour
+from postroom.store.views.overview import MINUTES, LastHour
 from postroom.web import pages
 from postroom.web.documents import WORDS
 from postroom.web.health import Watch
 from postroom.web.mailboxes import state_of
 from postroom.web.sessions import Gate, guarded, visitor_of
 
+# What is to be done, by kind of work; the rest is upkeep.
+_TO_DO: Final = {
+    "sync": ("mailbox to sync", "mailboxes to sync"),
+    "document": ("document to read", "documents to read"),
+    "deliver": ("webhook to tell", "webhooks to tell"),
+}
 HEIGHT: Final = 60
 STEP: Final = 10
 
@@ -59,12 +65,13 @@ async def page(gate: Gate, template: str, request: Request) -> Response:
     watch: Watch = request.app.state.watch
     async with gate.database.transaction(visitor_of(request).organization) as connection:
         found = await overview.last_hour(connection)
+        backlog = await backlogs.last_hour(connection, MINUTES)
         boxes = await mailboxes.every(connection)
         counts = await documents.counts(connection)
     seen = await watch.seen_by(visitor_of(request))
     return pages.page(
         template,
-        plots=plots(found),
+        plots=[*plots(found), due_work(backlog)],
         mailboxes=boxes,
         health=_by_state(boxes),
         documents=[(each, words, counts.get(each, 0)) for each, words in WORDS.items()],
@@ -111,6 +118,28 @@ def plots(found: LastHour) -> list[Plot]:
         _waiting("reviews", "Waiting for a person", found.reviews, "to review"),
         _waiting("backlog", "Waiting to be read", found.backlog, "to be read"),
     ]
+
+
+def due_work(backlog: Sequence[Mapping[str, int]]) -> Plot:
+    """All that is due and not begun: syncs, documents, deliveries, upkeep."""
+    counts = [sum(each.values()) for each in backlog]
+    return Plot(
+        "due",
+        "Work due and not begun",
+        f"{counts[-1]:,}",
+        "piece of work" if counts[-1] == 1 else "pieces of work",
+        f"at most {max(counts):,} in the last hour",
+        _counted(max(counts) or 1, "piece"),
+        bars(counts, [_to_do(each) for each in backlog]),
+    )
+
+
+def _to_do(due: Mapping[str, int]) -> str:
+    """How much of each kind."""
+    told = [(due[kind], words) for kind, words in _TO_DO.items() if kind in due]
+    rest = sum(count for kind, count in due.items() if kind not in _TO_DO)
+    told += [(rest, ("piece of upkeep", "pieces of upkeep"))] if rest else []
+    return ", ".join(f"{count:,} {one if count == 1 else many}" for count, (one, many) in told)
 
 
 def _waiting(name: str, title: str, counts: Sequence[int], what: str) -> Plot:

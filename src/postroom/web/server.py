@@ -18,6 +18,7 @@ from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.logs import Log
 from postroom.model import OrganizationId
+from postroom.store import backlogs
 from postroom.store.database import Database
 from postroom.vault import Sealer
 from postroom.web import (
@@ -25,6 +26,7 @@ from postroom.web import (
     address,
     api,
     app,
+    deliveries,
     demo,
     documents,
     live,
@@ -36,6 +38,7 @@ from postroom.web import (
 )
 from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
+from postroom.web.deliveries import Post
 from postroom.web.demo import Stage
 from postroom.web.documents import Desk
 from postroom.web.live import Live
@@ -53,9 +56,13 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     url = settings.public_url or address.url(listening)
-    async with application(settings, database, url) as (made, streams):
-        log.info("web.started", port=listening.getsockname()[1])
-        await answer(made, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
+    noting = asyncio.create_task(backlogs.keep_noting(database))
+    try:
+        async with application(settings, database, url) as (made, streams):
+            log.info("web.started", port=listening.getsockname()[1])
+            await answer(made, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
+    finally:
+        noting.cancel()
     log.info("web.stopped")
 
 
@@ -92,6 +99,7 @@ async def application(
                 *documents.routes(Desk(gate, parts.blobs, readers, parts.reviewing)),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
                 *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
+                *deliveries.routes(Post(gate, parts.delivering)),
                 *access.routes(gate),
                 *_demo(settings, client, gate),
             ],

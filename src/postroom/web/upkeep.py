@@ -17,7 +17,7 @@ from postroom.flow import seal, sync
 from postroom.flow.route import MACHINE
 from postroom.flow.seal import SignatureCheck
 from postroom.model import OrganizationId, Role
-from postroom.store import mailboxes, webhooks, work
+from postroom.store import mailboxes, work
 from postroom.store.mailboxes import Mailbox
 from postroom.store.views import actors, upkeep
 from postroom.store.work import Wake
@@ -45,7 +45,6 @@ def routes(parts: Upkeep) -> list[Route]:
         guarded(gate, "/ledger", partial(ledger, parts)),
         guarded(gate, "/ledger/verify", partial(verify, parts), Role.ADMIN, methods=["POST"]),
         guarded(gate, "/subscriptions", partial(subscriptions, parts)),
-        guarded(gate, "/deliveries", partial(deliveries, parts)),
         guarded(gate, "/failures", partial(failures, parts)),
         guarded(gate, "/failures/retry", partial(retry, parts), Role.ADMIN, methods=["POST"]),
         guarded(gate, "/settings", partial(settings, parts), Role.ADMIN),
@@ -94,18 +93,6 @@ async def subscriptions(parts: Upkeep, request: Request) -> Response:
         "subscriptions.html",
         subscriptions=[(boxes[each.mailbox_id], each) for each in live if each.mailbox_id in boxes],
         replaced=len(found) - len(live),
-        now=datetime.now(UTC),
-    )
-
-
-async def deliveries(parts: Upkeep, request: Request) -> Response:
-    """Outgoing webhooks, and how telling them goes."""
-    async with parts.gate.database.transaction(visitor_of(request).organization) as connection:
-        found = await webhooks.every(connection)
-    # What stands behind a question mark may be a key of who is told.
-    return pages.page(
-        "deliveries.html",
-        webhooks=[(each.url.partition("?")[0], each) for each in found],
         now=datetime.now(UTC),
     )
 

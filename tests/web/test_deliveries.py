@@ -1,0 +1,108 @@
+"""W5: outgoing webhooks in an admin's hands, on their page."""
+
+import re
+
+import httpx2
+import pytest
+from standardwebhooks import Webhook as Referee
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from postroom.flow import deliver
+from postroom.model import Role
+from postroom.store import feed
+from postroom.web import deliveries
+from web.hooks import serving
+from web.signing import URL, cookie_of, gate_of
+
+
+@pytest.fixture
+async def receiver():
+    """An application's address, and what it was told: headers and bodies."""
+    told = []
+
+    async def take(request):
+        told.append((dict(request.headers), await request.body()))
+        return Response(status_code=204)
+
+    async with serving(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
+        yield f"{url}/hook", told
+
+
+async def stored(owner):
+    cursor = await owner.execute("SELECT id, disabled_because, kinds, position, replays FROM webhooks")
+    return await cursor.fetchone()
+
+
+async def due(owner):
+    cursor = await owner.execute("SELECT count(*) FROM work WHERE kind = %s", [deliver.KIND])
+    return (await cursor.fetchone())[0]
+
+
+async def test_a_webhook_is_added_tried_switched_off_and_on_replayed_and_removed(visitor, owner, receiver):
+    url, told = receiver
+    assert "Add one below" in (await visitor.get("/deliveries")).text
+    added = await visitor.post("/deliveries/add", data={"url": f"{url}?key=k", "about-document": "on"})
+    secret = re.search(r"whsec_[^<]+", added.text)[0]
+    assert "key=k" not in added.text
+    webhook, _, kinds, _, _ = await stored(owner)
+    assert kinds == ["document.*"]
+    assert secret not in (await visitor.get("/deliveries")).text
+
+    tried = await visitor.post(f"/deliveries/{webhook}/test")
+    assert "Accepted" in tried.text
+    [(headers, body)] = told
+    Referee(secret).verify(body, headers)
+
+    assert (await visitor.post(f"/deliveries/{webhook}/off")).headers["location"] == "/deliveries"
+    shown = (await visitor.get("/deliveries")).text
+    assert "Switched off" in shown
+    assert (await stored(owner))[1] == "switched off"
+    await owner.execute("DELETE FROM work")
+    await visitor.post(f"/deliveries/{webhook}/on")
+    assert ((await stored(owner))[1], await due(owner)) == (None, 1)
+    assert "Switched off" not in (await visitor.get("/deliveries")).text
+
+    for how in ("The last 100 events", "Everything that is kept"):
+        assert (await visitor.post(f"/deliveries/{webhook}/replay", data={"how": how})).status_code == 303
+    assert (await visitor.post(f"/deliveries/{webhook}/replay", data={"how": "x"})).status_code == 400
+    assert (await stored(owner))[4] == 2
+    assert (await visitor.post(f"/deliveries/{webhook}/nonsense")).status_code == 404
+    await visitor.post(f"/deliveries/{webhook}/remove")
+    assert (await stored(owner), await due(owner)) == (None, 0)
+    cursor = await owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'webhook' ORDER BY id")
+    assert [row[0].removeprefix("WEBHOOK_") for row in await cursor.fetchall()] == [
+        "ADDED", "CHANGED", "CHANGED", "REPLAYED", "REPLAYED", "REMOVED",
+    ]  # fmt: skip
+
+
+def test_one_can_tick_everything_that_is_told():
+    assert set(deliveries.ABOUT) == {kind.partition(".")[0] for kind in feed.KINDS}
+
+
+async def test_what_cannot_be_told_is_said_in_words_and_stays_typed(visitor, owner):
+    refused = await visitor.post("/deliveries/add", data={"url": "ftp://example.org/x"})
+    assert (refused.status_code, await stored(owner)) == (400, None)
+    assert "A webhook goes to an address such as https" in refused.text
+    assert 'value="ftp://example.org/x"' in refused.text
+    await visitor.post("/deliveries/add", data={"url": "http://127.0.0.1:9/hook"})
+    webhook, *_ = await stored(owner)
+    tried = await visitor.post(f"/deliveries/{webhook}/test")
+    assert (tried.status_code, "Not accepted: the address" in tried.text) == (400, True)
+
+
+async def test_who_is_no_admin_sees_them_and_no_button(site, database, organization, visitor, owner):
+    await visitor.post("/deliveries/add", data={"url": "https://app.example.org/hooks"})
+    webhook, *_ = await stored(owner)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(site),
+        base_url=URL,
+        cookies=await cookie_of(gate_of(database, organization), Role.READER),
+        headers={"origin": URL},
+    ) as reader:
+        shown = (await reader.get("/deliveries")).text
+        assert "https://app.example.org/hooks" in shown
+        assert 'action="/deliveries' not in shown
+        assert (await reader.post(f"/deliveries/{webhook}/remove")).status_code == 403
+    assert await stored(owner)
