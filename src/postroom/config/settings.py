@@ -4,7 +4,6 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
@@ -45,21 +44,6 @@ def _secret(value: object) -> object:
     return Secret(value) if isinstance(value, str) else value
 
 
-def _absolute(value: Path) -> Path:
-    if not value.is_absolute():
-        raise ValueError("is a relative path")
-    return value
-
-
-def _public_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
-        raise ValueError("is not a plain address")
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
-        raise ValueError("is not an https address, and providers call no other")
-    return value.rstrip("/")
-
-
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
     """A field with its meaning and what a right value looks like: the remedy of a wrong one."""
     return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
@@ -74,7 +58,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
     )
 
-    home: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+    home: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
         "where the embedded database and local files live", "an absolute path of a directory", None
     )
     database_url: (
@@ -99,7 +83,7 @@ class Settings(BaseSettings):
         ge=0,
         le=65535,
     )
-    public_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    public_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "the address under which providers and browsers reach the web process",
         "an https address such as https://post.example.org, or http on a loopback host for development",
         None,
@@ -146,7 +130,7 @@ class Settings(BaseSettings):
         ge=0.1,
         le=720,
     )
-    oidc_issuer: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    oidc_issuer: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "an OpenID provider with which members sign in, beside links and passwords",
         "its issuer, an https address such as https://login.example.org/realms/staff",
         None,
@@ -213,16 +197,16 @@ class Settings(BaseSettings):
         "organizations",
         pattern=r"^[A-Za-z0-9.-]+$",
     )
-    google_accounts_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    google_accounts_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where Google's consent page is", _ANOTHER, "https://accounts.google.com"
     )
-    google_token_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    google_token_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where Google's token endpoint is", _ANOTHER, "https://oauth2.googleapis.com"
     )
-    google_certs_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    google_certs_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where Google publishes its signing keys", _ANOTHER, "https://www.googleapis.com"
     )
-    gmail_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    gmail_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where the Gmail API is", _ANOTHER, "https://gmail.googleapis.com"
     )
     gmail_quota: str = _setting(
@@ -231,13 +215,13 @@ class Settings(BaseSettings):
         "new",
         pattern=r"^(new|old|[1-9][0-9]{3,8})$",
     )
-    microsoft_login_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    microsoft_login_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where Microsoft's sign-in is", _ANOTHER, "https://login.microsoftonline.com"
     )
-    graph_url: Annotated[str, AfterValidator(_public_url)] = _setting(
+    graph_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
         "where Microsoft Graph is", _ANOTHER, "https://graph.microsoft.com"
     )
-    ca_file: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+    ca_file: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
         "the certificate authorities that providers' certificates must come from, instead of the system's",
         "the absolute path of a PEM file",
         None,
@@ -271,10 +255,10 @@ class Settings(BaseSettings):
         "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    blobs_endpoint: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    blobs_endpoint: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "where that bucket is served, if not by Amazon or Google", _ANOTHER, None
     )
-    pipelines: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+    pipelines: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
         "the file that declares the pipelines; unset, the two that ship: invoices and contract-notes",
         "the absolute path of a TOML file",
         None,
@@ -289,10 +273,10 @@ class Settings(BaseSettings):
         "disk, none, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    archive_endpoint: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    archive_endpoint: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "where the archive's bucket is served, if not by Amazon or Google", _ANOTHER, None
     )
-    gcs_credentials_file: Annotated[Path, AfterValidator(_absolute)] | None = _setting(
+    gcs_credentials_file: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
         "the key of the service account that reaches a gs:// bucket; unset, what this machine may do",
         "the absolute path of a JSON file",
         None,
@@ -386,7 +370,7 @@ class Settings(BaseSettings):
             None,
         )
     )
-    simulator_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    simulator_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "where the simulator of a demonstration is controlled; `postroom demo` sets it, and nobody else",
         "an http address on a loopback host",
         None,
@@ -456,7 +440,7 @@ class Settings(BaseSettings):
         "none",
         pattern=r"^(none|(anthropic|openai):\S+)$",
     )
-    llm_base_url: Annotated[str, AfterValidator(_public_url)] | None = _setting(
+    llm_base_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
         "where the language model is, instead of at its vendor", _ANOTHER, None
     )
     llm_key: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(

@@ -2,6 +2,7 @@
 
 import re
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -72,3 +73,18 @@ def networks(value: object) -> object:
         return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
     except ValueError:
         raise ValueError("is no list of networks") from None
+
+
+def absolute(value: Path) -> Path:
+    if not value.is_absolute():
+        raise ValueError("is a relative path")
+    return value
+
+
+def public_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
+        raise ValueError("is not a plain address")
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+        raise ValueError("is not an https address, and providers call no other")
+    return value.rstrip("/")

@@ -425,15 +425,8 @@ async def _store(
                 connection, provider, account, new_id=expected, policy=wanted, folder=inside
             )
             if found.id == expected:
-                if known is not None and known.folder != inside:
-                    # What it watches cannot be changed: another is made.
-                    await mailboxes.end_channels(connection, expected)
-                    await cursors.drop(connection, expected, [(CursorKind.FOLDERS, "")])
-                if known is not None and known.policy is not wanted:
-                    await policies.apply(
-                        connection, organization, expected, before=known.policy, after=wanted
-                    )
-                    await _tell_policy(connection, found, completed)
+                if known is not None:
+                    await _adjust(connection, known, found, completed)
                 await credentials.save(
                     connection,
                     expected,
@@ -460,15 +453,19 @@ def _wanted(
     return policy or ContentPolicy.FULL, folder or (None if kind is CredentialKind.DELEGATED else INBOX)
 
 
-async def _tell_policy(connection: Connection, mailbox: Mailbox, completed: Entry | None) -> None:
-    entry = Entry(
-        "MAILBOX_POLICY_CHANGED",
-        "mailbox",
-        str(mailbox.id),
-        completed.actor_id if completed else None,
-        payload={"policy": mailbox.policy},
-    )
-    await ledger.append(connection, mailbox.organization, [entry])
+async def _adjust(connection: Connection, before: Mailbox, after: Mailbox, completed: Entry | None) -> None:
+    """What another folder or policy brings about."""
+    if before.folder != after.folder:
+        # What it watches cannot be changed: another is made.
+        await mailboxes.end_channels(connection, after.id)
+        await cursors.drop(connection, after.id, [(CursorKind.FOLDERS, "")])
+    if before.policy is not after.policy:
+        await policies.apply(
+            connection, after.organization, after.id, before=before.policy, after=after.policy
+        )
+        actor, changed = completed.actor_id if completed else None, {"policy": after.policy}
+        entry = Entry("MAILBOX_POLICY_CHANGED", "mailbox", str(after.id), actor, changed)
+        await ledger.append(connection, after.organization, [entry])
 
 
 async def _tell(
