@@ -20,8 +20,9 @@ _STATES: Final = (
 )
 # A town in a state with its five digits, what only America taxes or supervises by, and its hours.
 AMERICAN: Final = re.compile(
-    rf"(?:, ?(?:{_STATES}|DE)|[a-z] (?:{_STATES})) \d{{5}}(?:-\d{{4}})?(?!\d)|\b(?i:sales tax)\b|\bEIN\b"
-    r"|\bFINRA\b|\bSIPC\b|\d ?(?:[AaPp]\.?[Mm]\.? )?(?:E[SD]T|C[SD]T|M[SD]T|P[SD]T|ET)\b"
+    rf"(?:, ?(?:{_STATES}|DE)|[a-z] (?:{_STATES})) \d{{5}}(?:-\d{{4}})?(?!\d)|\b(?i:sales tax)\b"
+    r"|\bEIN:? ?\d\d-\d{7}\b|\bFINRA\b|\bSIPC\b"
+    r"|\d:\d\d ?(?:[AaPp]\.?[Mm]\.? ?)?(?:E[SD]T|C[SD]T|M[SD]T|P[SD]T|ET)\b"
 )
 _HOMES: Final = {
     "USD": re.compile(rf"{AMERICAN.pattern}|\bU\.?S\.?A\b|\b(?i:united states|us dollars?)\b|\bU\.S\. "),
