@@ -24,11 +24,13 @@ _CONTINENTAL: Final = frozenset(
 )
 _EVIDENTLY: Final = 2  # as many words as of the other kind, at least, make a language
 _NUMERIC: Final = re.compile(r"(?<![\d/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/]|-\d)")
-# Money, taxes and accounts of countries that write the day first.
+# Money, taxes, accounts, places and postcodes of countries that write the day first, and such a day.
 _DAY_FIRST: Final = re.compile(
     r"[€£₹]|\b(?:EUR|GBP|CHF|SEK|NOK|DKK|PLN|CZK|RON|BGN|TRY|INR|AUD|NZD|SGD|HKD|MYR|ZAR|THB|BRL|MXN|ILS|RUB"
     r"|VAT|IBAN|ABN)\b|\b(?:AU?|NZ|HK|SG?|R|MX)\$|\bRM ?\d|\b\d{1,2}(?:st|nd|rd|th)? (?:January|February"
     r"|March|April|May|June|July|August|September|October|November|December) \d{4}\b"
+    r"|\b(?i:london(?! stock| exch)|united kingdom|england|scotland|ireland|dublin|australia|new zealand"
+    r"|india|malaysia|kuala lumpur|singapore|hong kong|south africa)\b|\b[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}\b"
 )
 _AMERICA: Final = re.compile(r"\b(?:USA|USD)\b|\bU\.S\.|\b(?i:united states)\b|\$")
 

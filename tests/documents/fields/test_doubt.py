@@ -100,6 +100,8 @@ def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
         ({"address": NOWHERE, "foot": "Printed on April 3, 2026"}, 4),
         ({"address": NOWHERE, "foot": "Printed on 2026-03-04"}, 3),
         ({"address": NOWHERE, "foot": "Paid at 9:41 AM EST"}, 4),
+        ({"sign": "USD ", "address": "1 Market Square, London"}, 3),
+        ({"sign": "USD ", "address": "1 Market Square, Leeds LS1 4DY"}, 3),
         ({"sign": "£", "address": NOWHERE}, 3),
         ({"sign": "RM ", "address": NOWHERE}, 3),
         ({"sign": "A$", "address": NOWHERE}, 3),
