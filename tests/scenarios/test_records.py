@@ -44,8 +44,8 @@ async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(d
 
 NOTE = """Northgate Brokers plc\n1 Market Square, London\n\nContract note\n
 Account number: {account}\n\nWe have bought on your behalf:\n
-Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: 04/02/2026
-Settlement date: 06/02/2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: USD 18,000.00
+Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: 4 February 2026
+Settlement date: 6 February 2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: USD 18,000.00
 Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{remark}"""
 
 
