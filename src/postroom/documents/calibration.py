@@ -30,7 +30,9 @@ _CLEAR: Final = 0.4
 def features(signals: Signals) -> tuple[float, float, float, float, float, float]:
     label = min(signals.label, 1.0)
     margin = max(min(signals.margin / _CLEAR, 1.0), -1.0)
-    return 1.0, label, margin, float(signals.agreed), float(signals.checked), float(signals.again)
+    # Arithmetic that agrees with another number nearly as well has confirmed neither.
+    agreed = max(margin, 0.0) if signals.agreed else 0.0
+    return 1.0, label, margin, agreed, float(signals.checked), float(signals.again)
 
 
 @cache
@@ -48,5 +50,5 @@ def confidence(signals: Signals) -> float:
     # What only follows from weak words, such as who was credited, is concluded and not read.
     certainty *= 0.9 if signals.shape == "choice" and signals.label < _SAID else 1.0
     # The same label with another value: one of two trades or two bills on one paper.
-    certainty *= 0.9 if signals.twice else 1.0
+    certainty *= 0.9 if signals.twice or signals.torn else 1.0
     return round(min(certainty, _MOST), 3)

@@ -11,6 +11,7 @@ from postroom.documents.sheet import Line, Sheet
 
 _PROSE: Final = 12  # a line of more words is running text, where any word may stand for anything
 _SAID: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
+_DATED: Final = re.compile(r"^[a-z]* ?(?:am|vom|on|of|le|du|il|el(?: dia)?|op)? ?\d{1,2}[./-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def sides(sheet: Sheet, field: Field, labels: list[Hit]) -> list[Side]:
         for choice, weight, start, end in here:
             # "Kauf / Verkauf" on one line is a form's caption and says nothing.
             both = any(other != choice and mark >= weight for other, mark, *_ in here)
-            score = weight * _loudness(line, start, labels) * (0.2 if both else 1.0)
+            score = weight * _loudness(line, start, end, labels) * (0.2 if both else 1.0)
             found[choice].append(Side(choice, score, line.index, start, end))
     return sorted(map(_together, found.values()), key=lambda side: -side.score)
 
@@ -47,10 +48,10 @@ def _together(places: list[Side]) -> Side:
     return Side(loudest.choice, loudest.score + 0.3 * sum(rest), loudest.line, loudest.start, loudest.end)
 
 
-def _loudness(line: Line, start: int, labels: list[Hit]) -> float:
+def _loudness(line: Line, start: int, end: int, labels: list[Hit]) -> float:
     words = len(line.words)
     loud = 1.0 if words <= 4 else 0.8 if words <= _PROSE else 0.35
-    if _SAID.search(line.folded):
+    if _SAID.search(line.folded) or _DATED.match(line.folded[end:].lstrip()):
         loud = max(loud, 0.95)
     if any(hit.line == line.index and hit.end <= start <= hit.end + 12 for hit in labels):
         loud += 0.5

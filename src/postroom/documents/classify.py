@@ -7,7 +7,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from postroom.documents.checkdigits import isin_is_right
 from postroom.documents.kind import Kind
-from postroom.documents.labels import phrases
+from postroom.documents.labels import hits, phrases
 from postroom.documents.sheet import Line, Sheet, fold
+from postroom.documents.values import values
 
 BUCKETS: Final = 2**16
 CLASSES: Final = ("invoice", "contract-note", "other")
@@ -28,6 +30,12 @@ _SIGNS: Final = 4000  # of a long document the beginning tells what it is
 _UNKNOWN: Final = 2.3
 # Below this a document is not what is wanted. Low, for what is skipped nobody looks at again.
 _SURE: Final = 0.13
+_KNOWN: Final = 0.5  # below this it is looked at what the paper says
+_SAID: Final = 0.6  # what a paper is worth that says everything such a document says
+_ENOUGH: Final = 3
+_ELSEWHERE: Final = 0.3
+_SHORT: Final = 8  # words of a line that is no running text
+_SECURITY: Final = "isin"
 _NAMES: Final = {
     "invoice": "an invoice",
     "contract-note": "a contract note",
@@ -86,6 +94,8 @@ def classify(sheet: Sheet, kinds: Sequence[Kind]) -> Verdict:
     """Which of these kinds a document is. A kind that the model does not know is known by its titles."""
     found = probabilities(sheet.text)
     certainties = {kind.name: _certainty(sheet, kind, found) for kind in kinds}
+    if any(certainty < _KNOWN for certainty in certainties.values()):
+        certainties = _by_what_it_says(sheet, kinds, certainties)
     best = max(kinds, key=lambda kind: certainties[kind.name])
     certainty = certainties[best.name]
     if certainty >= _SURE:
@@ -99,6 +109,46 @@ def _certainty(sheet: Sheet, kind: Kind, found: dict[str, float]) -> float:
     """The model's word; a paper that calls itself such a document is looked at in any case."""
     titled = _titled(sheet.lines, kind)
     return max(found[kind.name], 0.45 * titled) if kind.name in found else titled
+
+
+def _by_what_it_says(
+    sheet: Sheet, kinds: Sequence[Kind], certainties: Mapping[str, float]
+) -> dict[str, float]:
+    """No invoice has the number of a security, and with the words of a trade it is a trade."""
+    proven = any(value.shape == _SECURITY and isin_is_right(str(value.content)) for value in values(sheet))
+    return {
+        kind.name: certainties[kind.name]
+        if not proven
+        else max(certainties[kind.name], _said(sheet, kind))
+        if _is_about_securities(kind)
+        else certainties[kind.name] * _ELSEWHERE
+        for kind in kinds
+    }
+
+
+def _is_about_securities(kind: Kind) -> bool:
+    return any(kind.fields[name].shape == _SECURITY for name in kind.needed)
+
+
+def _said(sheet: Sheet, kind: Kind) -> float:
+    """By how many of the numbers that a kind reckons with have their label, and whether a side is named."""
+    search = phrases(kind.otherwise)
+    if any(
+        start == 0 and len(line.words) <= _SHORT for line in sheet.lines for _, start, _ in search.find(line)
+    ):
+        return 0.0
+    reckoned = {name for relation in kind.relations for name in relation.names}
+    labelled = {hit.field for hit in hits(sheet, kind) if hit.weight == 1.0 and not hit.unit} & reckoned
+    sides = [words for field in kind.fields.values() for words in field.choices.values()]
+    is_named = any(
+        weight == 1.0 and len(line.words) <= _SHORT
+        for line in sheet.lines
+        for words in sides
+        for weight, *_ in phrases(words).find(line)
+    )
+    if is_named and len(labelled) >= _ENOUGH:
+        return _SAID
+    return _SURE if len(labelled) > _ENOUGH else 0.0
 
 
 def _titled(lines: Iterable[Line], kind: Kind) -> float:

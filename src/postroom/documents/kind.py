@@ -122,6 +122,10 @@ class Product:
     right: str
     result: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.left, self.right, self.result
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:
@@ -130,6 +134,10 @@ class Sum:
     left: str
     right: str
     result: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.left, self.right, self.result
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,10 @@ class Settlement:
     paid: str
     extras: tuple[str, ...]
     direction: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.worth, self.paid, *self.extras
 
 
 Relation = Product | Sum | Settlement

@@ -6,7 +6,7 @@ Says how well each value fits each field, and why. Decides nothing.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from postroom.documents.kind import Field, Kind
@@ -115,24 +115,34 @@ def candidates(around: Surroundings, name: str, field: Field) -> list[Candidate]
         for hit in line:
             if hit.field == name:
                 for beside in _beside(around, hit, field):
-                    candidate = _as_money(beside) if field.shape == "amount" else beside
+                    candidate = _as_shaped(beside, field)
                     known = found.get(candidate.value)
                     if known is None or known.score < candidate.score:
                         found[candidate.value] = candidate
     return sorted(found.values(), key=lambda each: -each.score)
 
 
-def _as_money(candidate: Candidate) -> Candidate:
-    """Money has cents or a currency; what has neither is rather the number of an account."""
+def _as_shaped(candidate: Candidate, field: Field) -> Candidate:
+    """Money has cents or a currency; what has neither is rather the number of an account.
+
+    Pieces have no currency, and nominal values are round where they have one.
+    """
     value = candidate.value
-    if value.decimals > 0 or (value.currency and value.number < 10_000_000):
-        return candidate
-    return Candidate(value, candidate.score * 0.3, candidate.why, candidate.hit)
+    match field.shape:
+        case "amount":
+            fits = value.decimals > 0 or (value.currency and value.number < 10_000_000)
+        case "quantity":
+            fits = not value.currency or value.number == value.number.to_integral_value()
+        case _:
+            fits = True
+    return candidate if fits else replace(candidate, score=candidate.score * 0.3)
 
 
 def _beside(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
     if hit.unit:
         yield from _before_unit(around, hit, field)
+        return
+    if _counts_what_stands_before(around, hit, field):
         return
     beside = list(_right_of(around, hit, field))
     yield from beside
@@ -166,6 +176,25 @@ def _before_unit(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candi
         if value.end <= hit.start and not line.text[value.end : hit.start].strip(" -."):
             score = 0.9 if value.likely else 0.7
             yield Candidate(value, score * hit.weight, f"before “{_label(around, hit)}”", hit)
+
+
+def _counts_what_stands_before(around: Surroundings, hit: Hit, field: Field) -> bool:
+    """In "5 pcs 225.90" the word belongs to the 5, unless a label has taken that: "Price 5 pcs 20"."""
+    is_unit = any(
+        other.unit and other.field == hit.field and other.start == hit.start
+        for other in around.hits[hit.line]
+    )
+    for counted in _before_unit(around, hit, field) if is_unit else ():
+        line = around.sheet.lines[hit.line]
+        return not any(
+            other.end <= counted.value.start
+            and not other.unit
+            and other.field != hit.field
+            and _rivals(around, other, hit)
+            and not line.text[other.end : counted.value.start].strip(" :.")
+            for other in around.hits[hit.line]
+        )
+    return False
 
 
 def _right_of(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
@@ -247,7 +276,8 @@ def _below(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
 
 def _wrapped(around: Surroundings, hit: Hit, field: Field) -> Iterator[Candidate]:
     """A label at the very end of a line, its value at the beginning of the next."""
-    alone = not any(_rivals(around, other, hit) and other.end <= hit.start for other in around.hits[hit.line])
+    # What has other labels before it, of whatever, is the head of a column.
+    alone = not any(other.end <= hit.start and not other.unit for other in around.hits[hit.line])
     at_end = not around.sheet.lines[hit.line].text[hit.end :].strip(" :")
     if alone and at_end and hit.line + 1 < len(around.sheet.lines):
         for value in _fitting(around, hit.line + 1, field)[:1]:

@@ -14,11 +14,21 @@ from postroom.documents.near import Candidate, Surroundings, candidates, weight
 from postroom.documents.sheet import Line
 from postroom.documents.values import Value
 
+_NAMED: Final = 0.5  # a day that fits a label this well is named by it
 _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |the )?$")
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
 CODE: Final = re.compile(r"(?=[^\s]*\d)[A-Za-z0-9][\w./#-]*\w|\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
 _DATED: Final = re.compile(r"[\s.:#°]*(\S*\d\S*(?: \S+){0,3}?)\s+(?:vom|von|du|of|dated|del|van|from)\s*$")
+# "Execution of the savings plan on", "Ordre exécuté le": what was done, and the word before its day.
+_DONE: Final = re.compile(
+    r"(?:ausfuhr|ausgefuhr|execut|esecuz|eseguit|ejecu|uitvoer|uitgevoer|gehandelt|getatigt|traded|negoci"
+    r"|gekauft|verkauft|bought|sold|purchas|acquist|compra|venta|achat|vente|kauf|aankoop|verkoop)"
+    r".{0,60}\b(?:am|on|le|il|el(?: dia)?|op|den)[ :]*$"
+)
+_ENTRY: Final = re.compile(
+    r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
+)
 _SLACK: Final = timedelta(days=10)  # a letter older than this before its settlement is about something else
 
 
@@ -81,7 +91,7 @@ def dates(around: Surroundings, kind: Kind) -> dict[str, Pick]:
     for name, field in sorted(fields.items(), key=lambda each: bool(each[1].goes_with)):
         fitting = [*candidates(around, name, field), *_unlabelled(around, every, field)]
         timed = [_timed(each) if field.timed else each for each in fitting]
-        pick = best(_named(around, timed), count=count)
+        pick = best(_seconded(_named(around, timed)), count=count)
         if field.goes_with and (pick is None or pick.label < 0.15):
             pick = _or_else(found, [each.strip() for each in field.goes_with.split(",")], every) or pick
         if pick:
@@ -104,6 +114,15 @@ def _named(around: Surroundings, found: Sequence[Candidate]) -> list[Candidate]:
         if each.hit and label(each.hit) in name and label(each.hit) != name
         else each
         for each in found
+    ]
+
+
+def _seconded(found: Sequence[Candidate]) -> list[Candidate]:
+    """A day that two labels name alike is rather meant than one that only one names."""
+    lines = {(each.value.content, each.hit.line) for each in found if each.hit and each.score >= _NAMED}
+    times = Counter(day for day, _ in lines)
+    return [
+        replace(each, score=each.score + 0.1) if times[each.value.content] > 1 else each for each in found
     ]
 
 
@@ -130,6 +149,10 @@ def _unlabelled(around: Surroundings, every: Sequence[Value], field: Field) -> I
             hit.end <= value.start and (hit.field == DECOY or around.shapes.get(hit.field) == "date")
             for hit in around.hits.get(value.line, ())
         )
+        if field.timed and _DONE.search(line.folded[: value.start]):
+            yield Candidate(value, 0.75, "behind what was done on it")
+        elif field.timed and value.start == 0 and _ENTRY.match(line.folded[value.end :]):
+            yield Candidate(value, 0.65, "before what was done on it")
         if field.timed and value.timed and not labelled:
             # Of several the last one: first an order is given, then it is executed.
             yield Candidate(value, 0.65 + 0.0001 * value.line, "with a time of day")

@@ -22,6 +22,7 @@ from postroom.documents.transcript import Transcript
 from postroom.documents.values import Value, values
 
 _SURE: Final = 0.9  # a value that fits its label this well is meant by it
+_BELIEVED: Final = 0.5  # what two weak hints say together
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
@@ -39,7 +40,7 @@ def read(transcript: Transcript, kind: Kind) -> Extraction:
     }
     numbers = _numbers(around, kind, found, sides)
     picks |= _with_summed_taxes(around, numbers)
-    picks |= {name: _choice(sheet, ranked) for name, ranked in sides.items() if ranked}
+    picks |= {name: _choice(sheet, ranked, picks.get(name)) for name, ranked in sides.items() if ranked}
     picks |= {name: _placed(sheet, each, "date") for name, each in pick.dates(around, kind).items()}
     for name, field in fields.items():
         value = _other(around, name, field, picks)
@@ -62,12 +63,16 @@ def _placed(sheet: Sheet, each: Pick, shape: str) -> FieldValue:
     return _field(each.value, signals, each.why, **_place(sheet, each.line, each.start, each.end))
 
 
-def _choice(sheet: Sheet, ranked: Sequence[choices.Side]) -> FieldValue:
+def _choice(sheet: Sheet, ranked: Sequence[choices.Side], concluded: FieldValue | None) -> FieldValue:
+    """By the loudest words. Weak ones are believed where the money went the same way."""
     first = ranked[0]
     behind = ranked[1].score if len(ranked) > 1 else 0.0
     said = sheet.lines[first.line].text[first.start : first.end]
-    signals = Signals("choice", min(first.score / 1.5, 1.0), min((first.score - behind) / 1.5, 1.0))
-    return _field(first.choice, signals, f"“{said}”", **_place(sheet, first.line, first.start, first.end))
+    same = concluded is not None and concluded.value == first.choice
+    label = max(first.score / 1.5, _BELIEVED if same else 0.0)
+    signals = Signals("choice", min(label, 1.0), min((first.score - behind) / 1.5, 1.0), agreed=same)
+    words = f"“{said}”; {concluded.evidence}" if concluded and same else f"“{said}”"
+    return _field(first.choice, signals, words, **_place(sheet, first.line, first.start, first.end))
 
 
 def _numbers(
@@ -80,17 +85,19 @@ def _numbers(
         float(value.number) for value in found if value.shape == "number" and value.rate and value.number
     ]
     direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
-    solved = solve.solve(kind, every, rates, direction)
+    solved, *others = solve.solve(kind, every, rates, direction)
     named = {name for relation in kind.relations for name in _names(relation)}
     # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
     unsigned = any(isinstance(relation, Settlement) for relation in kind.relations)
-    result = {
+    result = _concluded(around.sheet, kind, solved)
+    result |= {
         name: _number(
             around.sheet,
             name,
             number,
             solved,
             every,
+            others=others,
             shape=fields[name].shape,
             scale=_scale(kind, name, solved),
             unsigned=unsigned,
@@ -106,6 +113,33 @@ def _numbers(
         if total:
             result[name] = total
     return result
+
+
+def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found) -> dict[str, FieldValue]:
+    """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
+    found: dict[str, FieldValue] = {}
+    for relation in kind.relations:
+        if not isinstance(relation, Settlement):
+            continue
+        worth, paid = solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)
+        if paid is None or (side := _side(worth, paid, proven=relation.paid in solved.agreed)) is None:
+            continue
+        place = paid.place(relation.paid)
+        choice, words = side
+        signals = Signals("choice", 0.3, 0.3)
+        found[relation.direction] = _field(
+            choice, signals, words, **_place(sheet, place.line, place.start, place.end)
+        )
+    return found
+
+
+def _side(worth: solve.Number | None, paid: solve.Number, *, proven: bool) -> tuple[str, str] | None:
+    if any(place.number < 0 for place in paid.places):
+        return "buy", "what was paid is written with a minus"
+    if proven and worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
+        added = paid.size > worth.size
+        return ("buy", "fees were added") if added else ("sell", "fees were taken off")
+    return None
 
 
 def _with_summed_taxes(around: Surroundings, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
@@ -142,20 +176,22 @@ def _number(
     solved: solve.Found,
     every: Sequence[solve.Number],
     *,
+    others: Sequence[solve.Found] = (),
     shape: str,
     scale: float = 1.0,
     unsigned: bool = False,
 ) -> FieldValue:
     place = number.place(name)
     label = number.score(name)
-    others = max((each.score(name) for each in every if each.size != number.size), default=0.0)
+    rest = [each for each in every if each not in solved.chosen.values()]
     signals = Signals(
         "number",
         label,
-        max(min(label - others, 1.0), -1.0),
+        _ahead(name, number, solved, others),
         agreed=name in solved.agreed,
         again=len(number.places) > 1,
-        twice=shape == "amount" and any(_same_label(sheet, name, number, each) for each in every),
+        twice=shape == "amount" and any(_same_label(sheet, name, number, each) for each in rest),
+        torn=sheet.lines[place.line].spaced,
     )
     fit = number.fits.get(name)
     words = [fit.why if fit else "", solved.words.get(name, "")]
@@ -168,6 +204,14 @@ def _number(
     return _field(
         amount, signals, "; ".join(filter(None, words)), **_place(sheet, place.line, place.start, place.end)
     )
+
+
+def _ahead(name: str, number: solve.Number, solved: solve.Found, others: Sequence[solve.Found]) -> float:
+    """How far the best way to read the document is behind in which this field is another number."""
+    behind = [
+        way.score for way in others if (other := way.chosen.get(name)) is None or other.size != number.size
+    ]
+    return max(min(solved.score - max(behind, default=0.0), 1.0), 0.0)
 
 
 def _same_label(sheet: Sheet, name: str, one: solve.Number, other: solve.Number) -> bool:

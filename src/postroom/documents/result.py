@@ -18,6 +18,7 @@ class Signals:
     checked: bool = False  # its check digits are right
     again: bool = False  # it stands in the document more than once
     twice: bool = False  # another value stands beside the very same label
+    torn: bool = False  # the letters of its line were set apart, and signs may be missing
 
 
 @dataclass(frozen=True, slots=True)

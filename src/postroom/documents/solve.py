@@ -5,7 +5,7 @@ Works on what `near` found. A product or a sum that comes out right tells more t
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final
 
@@ -16,6 +16,7 @@ from postroom.documents.values import Value
 
 _MANY: Final = 120  # numbers beyond these are looked at only where they have a label
 _LIKELY: Final = 0.6  # a number that fits a label this well is what the label says
+_SURE: Final = 0.9  # a number that fits a label this well is meant by it
 _WEAK: Final = 0.5  # what a weak label is worth at its best
 _PART: Final = 0.5  # fees and taxes are a smaller part of what something is worth
 _EXTRAS: Final = 7  # fees and taxes of which every combination is tried
@@ -93,13 +94,13 @@ def numbers(values: Sequence[Value], fits: Mapping[str, Sequence[Candidate]]) ->
 
 def solve(
     kind: Kind, all_numbers: list[Number], rates: Sequence[float], direction: Mapping[str, float]
-) -> Found:
-    """The best choice for every field that a relation of the kind names."""
+) -> list[Found]:
+    """Choices for every field that a relation of the kind names, the best first."""
     ways: list[Found] = [Found()]
     for relation in kind.relations:
         match relation:
             case Product():
-                ways = [way.plus(more) for way in ways for more in _products(relation, all_numbers)]
+                ways = [way.plus(more) for way in ways for more in _products(relation, all_numbers, rates)]
             case Sum():
                 ways = [way.plus(more) for way in ways for more in _sums(relation, all_numbers)]
             case Settlement():
@@ -109,7 +110,7 @@ def solve(
                     for more in _settlements(relation, all_numbers, rates, way, direction)
                 ]
         ways = sorted(ways, key=lambda way: -way.score)[:40]
-    return ways[0]
+    return ways
 
 
 def _alone(names: Sequence[str], all_numbers: list[Number]) -> Found:
@@ -132,7 +133,7 @@ def _nearest(sizes: Sequence[float], wanted: float, within: float) -> Iterator[i
         place += 1
 
 
-def _products(relation: Product, all_numbers: list[Number]) -> list[Found]:
+def _products(relation: Product, all_numbers: list[Number], rates: Sequence[float]) -> list[Found]:
     names = (relation.left, relation.right, relation.result)
     results = sorted((each for each in all_numbers if each.is_money), key=lambda each: each.size)
     sizes = [each.size for each in results]
@@ -159,7 +160,25 @@ def _products(relation: Product, all_numbers: list[Number]) -> list[Found]:
                         continue
                     way = _product(names, (left, right, result), abs(result.size - wanted), factor)
                     ways.append(way)
+    ways.extend(_changed_products(names, factors, results, rates))
     return sorted(ways, key=lambda way: -way.score)[:25]
+
+
+def _changed_products(
+    names: tuple[str, str, str], factors: Sequence[Number], results: Sequence[Number], rates: Sequence[float]
+) -> Iterator[Found]:
+    """What was bought in one currency and is worth so much in another. Only where the labels say so."""
+    for left in (each for each in factors if each.score(names[0]) >= _WEAK and not each.percent):
+        for right in (each for each in factors if each.score(names[1]) >= _WEAK and each is not left):
+            for rate in {each for known in rates if known != 1 for each in (known, 1 / known)}:
+                factor = 0.01 if right.percent else 1.0
+                wanted = left.size * right.size * factor * rate
+                for result in results:
+                    off = abs(result.size - wanted)
+                    if result.size > 1 and off <= 0.011 + 0.0001 * wanted:
+                        way = _product(names, (left, right, result), min(off, 0.0051), factor)
+                        words = f"{left.size:g} x {right.size:g}, changed, = {result.size:.2f}"
+                        yield replace(way, score=way.score - 0.1, words=dict.fromkeys(names, words))
 
 
 def _may_multiply(names: tuple[str, str, str], left: Number, right: Number) -> bool:
@@ -266,6 +285,7 @@ def _settlements(
         each.size
         for each in all_numbers
         if each.decimals >= 4
+        and each not in way.chosen.values()
         and 0.01 < each.size < 200
         and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY
     ]
@@ -273,7 +293,8 @@ def _settlements(
     extras = [each for each in _extras(relation, money) if worth and each.size < _PART * worth.size]
     reached = _reached(relation, worth, money, [*rates, *maybe], towards) if worth else {}
     last = max((each.place(relation.paid).line for each in money), default=0) or 1
-    for paid in money:
+    factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not worth]
+    for paid in (each for each in money if each not in factors):
         label = paid.score(relation.paid)
         best, how = reached.get(paid.size, (0.0, ""))
         best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
@@ -285,6 +306,10 @@ def _settlements(
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
             score -= 0.0 if worth is None or _plausible(worth, paid, rates) else 0.6
+            if label >= _PART and (
+                _is_changed_below(relation, paid, money, rates) or _is_outdone_below(relation, paid, money)
+            ):
+                score -= 0.8
             ways.append(Found({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
     if worth and relation.worth in way.agreed:
         # Where nothing else is said, what it was worth was paid.
@@ -292,6 +317,39 @@ def _settlements(
             Found({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is said to be paid"})
         )
     return sorted(ways, key=lambda each: -each.score)[:6]
+
+
+def _is_outdone_below(relation: Settlement, paid: Number, money: Sequence[Number]) -> bool:
+    """Whether a weak label calls it so, as before taxes, and a strong one calls another so below."""
+    here = paid.place(relation.paid)
+    return paid.score(relation.paid) <= _WEAK and any(
+        each.score(relation.paid) >= _SURE
+        and (place := each.place(relation.paid)).line > here.line
+        and place.currency == here.currency
+        and _plausible(paid, each, ())
+        for each in money
+    )
+
+
+def _is_changed_below(
+    relation: Settlement, paid: Number, money: Sequence[Number], rates: Sequence[float]
+) -> bool:
+    """Whether the bill changes this amount into another currency below, and there calls one what is paid."""
+    here = paid.place(relation.paid)
+    ends = {
+        place.currency: place.line
+        for each in money
+        if each.score(relation.paid) >= 0.3
+        for place in (each.place(relation.paid),)
+        if place.line > here.line and place.currency not in {None, here.currency}
+    }
+    changed = [paid.size * rate for rate in rates] + [paid.size / rate for rate in rates]
+    return any(
+        here.line < place.line <= ends.get(place.currency, -1)
+        and any(abs(each.size - size) <= 0.011 + 0.00003 * size for size in changed)
+        for each in money
+        for place in each.places
+    )
 
 
 def _plausible(worth: Number, paid: Number, rates: Sequence[float]) -> bool:

@@ -62,13 +62,15 @@ _RATE_BEFORE: Final = re.compile(
 )
 _RATE_BEHIND: Final = re.compile(rf"^\ ?({_PAIR})\ ?/\ ?(?!\1){_PAIR}")
 _RATE_WORDS: Final = re.compile(
-    r"(?:devisenkurs|wechselkurs|umrechnungskurs|umrechnungsbasis|exchange rate|conversion rate|fx rate"
+    r"(?:devisenkurs|dev\. ?kurs|umrechn\. zum|wechselkurs|umrechnungskurs|valutakurs|vekselkurs"
+    r"|vaxlingskurs|umrechnungsbasis|exchange rate|conversion rate|fx rate"
     r"|taux de (?:change|conversion)"
     r"|cours de change|wisselkoers|cambio divisa|tasso di cambio|\bchange\b)[^\d]{0,40}$"
 )
 _TIME: Final = re.compile(
-    r"^[\s,/-]*(?:um|at|a|om|alle|,|(?:[a-z]*(?:zeit|time)|heure|ora|hora|tijd)\b:?)?\s*"
-    r"\d{1,2}[:.]\d{2}(?:[:.]\d{1,2})?(?![\d.])"
+    r"^[\s,/-]*(?P<word>um|at|a|a las|om|alle|kl\.?|(?:[a-z]*(?:zeit|time)|heure|ora|hora|tijd)\b:?)?\s*"
+    r"(?:[01]?\d|2[0-3])(?::[0-5]\d(?::\d{1,2})?|(?P<point>\.[0-5]\d(?:\.\d{1,2})?))(?![\d.,])"
+    r"(?P<hour> ?(?:uhr|h)\b)?"
 )
 _CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}:\d{2}(?!\d)")
 _MORE_DIGITS: Final = re.compile(r"(?:[ \u00a0\u202f]\d{3})+(?![\d.,])")
@@ -196,7 +198,7 @@ def _dates(line: Line, orders: Mapping[str, tuple[bool, bool]], *, clock_below: 
             day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
             if day:
                 taken.append(found.span())
-                timed = bool(_TIME.match(line.folded[found.end() :])) or (clock_below and found.start() == 0)
+                timed = _is_timed(line.folded[found.end() :]) or (clock_below and found.start() == 0)
                 other = (
                     None
                     if sure or day.day > 12 or day.day == day.month
@@ -208,6 +210,12 @@ def _dates(line: Line, orders: Mapping[str, tuple[bool, bool]], *, clock_below: 
                     else ""
                 )
                 yield Value("date", day, line.index, *found.span(), timed=timed, doubt=doubt, other=other)
+
+
+def _is_timed(behind: str) -> bool:
+    """Hours and minutes with a point between them are an amount of money, unless a word says otherwise."""
+    found = _TIME.match(behind)
+    return bool(found and (not found["point"] or found["word"] or found["hour"]))
 
 
 def _date(found: re.Match[str], *, month_first: bool) -> date | None:

@@ -258,3 +258,102 @@ def test_a_time_of_day_below_its_date_tells_when_it_was_traded():
     assert read(head + "26-03-2024 Référence 94R6\n16:27:35 Sens Achat\n", CONTRACT_NOTE)[
         "trade_date"
     ].value == date(2024, 3, 26)
+
+
+SAVINGS = """Morgentau Broker GmbH · Seestrasse 5 · 80331 München
+DATUM 04.03.2024
+WERTPAPIERABRECHNUNG
+Ausführung des Sparplans am 01.03.2024 an der Börse Hamburg.
+POSITION ANZAHL DURCHSCHNITTSKURS BETRAG
+Global Equity UCITS ETF 0,235139 Stk. 106,32 EUR 25,00 EUR
+ISIN: US0378331005
+GESAMT 25,00 EUR
+ABRECHNUNG
+Fremdkostenzuschlag 1,00 EUR
+GESAMT 26,00 EUR
+VERRECHNUNGSKONTO WERTSTELLUNG BETRAG
+4711001 05.03.2024 -26.00 EUR
+"""
+
+
+def test_a_unit_belongs_to_the_number_before_it_and_not_to_the_price_behind():
+    fields = read(SAVINGS, CONTRACT_NOTE)
+    assert fields["quantity"].value == Decimal("0.235139")
+    assert fields["price"].value == Decimal("106.32")
+    assert read("Preis 20 Stück 5\nKurswert 100,00 EUR", CONTRACT_NOTE)["quantity"].value == 5
+
+
+def test_the_day_on_which_something_was_done_is_the_day_of_trade():
+    fields = read(SAVINGS, CONTRACT_NOTE)
+    assert fields["trade_date"].value == date(2024, 3, 1)
+
+
+def test_of_two_totals_the_one_after_the_fees_is_what_was_paid():
+    fields = read(SAVINGS, CONTRACT_NOTE)
+    assert (fields["gross"].value, fields["net"].value) == (Decimal("25.00"), Decimal("26.00"))
+    assert fields["net"].confidence > 0.95
+
+
+def test_money_that_went_out_says_who_bought_where_weak_words_alone_would_not():
+    fields = read(SAVINGS, CONTRACT_NOTE)
+    assert fields["direction"].value == "buy"
+    assert fields["direction"].confidence > 0.95
+    wordless = SAVINGS.replace("des Sparplans ", "")
+    assert read(wordless, CONTRACT_NOTE)["direction"].value == "buy"
+    assert read(wordless, CONTRACT_NOTE)["direction"].confidence < 0.95
+
+
+CHANGED = """Granitbank AG
+Wertpapierabrechnung Kauf
+Geschäftstag 16.04.2024
+Lumen Solaire SA ISIN US0378331005
+Nominale Kurs
+STK 20 USD 150,00
+Kurswert USD 3.000,00
+Fremde Spesen USD 13,90
+Ausmachender Betrag USD 3.013,90
+Umrechn. zum Dev. kurs 1,080600 vom 17.04.2024 EUR 2.789,10
+Provision EUR 18,93
+Valuta 18.04.2024 Zu Ihren Lasten EUR 2.808,03
+"""
+
+
+def test_what_is_changed_into_another_currency_below_is_not_yet_what_was_paid():
+    fields = read(CHANGED, CONTRACT_NOTE)
+    assert (fields["net"].value, fields["currency"].value) == (Decimal("2808.03"), "EUR")
+
+
+def test_a_price_in_another_currency_is_reckoned_with_at_the_rate_of_exchange():
+    note = (
+        "Wertpapierabrechnung Kauf\nISIN US0378331005\nNominale Kurs\nUSD 2.000,00 60,69 %\n"
+        "Devisenkurs EUR/USD 1,077697\nKurswert EUR 1.126,29\nProvision EUR 5,90\nEndbetrag EUR 1.132,19\n"
+    )
+    fields = read(note, CONTRACT_NOTE)
+    assert (fields["quantity"].value, fields["gross"].value) == (20, Decimal("1126.29"))
+    assert fields["quantity"].signals.agreed
+
+
+TAXED = """Wertpapierabrechnung Verkauf
+Geschäftstag 16.04.2024
+ISIN US0378331005
+Stück 20 Kurs EUR 608,00
+Kurswert EUR 12.160,00
+Provision EUR 40,70-
+Zu Ihren Gunsten vor Steuern EUR 12.119,30
+Kapitalertragsteuer EUR 329,44-
+Zu Ihren Gunsten nach Steuern EUR 11.789,86
+"""
+
+
+def test_what_is_paid_after_taxes_is_taken_before_what_was_due_before_them():
+    assert read(TAXED, CONTRACT_NOTE)["net"].value == Decimal("11789.86")
+
+
+def test_a_number_on_a_line_whose_letters_were_set_apart_is_for_a_person():
+    torn = TAXED.replace("nach Steuern EUR 11.789,86", "nach Steuern E U R 1 1 . 7 8 9 , 8 6")
+    assert read(torn, CONTRACT_NOTE)["net"].confidence < 0.95
+
+
+def test_a_number_in_the_first_column_is_not_that_of_a_head_at_the_end_of_its_line():
+    note = "WKN ISIN Bezeichnung Anzahl\n940602 US0378331005 Nordstern 0,384510\nKurswert 10,00 EUR\n"
+    assert read(note, CONTRACT_NOTE)["quantity"].value == Decimal("0.38451")

@@ -296,3 +296,15 @@ def test_another_currency_than_the_visible_one_is_a_difference():
 def test_a_value_of_the_xml_that_does_not_look_like_its_field_is_for_a_person(was, put, field):
     found = understand(reading("", UBL.replace(was, put)), [INVOICE])
     assert any(words.startswith(f"form of {field}: ") for words in found.failed_checks)
+
+
+def test_a_security_and_the_words_of_a_trade_make_a_contract_note_of_an_unknown_paper():
+    strange = (
+        "DepotReport 30. Mai 2024\nSteuerliche Informationen Einzeltransaktion\n30.04.2024: Gesamtverkauf\n"
+        "Name World Index Fund (A1XB5U / US0378331005)\nAnteile 2,156\nAbrechnungspreis 23,3600 EUR\n"
+        "Abrechnungsbetrag 50,30 EUR\nEntgelt 0,06 EUR\nSteuerjahr 2024\n" + "Stand vorher: 0,00 EUR\n" * 9
+    )
+    known = understand(reading(strange), [INVOICE, NOTES])
+    assert known.kind is NOTES
+    assert known.fields["trade_date"].value.isoformat() == "2024-04-30"
+    assert understand(reading(strange), [INVOICE]).kind is None

@@ -121,3 +121,14 @@ def test_a_plain_text_has_pages_and_places():
     ]
     assert transcript.words[1].box.left == 5 / plain.COLUMNS
     assert plain.transcribe("").words == ()
+
+
+def test_an_amount_behind_a_date_is_no_time_of_day():
+    found = [
+        value.timed
+        for value in values(
+            lay_out(plain.transcribe("06.05.2024 -12.30 EUR\n06.05.2024 um 12.30\n06.05.2024 12:30"))
+        )
+        if value.shape == "date"
+    ]
+    assert found == [False, True, True]

@@ -11,7 +11,10 @@ from postroom.documents.kind import Kind, Product, Settlement
 _BUY: Final = (
     "Wertpapierkauf, Ihr Kauf, Kauf, ETF-Kauf, Kaufabrechnung, Kaufauftrag?, gekauft, gezeichnet, "
     "Zeichnung, Zeichnungen, Käufe, Emission?, Ausgabe?, Ausgabe Investmentfonds, "
-    "Investmentkauf, Zukauf, Aufbau?, Sparplanausführung, Zugang?, Einkauf, "
+    "Investmentkauf, Zukauf, Nachkauf, Fondskauf, Aktienkauf, Aufbau?, Sparplanausführung, Zugang?, "
+    "Einkauf, Zeichnungsorder, Sparplan*?, Ansparplan*?, Wiederanlage?, savings plan?, investment plan?, "
+    "reinvestment?, plan d'épargne?, investissement programmé?, piano di accumulo?, piano d'accumulo?, "
+    "plan de inversión?, køb, købt, kjøp, köp, "
     "we have bought, bought, you bought, buy, purchase, purchased, you have purchased, subscription, buy "
     "to open, "
     "achat, achat comptant, acheté, souscription, acquisto, acquistato, sottoscrizione, compra, comprado, "
@@ -21,6 +24,8 @@ _BUY: Final = (
 _SELL: Final = (
     "Wertpapierverkauf, Ihr Verkauf, Verkauf, ETF-Verkauf, Verkaufsabrechnung, Verkaufsauftrag?, verkauft, "
     "Rücknahme, Rücknahmen, Verkäufe, Rücknahme Investmentfonds, Rückgabe, "
+    "Gesamtverkauf, Teilverkauf, Fondsverkauf, Aktienverkauf, Entnahmeplan?, Barabfindung?, "
+    "Rückzahlung?, repayment?, remboursement?, salg, solgt, sälj, "
     "Abgang?, Tilgung?, Einlösung?, we have sold, sold, you sold, sell, sale, redemption, you have sold, "
     "sell to close, vente, vente comptant, "
     "vendu, rachat, vendita, venduto, rimborso, venta, vendido, reembolso, reembolso en efectivo, verkoop, "
@@ -70,21 +75,30 @@ class ContractNote:
             "Kurstag?, Ausführungsdatum, Ausführung, Ausgeführt am, Ausführungsdatum/-zeit, Abschluss per, "
             "Abschlussdatum, Abschlusstag, Abschluss?, "
             "Geschäftstag, Geschäftsdatum?, Trade-Datum, Transaktionsdatum, Datum der Transaktion, "
+            "Ausführungszeitpunkt, Handelszeitpunkt, Handelsdatum/-zeit, Handelsdatum/-uhrzeit, "
+            "Abschlusszeitpunkt, Abschluss am, Orderausführung, Zeichnungstag, Rücknahmetag, Börsentag, "
+            "Transaktionstag, Kauf vom, Verkauf vom, Datum der Abrechnung?, Buchungstag?, "
             "Preisdatum?, Kaufauftrag vom?, Verkaufsauftrag vom?, Buchungsdatum?, wie folgt am, "
             "Kursdatum?, Abrechnungstag?, Abrechnungsdatum?, NAV-Datum?, "
-            "Wir haben für Sie am, Wir haben am, haben wir am, haben wir für Sie am, haben am, Kauf am, "
+            "Wir haben für Sie am?, Wir haben am, haben wir am, haben wir für Sie am?, haben am?, Kauf am, "
             "Verkauf am, Order Kauf am, Order Verkauf am, Kaufdatum, Verkaufsdatum, Datum der Ausführung, "
             "Tag der Ausführung",
             en="Date of dealing, Trade date, Trade time, Deal date, Dealing date, Transaction date, "
             "Execution date, Execution date/time, Execution time, Date of execution, Trade date and time, "
             "buy order of?, sell order of?, Executed on, Date of trade, Contract date, Traded on, Bargain "
-            "date, Order executed, Date and time of execution, Date of transaction",
+            "date, Order executed, Date and time of execution, Date of transaction, Trade date/time, "
+            "Trade date & time, Date/time of trade, Deal date/time, Trade executed, Execution date and time",
             fr="Date d'exécution, Date Quantité, Date et heure d'exécution, locale d'exécution, exécuté le, "
             "Date de négociation, Date de transaction, Date de l'opération, Date opération, "
+            "Date d'éxécution, Date transaction, Séance du, Jour de bourse, "
             "Date de bourse, OPERATION DE BOURSE le?, Date du versement?, Date d'opération, négocié le",
-            it="Data esecuzione, Data operazione, Data di negoziazione, ordine sopra riportato del?",
-            es="Fecha ejecución, Fecha de ejecución, Fecha operación, Fecha contratación",
-            nl="Uitvoering op, Uitvoeringsdatum, Datum uitvoering, Transactiedatum, uitgevoerd op",
+            it="Data esecuzione, Data di esecuzione, Data negoziazione, Eseguito il, Data operazione, Data "
+            "di negoziazione, ordine sopra riportato del?, Data contabile?",
+            es="Fecha ejecución, Fecha de ejecución, Fecha operación, Fecha contratación, Fecha de "
+            "operación, Fecha de contratación",
+            da="Handelsdag, Handelsdato, Handelstidspunkt, Affärsdag, Avslutsdag",
+            nl="Datum en tijdstip van uitvoering, Handelsdatum, Datum transactie, Uitvoeringstijd, "
+            "Uitvoering op, Uitvoeringsdatum, Datum uitvoering, Transactiedatum, uitgevoerd op",
             units="ausgeführt, gekauft, verkauft, gezeichnet, abgerechnet, executed, exécuté, eseguito, "
             "unten angeführtes Geschäft, haben wir, we have, nous avons, abbiamo, hemos",
             timed=True,
@@ -102,6 +116,7 @@ class ContractNote:
             it="Valuta, Data valuta, Data regolamento",
             es="Fecha valor, Fecha valor liquidación, Fecha liquidación",
             nl="Valutadatum, Afrekendatum, Valuta",
+            da="Valør, Valørdag, Afviklingsdato, Afviklingsdag, Likviddag",
         ),
     ] = None
     issued_on: Annotated[
@@ -170,20 +185,25 @@ class ContractNote:
             "Nominal/Stück, Stück/Nominale, Stück/Nominal, Nennwert, Menge, Menge/Nominal, Anzahl, "
             "Anzahl/Nominal, Anzahl Anteile, Anteile, Fondsanteile, Zugang, Abgang, Nom, "
             "Gekaufte Anteile, Verkaufte Anteile, Ausgeführte Stück, Ausgeführte Menge, Umsatz in "
-            "Anteilen, Bestellmenge?, Stückzahl, Gehandelte Anzahl, Nominalwert, Ant",
+            "Anteilen, Bestellmenge?, Stückzahl, Gehandelte Anzahl, Nominalwert, Ant, Nominalbetrag, Anz, "
+            "Stück/Nennwert, Volumen?",
             en="Quantity, Number of units, Units, Shares, Number of shares, Qty, Nominal, Amount of "
             "shares, Executed quantity, No. of shares, Nominal amount, Number of securities, Share "
-            "quantity",
+            "quantity, No. of units, Filled quantity, Executed qty, Shares purchased, Shares sold, Units "
+            "purchased, Units sold, Volume?",
             fr="Quantité, souscription de, achat de, vente de, Nombre de titres, Nombre de parts, Nombre "
             "d'unités de compte, Nombre d'unités, Nombre d'actions, Qté, Nombre, Parts",
-            it="Quantità, Quantita', Quantita, Numero titoli, acquisto di, vendita di, eseguito per",
+            it="Quantità, Quantita', Quantita, Q.tà, Numero quote, Quote, Numero titoli, acquisto di, "
+            "vendita di, eseguito per",
             es="Nº de valores, Número participaciones, Participaciones, Número de títulos, Títulos, "
             "Cantidad, S/títulos, Núm. títulos, Nº títulos",
-            nl="Nominaal bedrag, Nominale waarde, Aantal, Aantal delen, Aantal stuks, Hoeveelheid",
+            da="Antal, Nominelt, Antal stk",
+            nl="Nominaal bedrag, Nominale waarde, Aantal aandelen, Aantal effecten, Aantal, Aantal delen, "
+            "Aantal stuks, Hoeveelheid",
             units="Stück, Stk, St, Ant, Anteile, Anteil, Aktien, Namen-Aktie*, Inhaber-Aktie*, "
             "Namenaktie*, Inhaberaktie*, Namenakt*, Registered Sh*, Akt, shares, units, parts, "
             "titres, titre, actions, Anrechte, ETF, Fondsanteile, azioni, acciones, títulos, "
-            "aandelen, stuks, zu, Reg, Ant.",
+            "aandelen, stuks, zu, Reg, Ant., pcs, pieces, tít, quote, andele, Bezugsrechte, participaciones",
         ),
     ] = None
     price: Annotated[
@@ -195,14 +215,17 @@ class ContractNote:
             "Rücknahmepreis, Ausgabepreis, Kurs pro Stück, "
             "Abrechnungspreis, Durchschnittskurs, Ø-Kurs, Stückpreis, Einzelkurs, Ausgeführter Kurs, "
             "Fondspreis, Kurs in, Ausführungspreis, Preis pro Stück, Kurs je Stück, Kaufkurs, "
-            "Verkaufskurs, Mischkurs, Kassakurs, zu?",
+            "Verkaufskurs, Mischkurs, Kassakurs, zu?, Durchschnittspreis, Anteilpreis, Stückkurs, "
+            "Verrechnungspreis, Emissionspreis, Zeichnungspreis, zum Preis von, Preis von",
             en="Price, Unit price, Share price, Execution price, Price per share, Price per unit, Average "
-            "price, Dealing price, Trade price, Executed price, Deal price",
+            "price, Dealing price, Trade price, Executed price, Deal price, Average rate, Fill price, NAV "
+            "per unit, Unit cost, Rate?",
             fr="Cours, Cours exécuté, Cours d'exécution, Prix, Prix unitaire, Valeur liquidative, Valeurs "
             "liquidatives, Cours moyen, Prix d'exécution, Cours unitaire",
             it="Prezzo, Prezzo medio, Prezzo unitario, Prezzo di esecuzione",
-            es="Precio, Precio unitario, Cambio, Precio medio",
-            nl="Koers, Prijs, Uitvoeringskoers, Prijs per stuk",
+            es="Precio, Precio unitario, Cambio, Precio medio, Cotización, Cotización media",
+            da="Kurs, Afregningskurs, Handelskurs",
+            nl="Gemiddelde koers, Koers, Prijs, Uitvoeringskoers, Prijs per stuk",
         ),
     ] = None
     currency: Annotated[str | None, kind.currency(of="net")] = None
@@ -212,14 +235,17 @@ class ContractNote:
             de="Kurswert, Total Kurswert, Bruttobetrag, Brutto, Kurswert in EUR, Kurswert in "
             "Handelswährung, Marktwert, Betrag?, Kaufpreis, Verkaufspreis, Gehandelter Wert, "
             "Aktienbetrag, Ausmachender Betrag?, Gegenwert?, Total?, Anlagebetrag?, Abrechnungsbetrag?, "
-            "Kurswert EUR, Umsatz?, Transaktionswert, Handelswert",
+            "Kurswert EUR, Umsatz?, Transaktionswert, Handelswert, Geschäftswert, Bruttowert, Ordervolumen, "
+            "Zwischensumme?",
             en="Consideration, Gross money, Traded value, Share amount, Amount?, Gross amount, Principal, "
             "Principal amount, Gross consideration, Gross, Total amount?, Market value, Trade value, "
-            "Gross value, Value?, Deal value, Transaction value",
+            "Gross value, Value?, Deal value, Transaction value, Order value, Trade amount, Gross "
+            "proceeds, Subtotal?",
             fr="Montant brut, Montant transaction brut, Montant brut de la transaction, Brut, Montant de "
             "l'opération, Montant?, Montant transaction, Capital",
             it="Controvalore, Controvalore lordo, Importo lordo, Euro?",
             es="Importe efectivo, Efectivo, Importe bruto, Subtotal en origen?, Importe?",
+            da="Kursværdi, Handelsværdi, Beløb?, Belopp?",
             nl="Totaal bedrag, Brutobedrag, Bruto bedrag, Effectief bedrag",
         ),
     ] = None
@@ -239,15 +265,19 @@ class ContractNote:
             "Abwicklungskosten, Auslandsspesen, Devisenprovision, Grundpreis, Bearbeitungsgebühr, "
             "Ordergebühr, Ordergebühren, Börsenabgaben, Variable Börsenspesen, Fixspesen*, "
             "Vermittlungsprovision, Fremdkostenzuschlag, Wechselkursaufschlag, Summe Entgelte?, "
+            "*gebühr, *gebühren, *entgelt, *entgelte, *provision, *spesen, *courtage, *kommission, "
+            "Transaktionskosten, Fremdkostenpauschale, *kostenpauschale, Mindermengenzuschlag, "
             "Umschreibeentgelt, Handelsspesen, Sockelbetrag, Umrechnungskosten?, Gesamte Trading-Kosten?",
             en="Third-party charges, Third party fees, Venue fee, Commission, Dealing charge, Dealing fee, "
             "Broker fee, Brokerage, Charges, Fees, Exchange fee, Clearing fee, PTM levy, Transaction "
-            "fee, Handling fee, Fx charge, Settlement fee, Compliance charge",
+            "fee, Handling fee, Fx charge, Settlement fee, Compliance charge, Brokerage fee, Dealing "
+            "costs, Trading fee, Processing fee, FX fee, Currency conversion fee, Platform fee",
             fr="Frais de tiers, Frais de place, Courtage et Commission, Courtage, Courtages, Commission, "
             "Frais, Frais de courtage, Frais divers, Droits de garde, Frais de transaction, Montant "
             "total des frais, Frais de versement",
             it="Commissioni, Spese, Commissione",
             es="Comisión, Corretaje, Gastos, Cánones, comisión fija, Tarifa",
+            da="Kurtage, Handelsomkostninger, Courtage, Gebyr",
             nl="Makelaarsloon, Kosten, Vaste kosten, Provisie, Transactiekosten",
             several=True,
         ),
@@ -274,7 +304,7 @@ class ContractNote:
             "Finanztransaktionsteuer, Quellensteuer, "
             "Schweizerische Stempelgebühr, Stempelgebühr, Stempelgebühr Ausland, Ausländische "
             "Quellensteuer, Stamp Duty, Abgeltungsteuer, Abgeltungssteuer, Einbehaltene Steuer, Steuern?, "
-            "Stamptax",
+            "Stamptax, *steuer",
             en="Capital gains tax, Capital gains tax withheld, Solidarity surcharge, Church tax, Tax "
             "withheld, Stamp duty, SDRT, Stamp duty reserve tax, Transaction tax, Financial transaction "
             "tax, Withholding tax, Transaction levy, SEC fee",
@@ -282,6 +312,7 @@ class ContractNote:
             "financières, Taxe, Impôt de bourse, Prélèvements sociaux, TVA",
             it="Ritenuta, Imposta, Tobin tax, Bollo",
             es="Impuesto, Retención, ITF, IVA",
+            da="Skat, Udbytteskat",
             nl="Beurstaks, Taks, Belasting, Roerende voorheffing",
             several=True,
         ),
@@ -294,7 +325,7 @@ class ContractNote:
             "Ihres Kontos, Betrag in Kontowährung, Abrechnungsbetrag in EUR, Zahlbetrag, Wert?, "
             "Buchungsbetrag EUR, Betrag Belastung, Betrag Gutschrift, Endbetrag, Betrag zu Ihren "
             "Lasten, Betrag zu Ihren Gunsten, zu Ihren Lasten, zu Ihren Gunsten, Zu Ihren Lasten vor "
-            "Steuern, Zu Ihren Gunsten vor Steuern, Zu Ihren Gunsten nach Steuern, Zu Ihren Lasten nach "
+            "Steuern, Zu Ihren Gunsten vor Steuern?, Zu Ihren Gunsten nach Steuern, Zu Ihren Lasten nach "
             "Steuern, zu Lasten, zu Gunsten, zulasten, zugunsten, Belastung, Gutschrift, Belastung EUR, "
             "Gutschrift EUR, Netto, Nettobetrag, "
             "Total belastet, Total gutgeschrieben, Total, Total zu Ihren Lasten, Total zu Ihren Gunsten, "
@@ -303,22 +334,27 @@ class ContractNote:
             "Buchungsbetrag, Betrag in EUR?, Nettowert, Totalbetrag, Gesamtsumme, Auszahlung, Der "
             "Totalbetrag von, Buchung auf*, Belastungsbetrag, Gutschriftsbetrag, zu belasten, Betrag?, "
             "Rechnungsbetrag, Gesamtkosten?, Sollbuchung, Habenbuchung, Abrechnungsbetrag EUR, "
-            "Nettoabrechnungsbetrag",
+            "Nettoabrechnungsbetrag, Gesamtbelastung, Gesamtgutschrift, Abrechnungssumme, "
+            "Überweisungsbetrag, Auszahlbetrag, Nettoerlös, Verkaufserlös?, Kontobelastung, Kontogutschrift",
             en="Total debit, Total receivable, Net amount due to you, Net amount due from you, Net money, "
             "Amount to pay, Amount receivable, Net cash amount, Total charged, Total received, To your "
             "debit, To your credit, Charged amount, Credited amount, Total credit, Net amount, Total "
             "consideration, Total amount, Net consideration, Amount due, Amount payable, Settlement "
             "amount, Net settlement amount, Total, Total cost, Total proceeds, Net proceeds, Amount due "
-            "to you, Amount due from you, Net total, Total due, Amount debited, Amount credited",
+            "to you, Amount due from you, Net total, Total due, Amount debited, Amount credited, Net amount "
+            "payable, Total payable, Net payable, Settlement value, Total settlement, Net cash, Total "
+            "value?, Proceeds before tax?, Amount before tax?, Amount after tax",
             fr="Net au crédit, Net au débit, Montant net, Montant comptabilisé, Montant net au débit de "
             "votre compte, Montant net au crédit de votre compte, Net à débiter, Net à créditer, "
             "Montant total, Montant à débiter, Montant transaction net, Net client, Montant net débité, "
-            "Montant net crédité, Total net, Solde?, Net",
+            "Montant net crédité, Montant avant impôt?, Montant débité, Montant crédité, Total net, "
+            "Solde?, Net",
             it="Totale a Vs. Debito, Totale a Vs. Credito, Totale, Importo netto, Netto, Controvalore "
-            "netto, Totale addebito, Totale accredito",
+            "netto, Totale addebito, Totale accredito, Importo addebitato, Importo accreditato",
             es="Importe total, Importe líquido, Líquido, Importe neto, Total, Neto",
             nl="Netto bedrag, Netto afrekening, Nettobedrag, Totaal te betalen, Te betalen, Netto "
-            "afrekening op",
+            "afrekening op, Te ontvangen, Totaalbedrag, Eindbedrag, Credit?, Debet?",
+            da="Afregningsbeløb, Til afregning, I alt, Likvidbelopp, Att betala, Att erhålla",
         ),
     ] = None
 
@@ -330,7 +366,11 @@ CONTRACT_NOTE: Final = Kind(
     "Effektenabrechnung, Börsenabrechnung, Wertschriftenabrechnung, contract note, trade "
     "confirmation, avis d'opéré, avis d'opération*, opération de bourse, Fondsabrechnung, "
     "Transaktionsabrechnung, Wertpapierbestätigung, Abrechnung Handel, nota informativa, nota "
-    "contabile, compra de valores, venta de valores, overzicht transactie",
+    "contabile, compra de valores, venta de valores, overzicht transactie, Abrechnung Kauf, Abrechnung "
+    "Verkauf, Kauf Abrechnung, Verkauf Abrechnung, Abrechnung über den Kauf*, Abrechnung über den Verkauf*, "
+    "Ausführungsanzeige, Wertpapierkauf, Wertpapierverkauf, Transaction confirmation, Confirmation of trade, "
+    "Securities settlement, avis d'exécution, bordereau, borderel, effectennota, liquidación de valores, "
+    "regolamento titoli, nota di eseguito, fondsnota, handelsnota, avräkningsnota",
     needed=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
     apart=("account", "number"),

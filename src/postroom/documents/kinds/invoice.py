@@ -202,8 +202,8 @@ class Invoice:
 INVOICE: Final = Kind(
     name="invoice",
     model=Invoice,
-    titles="*rechnung, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax invoice, Credit "
-    "note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
+    titles="*rechnung, *abrechnung?, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax "
+    "invoice, Credit note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
     needed=("supplier", "number", "issued_on", "currency", "gross"),
     identity=("supplier", "number"),
     instead={"supplier": ("vat_id", "iban")},

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from postroom.documents.checkdigits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from postroom.documents.training import names
 from postroom.documents.training import words as w
 
 _CENT: Final = Decimal("0.01")
@@ -123,16 +124,16 @@ def _isin(dice: Random) -> str:
 
 def _firm(dice: Random, language: str) -> str:
     parts = [
-        dice.choice(w.FIRMS.split("|")),
-        dice.choice(w.BRANCHES.split("|")),
-        dice.choice(w.FORMS[language].split("|")),
+        dice.choice(names.FIRMS.split("|")),
+        dice.choice(names.BRANCHES.split("|")),
+        dice.choice(names.FORMS[language].split("|")),
     ]
     return " ".join(parts[:2] if dice.random() < 0.12 else parts)
 
 
 def _head(pen: _Pen, firm: str) -> list[str]:
-    dice, place = pen.dice, pen.dice.choice(w.PLACES[pen.language].split("|"))
-    street = f"{dice.choice(w.STREETS.split('|'))} {dice.randint(1, 99)}"
+    dice, place = pen.dice, pen.dice.choice(names.PLACES[pen.language].split("|"))
+    street = f"{dice.choice(names.STREETS.split('|'))} {dice.randint(1, 99)}"
     domain = firm.split(maxsplit=1)[0].lower()
     shapes = [
         [firm, street, place, f"info@{domain}.example"],
@@ -150,8 +151,8 @@ def _recipient(pen: _Pen) -> list[str]:
     return [
         label,
         name,
-        f"{dice.choice(w.STREETS.split('|'))} {dice.randint(1, 99)}",
-        dice.choice(w.PLACES[pen.language].split("|")),
+        f"{dice.choice(names.STREETS.split('|'))} {dice.randint(1, 99)}",
+        dice.choice(names.PLACES[pen.language].split("|")),
     ]
 
 
@@ -206,7 +207,7 @@ def _invoice_facts(pen: _Pen, number: str, issued: date) -> list[str]:
         (0.5, pen.row(pen.say("due"), pen.day(issued + timedelta(days=30)))),
         (0.4, pen.row(pen.say("delivered"), pen.day(issued - timedelta(days=dice.randint(1, 20))))),
         (0.4, pen.row(pen.say("order"), f"PO-{dice.randint(100, 99999)}")),
-        (0.2, f"{dice.choice(w.TOWNS.split('|'))}, {pen.day(letter)}"),
+        (0.2, f"{dice.choice(names.TOWNS.split('|'))}, {pen.day(letter)}"),
         (0.2, pen.row(_DATED[pen.language], pen.day(issued + timedelta(days=dice.choice([0, 0, 0, 3]))))),
     ]
     facts += [line for chance, line in others if dice.random() < chance]
@@ -240,15 +241,17 @@ def contract_note(seed: int, *, hard: float = 0.15) -> Paper:
     isin, account, security = (
         _isin(dice),
         str(dice.randint(10**6, 10**9)),
-        dice.choice(w.SECURITIES.split("|")),
+        dice.choice(names.SECURITIES.split("|")),
     )
-    broker = f"{dice.choice(w.BROKERS.split('|'))} {dice.choice(w.FORMS[pen.language].split('|'))}"
+    broker = f"{dice.choice(names.BROKERS.split('|'))} {dice.choice(names.FORMS[pen.language].split('|'))}"
     letter, facts = _note_facts(pen, traded, quantity)
     shape = dice.choice(["{title} {side}", "{title}: {side}", "{side}", "{title}\n{side}"])
     done = [pen.say(f"done_{side}").format(date=pen.day(traded))] if dice.random() < 0.5 else []
+    if dice.random() < 0.25:
+        done.append(pen.say("ran").format(date=pen.day(traded), side=pen.say(side)))
     lines = [*_head(pen, broker), *_recipient(pen), letter, pen.row(pen.say("account"), account)]
     lines += [shape.format(title=pen.say("title"), side=pen.say(side)), *done]
-    lines += _security(pen, security, isin, quantity, price, currency)
+    lines += _security(pen, (security, isin, side), quantity, price, currency)
     lines += [*facts, pen.row(pen.say("gross"), pen.money(gross, currency)), *rows, *_foot(pen)]
     truth = {"isin": isin, "direction": side, "trade_date": traded, "quantity": quantity, "price": price}
     truth |= {"gross": gross, "net": net, "currency": paid_in, "name": security, "broker": broker}
@@ -269,10 +272,12 @@ def _note_facts(pen: _Pen, traded: date, quantity: Decimal) -> tuple[str, list[s
     named = dice.random() > 0.04
     facts += [pen.row(pen.say("traded"), pen.day(traded) + time)] if named else []
     dated = traded + timedelta(days=dice.choice([0, 0, 0, 1, 3]) if named else 0)
-    town = f"{dice.choice(w.TOWNS.split('|'))}, {pen.day(dated)}"
+    town = f"{dice.choice(names.TOWNS.split('|'))}, {pen.day(dated)}"
     letter = dice.choice([pen.row(_DATED[pen.language], pen.day(dated)), town])
     if dice.random() < 0.3:
         facts.append(pen.row(pen.say("ordered"), pen.day(traded - timedelta(days=dice.randint(0, 4)))))
+    if dice.random() < 0.3:
+        facts.append(pen.row(pen.say("booked"), pen.day(traded + timedelta(days=dice.randint(0, 3)))))
     if dice.random() < 0.25:
         facts.append(pen.row(pen.say("balance"), pen.number(quantity + dice.randint(1, 500))))
     dice.shuffle(facts)
@@ -280,10 +285,11 @@ def _note_facts(pen: _Pen, traded: date, quantity: Decimal) -> tuple[str, list[s
 
 
 def _security(
-    pen: _Pen, security: str, isin: str, quantity: Decimal, price: Decimal, currency: str
+    pen: _Pen, what: tuple[str, str, str], quantity: Decimal, price: Decimal, currency: str
 ) -> list[str]:
+    security, isin, side = what
     amount, each = pen.number(quantity), pen.money(price, currency)
-    match pen.dice.randrange(3):
+    match pen.dice.randrange(6):
         case 0:
             return [
                 pen.row(pen.say("security"), security),
@@ -294,6 +300,15 @@ def _security(
         case 1:
             head = f"{pen.say('quantity')} {pen.say('security')} ISIN {pen.say('price')}"
             return [head, f"{amount} {security} {isin} {each}"]
+        case 2:
+            worth = pen.number((quantity * price).quantize(_CENT))
+            row = f"{security} {amount} {pen.say('unit')} {pen.number(price)} {currency} {worth} {currency}"
+            return [pen.say("head"), row, f"ISIN: {isin}"]
+        case 3:
+            head = f"{pen.say('quantity')} ISIN: {isin} {pen.say('price')}"
+            return [head, f"{pen.say('unit')} {amount} {security} {currency} {pen.number(price)}"]
+        case 4:
+            return [f"{pen.say(side)} {amount} {security} ({isin}) {pen.say('at')} {each}"]
         case _:
             return [
                 f"{pen.say('security')} ISIN",
@@ -316,13 +331,31 @@ def _settlement(
         extras[field_name] = extras.get(field_name, Decimal(0)) + extra
         rows.append(pen.row(pen.say(name), pen.money(extra, currency)))
     label = pen.say(f"net_{side}")
+    if side == "sell" and dice.random() < 0.15:
+        return _taxed(pen, total, currency, rows, extras)
     if not foreign:
-        return (total, currency), [*rows, pen.row(label, pen.money(total, currency))], extras
+        if dice.random() < 0.2:
+            rows.insert(0, pen.row(label := pen.say("total"), pen.money(gross, currency)))
+        paid = -total if side == "buy" and dice.random() < 0.2 else total
+        return (total, currency), [*rows, pen.row(label, pen.money(paid, currency))], extras
     home = "CHF" if currency != "CHF" else "EUR"
     rate = Decimal(dice.randint(8000, 12500)) / 10000
     settled = (total * rate).quantize(_CENT)
+    if dice.random() < 0.3:
+        rows.append(pen.row(pen.say(f"net_{side}"), pen.money(total, currency)))
     rows.append(pen.row(f"{pen.say('rate')} {currency}/{home}", pen.number(rate)))
     return (settled, home), [*rows, pen.row(label, pen.money(settled, home))], extras
+
+
+def _taxed(
+    pen: _Pen, total: Decimal, currency: str, rows: list[str], extras: dict[str, Decimal]
+) -> tuple[tuple[Decimal, str], list[str], dict[str, Decimal]]:
+    """What is paid before taxes, a tax, and what is paid after them."""
+    before, after = pen.words["taxed"].split("|")
+    tax = (total * pen.dice.randint(1, 20) / 100).quantize(_CENT)
+    rows += [pen.row(before, pen.money(total, currency)), pen.row(pen.say("tax"), pen.money(tax, currency))]
+    rows.append(pen.row(after, pen.money(total - tax, currency)))
+    return (total - tax, currency), rows, {**extras, "taxes": extras.get("taxes", Decimal(0)) + tax}
 
 
 def other(seed: int) -> Paper:
@@ -330,7 +363,7 @@ def other(seed: int) -> Paper:
     dice = Random(seed)
     bank = dice.random() < 0.6
     pen = _pen(dice, w.NOTE if bank else w.INVOICE, 0.0)
-    firm = dice.choice(w.BROKERS.split("|")) if bank else _firm(dice, pen.language)
+    firm = dice.choice(names.BROKERS.split("|")) if bank else _firm(dice, pen.language)
     title, *said = dice.choice(w.OTHERS[pen.language]).split("|")
     lines = [*_head(pen, firm), *_recipient(pen), title]
     for _ in range(dice.randint(3, 14)):
@@ -346,7 +379,7 @@ def other(seed: int) -> Paper:
         for name in dice.sample(common.split(), k=dice.randint(0, 5))
     ]
     if bank:
-        lines += [f"{dice.choice(w.SECURITIES.split('|'))} {_isin(dice)}"]
+        lines += [f"{dice.choice(names.SECURITIES.split('|'))} {_isin(dice)}"]
     elif dice.random() < 0.5:
         lines += _goods(pen)[0]
     lines += _foot(pen)

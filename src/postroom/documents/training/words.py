@@ -143,6 +143,14 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "Wir haben für Sie gekauft|Wir haben am {date} für Sie gekauft",
         "done_sell": "Wir haben für Sie verkauft|Wir haben am {date} für Sie verkauft",
         "balance": "Bestand|Neuer Bestand",
+        "unit": "Stk.|Stück|STK|Anteile",
+        "booked": "Buchungsdatum|Abrechnungsdatum|Buchungstag",
+        "head": "Position Anzahl Preis Betrag|Wertpapier Menge Kurs Kurswert",
+        "ran": "Ausführung des Sparplans am {date} an der Börse Hamburg.|"
+        "Limit-Order {side} am {date}, um 10:14 Uhr ausgeführt.",
+        "total": "Gesamt|Summe",
+        "at": "zu",
+        "taxed": "Zu Ihren Gunsten vor Steuern|Zu Ihren Gunsten nach Steuern",
     },
     "en": {
         "title": "Contract note|CONTRACT NOTE|Trade confirmation|Transaction notification|Deal confirmation",
@@ -165,6 +173,14 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "We have bought for you as agent",
         "done_sell": "We have sold for you as agent",
         "balance": "Holding after this deal",
+        "unit": "pcs.|shares|units",
+        "booked": "Booking date|Statement of",
+        "head": "Position Quantity Average rate Amount|Security Quantity Price Value",
+        "ran": "Savings plan execution on {date} at the exchange.|"
+        "Your {side} order was executed on {date} at 10:14.",
+        "total": "Total",
+        "at": "at",
+        "taxed": "Proceeds before tax|Net proceeds",
     },
     "fr": {
         "title": "Avis d'opéré|Avis d'opération|Opération de bourse|Avis d'exécution",
@@ -187,6 +203,14 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "Nous avons acheté pour votre compte",
         "done_sell": "Nous avons vendu pour votre compte",
         "balance": "Solde en titres",
+        "unit": "titres|parts",
+        "booked": "Date de comptabilisation",
+        "head": "Position Quantité Cours moyen Montant",
+        "ran": "Exécution de l'investissement programmé le {date} sur le marché.|"
+        "Ordre exécuté le {date} à 10:14.",
+        "total": "Total",
+        "at": "à",
+        "taxed": "Montant avant impôt|Montant net",
     },
     "it": {
         "title": "Nota informativa|Conferma di esecuzione",
@@ -209,6 +233,13 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "Vi confermiamo l'acquisto",
         "done_sell": "Vi confermiamo la vendita",
         "balance": "Saldo titoli",
+        "unit": "azioni|quote",
+        "booked": "Data contabile",
+        "head": "Posizione Quantità Prezzo medio Importo",
+        "ran": "Esecuzione del piano di accumulo il {date}.",
+        "total": "Totale",
+        "at": "a",
+        "taxed": "Importo prima delle imposte|Importo netto",
     },
     "es": {
         "title": "Liquidación de valores|Aviso de operación",
@@ -231,6 +262,13 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "Hemos comprado por su cuenta",
         "done_sell": "Hemos vendido por su cuenta",
         "balance": "Saldo de títulos",
+        "unit": "títulos|acciones",
+        "booked": "Fecha contable",
+        "head": "Posición Cantidad Cotización Importe",
+        "ran": "Ejecución del plan de inversión el {date}.",
+        "total": "Total",
+        "at": "a",
+        "taxed": "Importe antes de impuestos|Importe neto",
     },
     "nl": {
         "title": "Transactienota|Overzicht transactie|Effectennota",
@@ -253,6 +291,13 @@ NOTE: Final[dict[str, Words]] = {
         "done_buy": "Wij hebben voor u gekocht",
         "done_sell": "Wij hebben voor u verkocht",
         "balance": "Nieuw saldo",
+        "unit": "stuks|aandelen",
+        "booked": "Boekingsdatum",
+        "head": "Positie Aantal Koers Bedrag",
+        "ran": "Uitvoering van het beleggingsplan op {date}.",
+        "total": "Totaal",
+        "at": "aan",
+        "taxed": "Bedrag voor belasting|Netto bedrag",
     },
 }
 
@@ -384,45 +429,6 @@ OTHERS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 
-FIRMS: Final = (
-    "Nordwind|Kieselbach|Lindenhof|Sonnental|Weberknecht|Brightwater|Oakfield|Silverline|Harborough|"
-    "Fernhill|Maison Claire|Atelier du Pont|Beaulieu|Rivière|Studio Verde|Monteverde|Casa Nueva|Río Alto|"
-    "De Linde|Waterkant|Alpenrose|Bergquell|Tannwald|Steinadler|Morgenrot"
-)
-BRANCHES: Final = (
-    "Logistik|Druck|Software|Handel|Energie|Bau|Consulting|Services|Papier|Technik|Foods|Textil|Medien|"
-    "Systems|Elektro"
-)
-FORMS: Final[dict[str, str]] = {
-    "de": "GmbH|AG|GmbH & Co. KG|e.K.|KG|UG (haftungsbeschränkt)",
-    "en": "Ltd|Limited|LLC|Inc.|plc",
-    "fr": "SARL|SAS|SA|EURL",
-    "it": "S.r.l.|S.p.A.",
-    "es": "S.L.|S.A.",
-    "nl": "B.V.|N.V.",
-}
-BROKERS: Final = (
-    "Rotklee Bank|Morgentau Broker|Talblick Depotbank|Larchmont Securities|Kestrel Dealing|Banque du Lac|"
-    "Courtage Soleil|Banca del Colle|Banco del Puerto|Effectenhuis Zuid|Seeblick Privatbank|Granitbank|"
-    "Wellenreiter Invest"
-)
-SECURITIES: Final = (
-    "Nordstern Industrie AG Inhaber-Aktien o.N.|Global Equity UCITS ETF Acc|Brightwater Energy plc "
-    "Ordinary|Lumen Solaire SA Action|World Index Fund Anteile A|Hightower Systems Inc. Registered Shares|"
-    "Alpine Bond Fund thes.|Maritima Holding N.V.|Euro Government Bond ETF|Pacific Growth Fund Class B"
-)
-STREETS: Final = (
-    "Ahornweg|Lindenallee|Hauptstraße|Mill Lane|High Street|rue des Lilas|avenue du Parc|Via Roma|Calle "
-    "Mayor|Dorpsstraat|Seestrasse|Am Markt"
-)
-PLACES: Final[dict[str, str]] = {
-    "de": "20095 Hamburg|50667 Köln|80331 München|8002 Zürich|1010 Wien",
-    "en": "London EC2V 7AA|Leeds LS1 4DY|Dublin 2",
-    "fr": "75002 Paris|69001 Lyon|1204 Genève",
-    "it": "20121 Milano|10121 Torino",
-    "es": "28013 Madrid|08002 Barcelona",
-    "nl": "1011 AB Amsterdam|2000 Antwerpen",
-}
 GOODS: Final[dict[str, str]] = {
     "de": "Beratung vor Ort|Kopierpapier A4|Wartung Server|Schrauben M6|Kaffeebohnen|Lizenz Jahresabo|"
     "Transport|Montage",
@@ -453,4 +459,3 @@ PROSE: Final[dict[str, str]] = {
     "nl": "Voor vragen kunt u contact opnemen met de klantenservice.|Dit document is elektronisch "
     "opgesteld.|Onze algemene voorwaarden zijn van toepassing.|Met vriendelijke groet|Pagina 1 van 1",
 }
-TOWNS: Final = "Hamburg|Köln|Zürich|Wien|London|Paris|Lyon|Milano|Madrid|Amsterdam"
