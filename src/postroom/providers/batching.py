@@ -20,6 +20,7 @@ from postroom.providers.transport import ATTEMPTS, Answer, Refusal
 # Just after a push a message may not be readable yet: it is gone when it is missing a second time.
 SECOND_LOOK_SECONDS: Final = 1.0
 _LARGE_BYTES: Final = 2**20
+_READ_AT_ONCE: Final = 5  # answers; a whole batch takes long, and what others commit would wait for it
 _MOST_THROTTLED: Final = 8  # batches in a row of which nothing came but requests for patience
 
 T = TypeVar("T")
@@ -158,7 +159,9 @@ class _Waiting(Generic[T]):
     async def _settled(self, keys: Sequence[str], came: Mapping[str, Answer]) -> list[T]:
         found: list[T] = []
         refusals: list[Throttled] = []
-        for key in keys:
+        for place, key in enumerate(keys):
+            if place % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
             answer = came.get(key)
             try:
                 found.append(await self._converted(key, answer))
