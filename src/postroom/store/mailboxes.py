@@ -218,17 +218,17 @@ async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Sta
     return Standing(ContentPolicy(row[0]), *row[1:]) if row else None
 
 
-async def synced(connection: Connection, mailbox: MailboxId) -> None:
-    """A sync came to its end: the provider's trouble, if there was any, is over."""
+async def synced(connection: Connection, mailbox: MailboxId, *, but: str | None = None) -> None:
+    """A sync came to its end: the provider's trouble, if there was any, is over, but for what is said."""
     await connection.execute(
         """
         UPDATE mailboxes SET last_synced_at = postroom_now(),
             health = CASE WHEN health = 'provider_error' THEN 'active' ELSE health END,
             health_since = CASE WHEN health = 'provider_error' THEN postroom_now() ELSE health_since END,
-            last_error = CASE WHEN health IN ('active', 'provider_error') THEN NULL ELSE last_error END
+            last_error = CASE WHEN health IN ('active', 'provider_error') THEN %s::text ELSE last_error END
         WHERE id = %s
         """,
-        [mailbox],
+        [but, mailbox],
     )
 
 

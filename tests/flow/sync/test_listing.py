@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.errors import TransientError
+from postroom.errors import Gone, TransientError
 from postroom.flow.sync import asked
-from postroom.model import FolderRole, RemoteFolder
+from postroom.flow.sync.step import UNREADABLE
+from postroom.model import FolderRole, Health, RemoteFolder
 
 DAY = timedelta(days=1)
 
@@ -204,6 +205,37 @@ async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before
         await asked.reach_back(connection, folders.organization, folders.mailbox, days=60)
     await folders.settle()
     await folders.assert_mirrors()
+
+
+@pytest.mark.parametrize("during", ["listing", "changes"])
+async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone(folders, during):
+    for age in range(1, 8):
+        folders.remote.deliver(age=age * DAY)
+    kept = folders.remote.deliver("archive")
+    if during == "changes":
+        await folders.settle()
+    real = getattr(folders.remote, during)
+
+    async def refuse(scope, *rest, **named):
+        if scope == "archive":
+            folders.remote.calls["refused"] += 1
+            raise Gone("no such folder")
+        return await real(scope, *rest, **named)
+
+    setattr(folders.remote, during, refuse)
+    late = folders.remote.deliver("archive", age=DAY / 2)
+    folders.remote.deliver(age=DAY / 2)
+    await folders.sync()
+    assert folders.remote.calls["refused"] == 1
+    assert not await folders.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
+    missing = {late} if during == "changes" else {kept, late}
+    await folders.assert_mirrors(but=missing)
+    found = await folders.get()
+    assert (found.health, found.last_error) == (Health.ACTIVE, UNREADABLE)
+    setattr(folders.remote, during, real)
+    await folders.settle()
+    await folders.assert_mirrors()
+    assert (await folders.get()).last_error is None
 
 
 async def test_new_renamed_and_deleted_folders_are_followed(folders):

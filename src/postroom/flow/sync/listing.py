@@ -174,7 +174,7 @@ class _Ahead:
             return
         except Gone:
             await self._land()
-            await tree.follow(reading)
+            await tree.vanished(reading, scope)
             place.at_end = True
             return
         manner = Manner(since, fetches_bare=not resync, looks_at_bare=resync)

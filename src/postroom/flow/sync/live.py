@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from postroom.errors import CursorExpired, Gone, TransientError
+from postroom.errors import CursorExpired, Gone
 from postroom.flow.sync import tree
 from postroom.flow.sync.commit import Passing, commit
 from postroom.flow.sync.gather import EARLY_WAITS, Gathered, Manner, Told, gather, next_wait, observed
@@ -63,7 +63,8 @@ def _second_look(reading: Reading, woken_seconds: float | None) -> float | None:
 
 
 def _live(reading: Reading) -> list[str]:
-    return [scope for scope in reading.scopes() if reading.cursor(CursorKind.LIVE, scope)]
+    there = [scope for scope in reading.scopes() if reading.cursor(CursorKind.LIVE, scope)]
+    return [scope for scope in there if scope not in reading.unreadable]
 
 
 def _is_overdue(reading: Reading, scope: str) -> bool:
@@ -133,7 +134,7 @@ async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
             if isinstance(answer, CursorExpired):
                 await _expire(reading, scope)
             elif isinstance(answer, Gone):
-                await _vanish(reading, scope)
+                await tree.vanished(reading, scope)
         values = {scope: page.cursor for scope, page in pages.items() if page.more}
 
 
@@ -159,12 +160,6 @@ async def _expire(reading: Reading, scope: str) -> None:
     begins = await tree.expired(reading, scope)
     drops = [] if any(each.kind is CursorKind.LIVE for each in begins) else [(CursorKind.LIVE, scope)]
     await commit(reading, Gathered(), Passing(begins=begins, drops=drops))
-
-
-async def _vanish(reading: Reading, scope: str) -> None:
-    await tree.follow(reading)
-    if scope in reading.scopes():
-        raise TransientError("A folder is listed and cannot be read.")
 
 
 async def retry(reading: Reading) -> None:

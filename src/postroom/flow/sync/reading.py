@@ -87,6 +87,7 @@ class Reading:
     second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
     told_start: bool = False
     begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
+    unreadable: set[str] = field(default_factory=set[str])  # scopes that are there, and not read in this run
 
     @property
     def id(self) -> MailboxId:
@@ -139,12 +140,15 @@ class Reading:
         return self.parts.oldest_kept(self.mailbox.policy, self.now)
 
     def listings(self) -> Collection[Cursor]:
-        """Those that are not at their end."""
+        """Those that are not at their end, and can be read."""
         return [
             cursor
             for cursor in self.cursors.values()
-            if cursor.kind in {CursorKind.RESYNC, CursorKind.REFILL}
-            or (cursor.kind is CursorKind.BACKFILL and cursor.completed_at is None)
+            if cursor.scope not in self.unreadable
+            and (
+                cursor.kind in {CursorKind.RESYNC, CursorKind.REFILL}
+                or (cursor.kind is CursorKind.BACKFILL and cursor.completed_at is None)
+            )
         ]
 
 

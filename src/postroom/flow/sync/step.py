@@ -34,6 +34,7 @@ log = Log()
 
 # A provider that refuses a mailbox may change its mind: a licence, a policy, a permission.
 REFUSED_SECONDS: Final = 3600.0
+UNREADABLE: Final = "A folder is there and cannot be read. The others are; it is tried again."
 # So many workers in a row may end over a mailbox without a page committed: then it is what ends them.
 MOST_LOST: Final = 10
 
@@ -91,7 +92,7 @@ async def _open(parts: Syncing, lease: Lease, mailbox: Mailbox) -> Reading:
 async def _finish(reading: Reading) -> None:
     parts, lease, did = reading.parts, reading.lease, reading.did
     async with work.fenced(parts.database, lease) as connection:
-        await mailboxes.synced(connection, reading.id)
+        await mailboxes.synced(connection, reading.id, but=UNREADABLE if reading.unreadable else None)
         await quota_uses.note(connection, reading.id, reading.remote.quota_used())
         if did.anything:
             entries = [] if reading.told_start else [started(reading)]

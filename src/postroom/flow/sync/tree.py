@@ -41,6 +41,13 @@ async def follow(reading: Reading) -> None:
     reading.cursors = {(row.kind, row.scope): row for row in found}
 
 
+async def vanished(reading: Reading, scope: str) -> None:
+    """A feed is gone, and as a rule its folder is; one that is still there is left to the next sync."""
+    await follow(reading)
+    if scope in reading.scopes():
+        reading.unreadable.add(scope)
+
+
 def _reads(kind: CursorKind) -> bool:
     return kind in {CursorKind.LIVE, CursorKind.BACKFILL}
 
