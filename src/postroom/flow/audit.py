@@ -166,7 +166,7 @@ class _Audit:
         mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
         async for changes in self._listed([row.scope for row in backfills], since):
             await self._compare(changes, since, mirrored, found)
-        await self._find_extra(since, found)
+        await self._find_extra(since, mirrored, found)
         found.missing = await self._not_left_out(await self._still_missing(found))
         found.different = await self._still_different(found)
         await self._keep(found)
@@ -258,8 +258,10 @@ class _Audit:
             or (seen.content is not None and not _alike(ours, seen.content, seen.parts))
         )
 
-    async def _find_extra(self, since: datetime | None, found: Findings) -> None:
-        """What is stored and was not listed may have come since, or have no date: a look decides."""
+    async def _find_extra(self, since: datetime | None, mirrored: set[str], found: Findings) -> None:
+        """What is stored and was not listed may have come since, or have no date: a look decides. What lies
+        elsewhere now is as good as deleted.
+        """
         while True:
             async with self.parts.database.transaction(self.mailbox.organization) as connection:
                 keys = await cursors.unlisted(
@@ -269,7 +271,10 @@ class _Audit:
             if not keys:
                 return
             looked = await self._looked(keys)
-            found.extra += [each.key for each in looked if each.presence is Presence.DELETED]
+            here = [each for each in looked if each.presence is Presence.HERE]
+            here = [each for each in here if _is_mirrored(each.state, None, mirrored)]
+            found.extra += [each.key for each in looked if each not in here]
+            found.different += (await self._unlike([_Seen(each) for each in here]))[1]
 
     async def _still_missing(self, found: Findings) -> list[str]:
         """Those that are there, are not here by now, and did not come just now."""

@@ -124,6 +124,10 @@ class Remote:
         else:
             self.log.append((item.state.folder, Change(key, Presence.LEFT)))
 
+    def choose(self, key):
+        """Only this folder is read."""
+        self.tree = [replace(folder, scope=key if folder.key == key else None) for folder in self.tree]
+
     def remove_folder(self, key):
         self.tree = [folder for folder in self.tree if folder.key != key]
         for item in [each for each in self.items.values() if each.state.folder == key]:
@@ -203,7 +207,9 @@ class Remote:
         if self.labelled:
             return
         self._call("recent")
-        found = [self._seen(each) for each in self.items.values() if each.state.received_at >= since]
+        read = {folder.key for folder in self.tree if folder.scope is not None}
+        there = [each for each in self.items.values() if each.state.folder in read]
+        found = [self._seen(each) for each in there if each.state.received_at >= since]
         for start in range(0, len(found), self.page):
             yield found[start : start + self.page]
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from flow.sync.provider import NOW
 from postroom.errors import PermanentError
 from postroom.flow import audit
 from postroom.flow.audit import Depth
@@ -54,6 +55,32 @@ async def test_what_is_missing_extra_and_different_is_found_and_repaired(mirror)
     await mirror.settle()
     assert summary(await audited(mirror)) == (6, [], [], [])
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
+
+
+async def test_what_left_the_folder_that_is_read_is_extra(folders):
+    folders.remote.choose("inbox")
+    left, kept = folders.remote.deliver(), folders.remote.deliver()
+    folders.remote.deliver("archive")
+    await folders.settle()
+    folders.remote.move(left, "archive")
+    folders.remote.log.clear()  # nobody tells of it
+    found = await audited(folders)
+    assert summary(found) == (1, [], [left], [])
+    async with folders.database.transaction(folders.organization) as connection:
+        await audit.repair(connection, folders.organization, folders.mailbox, found)
+    await folders.settle()
+    assert await folders.rows("SELECT provider_message_id FROM messages WHERE deleted_at IS NULL") == [
+        (kept,)
+    ]
+    assert summary(await audited(folders)) == (1, [], [], [])
+
+
+async def test_what_is_stored_otherwise_is_different_though_it_was_not_listed(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.change(key, is_read=True, received_at=NOW - 40 * DAY)
+    folders.remote.log.clear()  # nobody tells of it
+    assert summary(await audited(folders)) == (0, [], [], [key])
 
 
 SPOILED_IN_ANY_CASE = {

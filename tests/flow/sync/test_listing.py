@@ -207,6 +207,24 @@ async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before
     await folders.assert_mirrors()
 
 
+async def test_mail_of_a_folder_that_is_no_longer_chosen_is_gone_until_the_folder_is_chosen_again(folders):
+    out = folders.remote.deliver("archive")
+    moved = folders.remote.deliver("archive")
+    folders.remote.deliver("inbox")
+    await folders.settle()
+    whole = folders.remote.tree
+    folders.remote.choose("inbox")
+    folders.remote.move(moved, "inbox")
+    await folders.owner.execute("DELETE FROM cursors WHERE kind = 'folders'")
+    await folders.settle()
+    await folders.assert_mirrors(but={out})
+    assert [event[0] for event in await folders.events(out)] == ["created", "deleted"]
+    folders.remote.tree = whole
+    await folders.owner.execute("DELETE FROM cursors WHERE kind = 'folders'")
+    await folders.settle()
+    await folders.assert_mirrors()
+
+
 @pytest.mark.parametrize("during", ["listing", "changes"])
 async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone(folders, during):
     for age in range(1, 8):

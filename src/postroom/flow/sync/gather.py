@@ -195,23 +195,19 @@ def _sort_known(
 ) -> None:
     change = told.change
     if told.certain:
-        if change.presence is Presence.DELETED or not _is_bare(change):
-            found.changes.append(told)
-        if (
-            manner.refetches
-            or (row.is_draft and change.version > row.version)
-            or _is_back(reading, told, row)
-        ):
-            found.fetch[change.key] = change
+        _sort_certain(reading, told, row, manner, found)
         return
     if change.presence is Presence.LEFT:
         if not row.deleted and not elsewhere and _scope_of(reading, row) == told.scope:
             found.look[change.key] = None
         return
+    if change.presence is Presence.HERE and row.deleted:  # old news, or it is back and as it was
+        found.look[change.key] = None
+        return
     if not is_news(stored(row), change):
         return
-    if change.presence is Presence.HERE and (row.deleted or _is_bare(change)):
-        if row.deleted or manner.looks_at_bare:
+    if change.presence is Presence.HERE and _is_bare(change):
+        if manner.looks_at_bare:
             found.look[change.key] = None
         return
     found.changes.append(told)
@@ -219,10 +215,16 @@ def _sort_known(
         found.fetch[change.key] = change
 
 
-def _is_back(reading: Reading, told: Told, row: Stored) -> bool:
-    """Nobody tried to complete it while it was gone, so it comes whole."""
-    here = told.change.presence is Presence.HERE
-    return here and row.deleted and reading.mirrors(told.change.state.folder)
+def _sort_certain(reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted) -> None:
+    """What is back comes whole: nobody tried to complete it while it was gone."""
+    change = told.change
+    here = change.presence is Presence.HERE
+    if not here or not _is_bare(change):
+        found.changes.append(told)
+    written_on = row.is_draft and change.version > row.version
+    back = here and row.deleted and reading.mirrors(change.state.folder)
+    if manner.refetches or written_on or back:
+        found.fetch[change.key] = change
 
 
 def _scope_of(reading: Reading, row: Stored) -> str | None:

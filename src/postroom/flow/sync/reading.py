@@ -124,8 +124,10 @@ class Reading:
         return known is not None and not known.deleted and known.scope is not None
 
     def folder_ids(self, scope: str) -> list[int] | None:
-        """The folders whose mail a scope tells of; None: all mail."""
-        return [folder.id for folder in self.folders.values() if folder.scope == scope] if scope else None
+        """The folders whose mail a scope tells of, or told of before it was read no more; None: all mail."""
+        if not scope:
+            return None
+        return [folder.id for folder in self.folders.values() if scope in {folder.scope, folder.key}]
 
     def since(self, scope: str) -> datetime | None:
         """How far back mail of a scope is mirrored."""
