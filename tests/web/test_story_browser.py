@@ -124,7 +124,7 @@ async def reviewed(page):
     await page.get_by_role("button", name="Confirm").click()
     await expect(page).to_have_url(re.compile(r"/documents\?state=needs_review$"))
     await page.goto(document)
-    await expect(page.get_by_text(re.compile("^Corrected by"))).to_be_visible()
+    await expect(page.get_by_text(re.compile("^Corrected by .*; read: "))).to_have_count(2)
     await expect(page.get_by_label("number")).to_have_value("R-4711")
     return document.rpartition("/")[2]
 
