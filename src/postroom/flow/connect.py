@@ -18,7 +18,6 @@ import msgspec
 
 from postroom.errors import LoginRefused, OperatorError, PermanentError, PostroomError, TransientError
 from postroom.flow import policy as policies
-from postroom.flow import sync
 from postroom.flow.tokens import application
 from postroom.logs import Log
 from postroom.model import (
@@ -420,7 +419,8 @@ async def _store(
         kept = await desk.vault.keep(place, opening.grant)
         access = desk.sealer.seal(replace(place, field="access").context, opening.tokens.access)
         async with desk.database.transaction(organization) as connection:
-            await work.hold(connection, sync.KIND, str(expected))
+            before = known.policy if known else wanted
+            await policies.hold(connection, organization, expected, before=before, after=wanted)
             found, made = await mailboxes.connect(
                 connection, provider, account, new_id=expected, policy=wanted, folder=inside
             )
@@ -439,7 +439,10 @@ async def _store(
                     access_seconds=opening.tokens.expires_in_seconds,
                 )
                 await _tell(connection, found, opening, made=made, completed=completed)
-                return Connected(found, made)
+        if found.id == expected:
+            if policies.lowers(before, wanted):
+                await policies.settle(desk.database, organization, expected)
+            return Connected(found, made)
         # The same account was connected at the same time, under another id: what was kept belongs to that.
         await desk.vault.forget(place, kept)
 

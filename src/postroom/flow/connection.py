@@ -7,7 +7,6 @@ from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow import policy as policies
-from postroom.flow import sync
 from postroom.flow.connect import FIRST_WORK, Desk, GivenToken
 from postroom.flow.tokens import AccessTokens, provider_of
 from postroom.logs import Log
@@ -72,13 +71,15 @@ async def set_policy(
                 "The owner of this mailbox allowed metadata only. Connect it again with the policy"
                 f" `{policy}`, so that the provider asks for more."
             )
-        await work.hold(connection, sync.KIND, str(mailbox))
+        await policies.hold(connection, organization, mailbox, before=found.policy, after=policy)
         changed = await mailboxes.set_policy(connection, mailbox, policy)
         if changed:
             await policies.apply(connection, organization, mailbox, before=found.policy, after=policy)
             await _told(
                 connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, actor, policy=policy.value
             )
+    if changed and policies.lowers(found.policy, policy):
+        await policies.settle(desk.database, organization, mailbox)
     return changed
 
 

@@ -21,7 +21,17 @@ class Held:
     enclosure: Enclosure
 
 
-async def strip(connection: Connection, mailbox: MailboxId) -> None:
+async def messages_after(
+    connection: Connection, mailbox: MailboxId, message: int, *, limit: int
+) -> list[int]:
+    cursor = await connection.execute(
+        "SELECT id FROM messages WHERE mailbox_id = %s AND id > %s ORDER BY id LIMIT %s",
+        [mailbox, message, limit],
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def strip(connection: Connection, messages: Sequence[int]) -> None:
     """Remove bodies, headers and snippets; the search finds subject and people only."""
     await connection.execute(
         """
@@ -30,36 +40,37 @@ async def strip(connection: Connection, mailbox: MailboxId) -> None:
                 SELECT string_agg(concat_ws(' ', person ->> 'name', person ->> 'address'), ' ')
                 FROM jsonb_array_elements(to_recipients || cc_recipients || bcc_recipients) AS person
             )), NULL)
-        FROM messages WHERE messages.id = message_id AND mailbox_id = %s
+        FROM messages WHERE messages.id = message_id AND message_id = ANY(%b::int8[])
+            AND (headers IS NOT NULL OR body_plain IS NOT NULL OR body_html IS NOT NULL)
         """,
-        [mailbox],
+        [messages],
     )
     await connection.execute(
         """
         UPDATE messages SET snippet = NULL, raw_sha256 = NULL
-        WHERE mailbox_id = %s AND (snippet IS NOT NULL OR raw_sha256 IS NOT NULL)
+        WHERE id = ANY(%b::int8[]) AND (snippet IS NOT NULL OR raw_sha256 IS NOT NULL)
         """,
-        [mailbox],
+        [messages],
     )
     await connection.execute(
-        "UPDATE threads SET snippet = NULL WHERE mailbox_id = %s AND snippet IS NOT NULL", [mailbox]
+        """
+        UPDATE threads SET snippet = NULL
+        WHERE snippet IS NOT NULL AND id IN (SELECT thread_id FROM messages WHERE id = ANY(%b::int8[]))
+        """,
+        [messages],
     )
 
 
-async def attachments_after(
-    connection: Connection, mailbox: MailboxId, message: int, part: str, *, limit: int
-) -> list[Held]:
-    """The attachments of a mailbox in the order of their key, from after one of them on."""
+async def attachments(connection: Connection, messages: Sequence[int]) -> list[Held]:
     cursor = await connection.execute(
         """
         SELECT message_id, internet_message_id, from_name, from_address, subject, is_newsletter, is_automated,
             part, kind, media_type, attachments.size, file_name, is_inline, content_id
         FROM attachments JOIN messages ON messages.organization_id = attachments.organization_id
             AND messages.id = message_id
-        WHERE mailbox_id = %s AND (message_id, part) > (%s, %s)
-        ORDER BY message_id, part LIMIT %s
+        WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
         """,
-        [mailbox, message, part, limit],
+        [messages],
     )
     return [
         Held(row[0], row[1], row[2], row[3], row[4], row[5], row[6], Enclosure(*row[7:]))

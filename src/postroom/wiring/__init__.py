@@ -16,7 +16,7 @@ from postroom.config import Settings, VaultKind
 from postroom.documents import kind as papers
 from postroom.documents import pipelines
 from postroom.errors import OperatorError
-from postroom.flow import audit, collect, deliver, intake, retention, seal, subscribe, sync
+from postroom.flow import audit, collect, deliver, intake, policy, retention, seal, subscribe, sync
 from postroom.flow.collect import Collecting
 from postroom.flow.connect import Desk
 from postroom.flow.deliver import Delivering
@@ -80,6 +80,7 @@ def kinds(settings: Settings, database: Database, client: "Client") -> Mapping[s
         sync.KIND: Kind(partial(sync.run, mirroring), None),
         audit.KIND: Kind(partial(audit.run, mirroring, settings.audit_days * 86400), None),
         collect.KIND: Kind(_collecting(settings, database), None),
+        policy.KIND: Kind(partial(policy.run, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
         deliver.KIND: Kind(partial(deliver.run, delivering(settings, database)), None),
         seal.KIND: Kind(_sealing(database, ledger_keys(settings)), None),

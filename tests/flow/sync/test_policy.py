@@ -1,12 +1,14 @@
 """A content policy says what is asked for and what is kept; lowered it purges, raised it fills again (K2)."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from postroom.flow import policy as policies
-from postroom.model import ContentPolicy
+from postroom.model import ContentPolicy, Done
 from postroom.store import mailboxes, work
+from scenarios.workers import until
 
 DAY = timedelta(days=1)
 FILES = [
@@ -20,14 +22,28 @@ BODIES = """
 NAMES = "SELECT file_name FROM attachments ORDER BY message_id, part"
 
 
-async def set_policy(mirror, policy):
+async def change(mirror, policy):
+    """As far as somebody comes who is killed before what is too much has gone."""
     async with mirror.database.transaction(mirror.organization) as connection:
-        before = await mailboxes.get(connection, mirror.mailbox)
-        await work.hold(connection, "sync", str(mirror.mailbox))
-        await mailboxes.set_policy(connection, mirror.mailbox, policy)
-        await policies.apply(
-            connection, mirror.organization, mirror.mailbox, before=before.policy, after=policy
-        )
+        before = (await mailboxes.get(connection, mirror.mailbox)).policy
+        whose = connection, mirror.organization, mirror.mailbox
+        await policies.hold(*whose, before=before, after=policy)
+        if await mailboxes.set_policy(connection, mirror.mailbox, policy):
+            await policies.apply(*whose, before=before, after=policy)
+
+
+async def set_policy(mirror, policy):
+    await change(mirror, policy)
+    await policies.settle(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+
+
+async def go_on(mirror, move_clock):
+    """What a worker does some time later."""
+    await move_clock(policies.SPARE_SECONDS + 1)
+    async with mirror.database.engine() as connection:
+        claim = await work.claim(connection, [policies.KIND], batch=1, lease_seconds=60)
+    [lease] = claim.leases
+    assert await policies.run(mirror.database, lease) == Done()
 
 
 async def found(mirror, word):
@@ -74,6 +90,42 @@ async def test_lowering_purges_what_is_no_longer_allowed(mirror):
         "SELECT count(*) FROM ledger_personal JOIN ledger ON id = entry_id WHERE entity_type = 'attachment'"
     )
     assert await mirror.one(left) == 0
+
+
+async def test_a_lowering_that_was_cut_short_is_brought_to_its_end(mirror, move_clock, owner):
+    mirror.remote.deliver(age=DAY, files=FILES)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await work.drop(connection, str(mirror.mailbox))  # as a disconnect does, which keeps the mail
+    await go_on(mirror, move_clock)
+    assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 1)
+    assert await mirror.rows(NAMES) == []
+
+
+async def test_what_is_allowed_again_meanwhile_stays(mirror, move_clock):
+    mirror.remote.deliver(age=DAY, files=FILES)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    await change(mirror, ContentPolicy.FULL)
+    await go_on(mirror, move_clock)
+    assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
+
+
+async def test_each_batch_of_a_lowering_is_committed_on_its_own(mirror, owner):
+    for age in (1, 2):
+        mirror.remote.deliver(age=age * DAY)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    async with owner.transaction():
+        await owner.execute("SELECT FROM messages WHERE id = (SELECT max(id) FROM messages) FOR UPDATE")
+        going = asyncio.create_task(
+            policies.settle(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+        )
+        await until(owner, "SELECT count(snippet) = 1 FROM messages")
+    await going
+    assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 2)
 
 
 async def test_raising_fetches_again_what_is_stored(mirror):
