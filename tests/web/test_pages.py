@@ -132,7 +132,7 @@ async def test_work_that_fails_is_a_problem_in_words(browser, database, organiza
         [lease] = (await work.claim(connection, ["subscribe"], batch=1, lease_seconds=60)).leases
         await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
     text = (await browser.get("/health")).text
-    assert "1 of the kind subscribe failed and are tried again: the secret has expired" in text
+    assert "1 of the kind subscribe failed and is tried again: the secret has expired" in text
     assert "All is well" not in text
 
 

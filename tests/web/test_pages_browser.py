@@ -84,6 +84,14 @@ async def test_an_admin_makes_a_key_and_invites_a_member_on_the_pages(database_u
         await page.get_by_label("Address").fill("bob@example.org")
         await page.get_by_role("button", name="Add and make a link").click()
         await expect(page.locator("code.whole")).to_contain_text("/sign-in/link?token=")
+        await page.goto("/deliveries")
+        await page.get_by_label("Address").fill("https://app.example.org/hooks")
+        await page.get_by_role("button", name="Add it and show its secret").click()
+        await expect(page.locator("code.whole")).to_contain_text("whsec_")
+        await page.get_by_role("button", name="Switch off").press("Enter")
+        await expect(page.get_by_role("button", name="Switch on")).to_be_visible()
+        found = (await Axe().run(page)).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
         await page.goto("/ledger")
         await page.get_by_role("button", name="Verify every entry").click()
         await expect(page.get_by_role("heading", name="The ledger is whole")).to_be_visible()

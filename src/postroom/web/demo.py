@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -42,12 +43,16 @@ _LOST, _THROTTLED, _RETRY_AFTER = 10, 12, 3
 
 @dataclass(frozen=True)
 class Stage:
-    """What the page needs. `differing` remembers since when a message was seen on one side alone."""
+    """What the page needs. `differing` remembers since when a message was seen on one side alone.
+
+    `shown` is what was compared last, for while the database is away.
+    """
 
     gate: Gate
     simulator: "Simulator"
     home: Path
     differing: dict[str, float] = field(default_factory=dict[str, float])
+    shown: dict[UUID, Sequence["Compared"]] = field(default_factory=dict[UUID, Sequence["Compared"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +129,18 @@ def routes(stage: Stage) -> list[Route]:
 
 
 async def page(stage: Stage, template: str, request: Request) -> Response:
+    organization = visitor_of(request).organization
     try:
         async with asyncio.timeout(4):
-            compared = await compare(stage, request)
+            stage.shown[organization] = await compare(stage, request)
+        away = False
     except (DatabaseUnavailable, TransientError, TimeoutError):
-        compared = None
+        away = True
     ordered = request.query_params.get("ordered")
     return pages.page(
         template,
-        compared=compared,
+        compared=stage.shown.get(organization, []),
+        away=away,
         troubles=TROUBLES,
         ordered=next((each for each in TROUBLES if each.name == ordered), None),
         now=datetime.now(UTC),

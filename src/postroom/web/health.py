@@ -138,7 +138,8 @@ def _of_work(found: Sequence[KindOfWork], performed: Collection[str] | None) -> 
     for each in found:
         if each.failing:
             why = f": {each.error}" if each.error else "."
-            problems.append(f"{each.failing} of the kind {each.kind} failed and are tried again{why}")
+            are = "is" if each.failing == 1 else "are"
+            problems.append(f"{each.failing} of the kind {each.kind} failed and {are} tried again{why}")
         if each.parked:
             problems.append(f"{each.parked} of the kind {each.kind} failed too often and wait for a person.")
         awaited = performed is None or each.kind in performed

@@ -26,7 +26,12 @@ from postroom.web.sessions import Gate, guarded, visitor_of
 
 PAGE: Final = 100
 # Where an entry's subject is shown.
-_PLACES: Final = {"document": "/documents/", "mailbox": "/mailboxes/", "message": "/messages/"}
+_PLACES: Final = {
+    "document": "/documents/",
+    "mailbox": "/mailboxes/",
+    "message": "/messages/",
+    "thread": "/threads/",
+}
 
 
 @dataclass(frozen=True)
