@@ -94,7 +94,7 @@ def classify(sheet: Sheet, kinds: Sequence[Kind]) -> Verdict:
     """Which of these kinds a document is. A kind that the model does not know is known by its titles."""
     found = probabilities(sheet.text)
     certainties = {kind.name: _certainty(sheet, kind, found) for kind in kinds}
-    if any(certainty < _KNOWN for certainty in certainties.values()):
+    if max(certainties.values()) < _KNOWN:
         certainties = _by_what_it_says(sheet, kinds, certainties)
     best = max(kinds, key=lambda kind: certainties[kind.name])
     certainty = certainties[best.name]

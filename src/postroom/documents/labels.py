@@ -11,6 +11,11 @@ from postroom.documents.sheet import UNREADABLE, Line, Sheet, fold
 
 DECOY: Final = ""  # the field of labels that belong to no field
 _WEAK: Final = 0.5
+# "Total (incl. VAT) 119.00" is the total: what is in it or not says more of the label and is none itself.
+_INCLUDED: Final = re.compile(
+    r"\b(?:inkl|incl|inklusive|including|inclusive|exkl|excl|exklusive|excluding|ohne|without)\b[. ]*"
+    r"(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,12 @@ def hits(sheet: Sheet, kind: Kind) -> tuple[Hit, ...]:
             for name, search, unit in wanted
             for weight, start, end in search.find(line)
         ]
-        found.extend(hit for hit in here if not any(_hides(other, hit) for other in here))
+        found.extend(
+            hit
+            for hit in here
+            if not _INCLUDED.search(line.folded[: hit.start])
+            and not any(_hides(other, hit) for other in here)
+        )
     return tuple(sorted(found, key=lambda hit: (hit.line, hit.start)))
 
 

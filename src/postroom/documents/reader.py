@@ -3,6 +3,7 @@
 Pure: a transcript and a kind in, fields with confidence, place and evidence out.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,10 @@ from postroom.documents.values import Value, values
 
 _SURE: Final = 0.9  # a value that fits its label this well is meant by it
 _BELIEVED: Final = 0.5  # what two weak hints say together
+_CURRENCY_OF: Final = re.compile(
+    r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
+    r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
+)
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
@@ -283,24 +288,39 @@ def _other(
 
 
 def _currency(around: Surroundings, of: FieldValue | None) -> FieldValue | None:
-    """The currency that stands at the amount; else the one that stands in the document most often."""
+    """The one at the amount, else the one that is said to be the document's, else the commonest."""
     sheet = around.sheet
     every = [value for values_ in around.values.values() for value in values_ if value.shape == "currency"]
     count = Counter(value.content for value in every)
     if not count:
         return None
-    beside = _currency_at(around, of) if of else None
+    beside, before = _currency_at(around, of) if of else (None, None)
+    told = next((value.content for value in every if _CURRENCY_OF.search(_before(sheet, value))), None)
     commonest, times = count.most_common(1)[0]
-    chosen = beside or commonest
+    chosen = beside or told or before or commonest
     share = count[chosen] / count.total()
     at = next(value for value in every if value.content == chosen)
-    signals = Signals("currency", 1.0 if beside else 0.4, share, again=times > 1)
-    words = "beside the amount" if beside else "the commonest of the document"
+    # What only stands near is a guess where the document names another one too.
+    label = 1.0 if beside or told == chosen else 0.4 if len(count) == 1 else 0.3
+    signals = Signals("currency", label, share, again=times > 1)
+    words = (
+        "beside the amount"
+        if beside
+        else "said to be the document's"
+        if told
+        else "before the amount"
+        if before
+        else "the commonest of the document"
+    )
     return _field(chosen, signals, words, **_place(sheet, at.line, at.start, at.end))
 
 
-def _currency_at(around: Surroundings, of: FieldValue) -> Any:
-    """Beside the amount, or the last one that was written shortly before it."""
+def _before(sheet: Sheet, value: Value) -> str:
+    return sheet.lines[value.line].folded[: value.start]
+
+
+def _currency_at(around: Surroundings, of: FieldValue) -> tuple[Any, Any]:
+    """The one beside the amount, and the last one that was written shortly before it."""
     for line in around.sheet.lines:
         for value in around.values.get(line.index, ()):
             if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:
@@ -311,8 +331,8 @@ def _currency_at(around: Surroundings, of: FieldValue) -> Any:
                 for each in around.values.get(index, ())
                 if each.shape == "currency" and (index < line.index or each.end <= value.start)
             ]
-            return value.currency or (before[-1].content if before else None)
-    return None
+            return value.currency, before[-1].content if before else None
+    return None, None
 
 
 def _rates(around: Surroundings, vat: FieldValue | None) -> FieldValue | None:

@@ -227,6 +227,7 @@ def _sums(relation: Sum, all_numbers: list[Number]) -> list[Found]:
     plain = sorted((each for each in all_numbers if _is_money(each)), key=lambda each: each.size)
     rates = [each.size for each in all_numbers if each.percent]
     sizes = [each.size for each in plain]
+    named = any(each.score(names[2]) >= _SURE for each in plain)
     nothing = next((each for each in all_numbers if each.size == 0 and not each.percent), None)
     ways = [
         _alone(names, plain),
@@ -242,6 +243,8 @@ def _sums(relation: Sum, all_numbers: list[Number]) -> list[Found]:
             worth = 0.4 + 0.12 * min(left.digits + right.digits, 8) + (0.6 if by_rate else 0.0)
             parts = left.score(names[0]) + right.score(names[1])
             worth *= 1.0 if by_rate or min(parts, labels) >= 0.4 else 0.3
+            # Goods add up to something as well; but the whole is called so where anything is.
+            worth *= 0.3 if named and not result.score(names[2]) else 1.0
             words = f"{left.size:.2f} + {right.size:.2f} = {result.size:.2f}"
             agreed = names if by_rate or labels > 1.2 else ()
             ways.append(

@@ -154,7 +154,7 @@ def _inside(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
 def _codes(line: Line) -> Iterator[Value]:
     taken: list[tuple[int, int]] = []
     for found in _IBAN.finditer(line.text):
-        iban = _iban(found.group(1))
+        iban = _iban(found.group(1)) or _named_iban(line, found)
         if iban:
             code, length = iban
             taken.append((found.start(), found.start() + length))
@@ -171,6 +171,13 @@ def _codes(line: Line) -> Iterator[Value]:
             yield Value(
                 "vat_id", code, line.index, found.start(1), found.start(1) + len(found.group(1).rstrip())
             )
+
+
+def _named_iban(line: Line, found: re.Match[str]) -> tuple[str, int] | None:
+    """Digits of a wrong length that are called an IBAN: a misprint, which its check digits will tell."""
+    digits = re.match(r"[A-Z]{2}\d{2}(?:[ \u00a0]?\d){11,28}(?!\d)", found.group(1))
+    named = re.search(r"\biban[ .:]*(?:nr|no)?[ .:]*$", line.folded[: found.start()])
+    return (re.sub(r"\s", "", digits.group()), digits.end()) if digits and named else None
 
 
 def _iban(text: str) -> tuple[str, int] | None:

@@ -357,3 +357,27 @@ def test_a_number_on_a_line_whose_letters_were_set_apart_is_for_a_person():
 def test_a_number_in_the_first_column_is_not_that_of_a_head_at_the_end_of_its_line():
     note = "WKN ISIN Bezeichnung Anzahl\n940602 US0378331005 Nordstern 0,384510\nKurswert 10,00 EUR\n"
     assert read(note, CONTRACT_NOTE)["quantity"].value == Decimal("0.38451")
+
+
+def test_what_is_included_says_more_of_a_label_and_is_none_itself():
+    bill = (
+        "Rechnung 4711\nTrennblätter 198,00\nJoghurt 275,00\nRechnungssumme netto (exkl. USt.) 473,00\n"
+        "USt. 7% 275,00 19,25\nUSt. 19% 198,00 37,62\nRechnungssumme brutto (inkl. USt.) 529,87 EUR\n"
+    )
+    fields = read(bill, INVOICE)
+    assert (fields["net"].value, fields["gross"].value) == (Decimal("473.00"), Decimal("529.87"))
+
+
+def test_the_currency_that_a_document_names_as_its_own_is_taken_before_one_that_stands_near():
+    bill = "Rechnung 4711\nRechnungswährung: GBP\nSteuer in EUR 183,14\nBruttosumme 1021,91\n"
+    currency = read(bill, INVOICE)["currency"]
+    assert (currency.value, currency.confidence > 0.95) == ("GBP", True)
+    near = read(bill.replace("Rechnungswährung: GBP", "GBP 12,00"), INVOICE)["currency"]
+    assert near.confidence < 0.95
+
+
+def test_an_iban_of_a_wrong_length_is_read_where_it_is_called_one():
+    assert (
+        read("Rechnung 4711\nIBAN: DE12 1234 4321 9876 00\n", INVOICE)["iban"].value == "DE1212344321987600"
+    )
+    assert "iban" not in read("Rechnung 4711\nCode DE12 1234 4321 9876 00\n", INVOICE)
