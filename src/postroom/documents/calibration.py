@@ -20,6 +20,7 @@ LIKE: Final = {"symbol": "code", "vat_id": "iban", "rates": "number", "lines": "
 # Nothing that was read is as certain as what was written for machines.
 _MOST: Final = 0.995
 _SAID: Final = 0.4
+_LOUDER: Final = 0.15  # by which one side must be louder than the other
 _CONCLUDED: Final = frozenset({"choice", "currency"})
 _PROVABLE: Final = frozenset({"isin", "iban"})
 
@@ -50,6 +51,8 @@ def confidence(signals: Signals) -> float:
     certainty *= 0.75 if signals.shape in _PROVABLE and not signals.checked else 1.0
     # What only follows from weak words, such as who was credited, is concluded and not read.
     certainty *= 0.9 if signals.shape in _CONCLUDED and signals.label < _SAID else 1.0
+    # Words for both sides, or money that went the other way.
+    certainty *= 0.9 if signals.shape == "choice" and signals.margin < _LOUDER and not signals.agreed else 1.0
     # The same label with another value: one of two trades or two bills on one paper.
     certainty *= 0.9 if signals.twice or signals.torn else 1.0
     return round(min(certainty, _MOST), 3)

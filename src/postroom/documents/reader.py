@@ -69,11 +69,12 @@ def _placed(sheet: Sheet, each: Pick, shape: str) -> FieldValue:
 
 
 def _choice(sheet: Sheet, ranked: Sequence[choices.Side], concluded: FieldValue | None) -> FieldValue:
-    """By the loudest words. Weak ones are believed where the money went the same way."""
+    """By the loudest words. Where the money went decides whether weak ones are believed, or any."""
     first = ranked[0]
     behind = ranked[1].score if len(ranked) > 1 else 0.0
     said = sheet.lines[first.line].text[first.start : first.end]
     same = concluded is not None and concluded.value == first.choice
+    behind = first.score if concluded and not same else behind
     label = max(first.score / 1.5, _BELIEVED if same else 0.0)
     signals = Signals("choice", min(label, 1.0), min((first.score - behind) / 1.5, 1.0), agreed=same)
     words = f"“{said}”; {concluded.evidence}" if concluded and same else f"“{said}”"
