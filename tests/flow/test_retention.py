@@ -1,16 +1,23 @@
 """K7: what was kept long enough goes, a person can be forgotten, and the ledger stays whole."""
 
+import asyncio
+
 import pytest
 
-from postroom.flow import purging, retention, seal
+from postroom.flow import purging, retention, seal, sync
 from postroom.flow.retention import Periods
 from postroom.model import ContentPolicy
 from postroom.store import feed, ledger, mailboxes, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry, Signer
 from postroom.store.work import Wake
+from scenarios.workers import until
 from store.letters import document, message
 
+WAITS = """
+    SELECT count(*) > 0 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 SIGNER = Signer("test", lambda data: data[:64])
 
 
@@ -53,6 +60,21 @@ async def sealed(database, organization):
     async with database.transaction(organization) as connection:
         await ledger.seal(connection, organization, SIGNER)
     return await seal.verify(database, organization, lambda _key, signature, data: signature == data[:64])
+
+
+async def test_a_purge_waits_for_the_page_that_a_sync_is_committing(
+    database, owner, organization, make_mailbox, retain, rows
+):
+    mailbox = await make_mailbox(organization)
+    await message(owner, organization, mailbox, days_ago=4000, deleted_days_ago=3999)
+    await work.wake(owner, [Wake(organization, sync.KIND, str(mailbox))])
+    async with database.transaction(organization) as page:
+        await work.hold(page, sync.KIND, str(mailbox))
+        retaining = asyncio.create_task(retain(deleted_messages=30))
+        await until(owner, WAITS)
+        assert await rows("messages") == 1
+    await retaining
+    assert await rows("messages") == 0
 
 
 async def test_without_a_period_nothing_goes(database, owner, organization, make_mailbox, retain, rows):

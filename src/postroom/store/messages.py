@@ -1,7 +1,8 @@
 """The tables `messages`, `message_contents` and `attachments`, written a page at a time.
 
-Rows come in the order of their keys, or two writers deadlock. Only the holder of a mailbox's lease writes its
-messages, so what was read in a transaction still holds when it is written.
+Rows come in the order of their keys, or two writers deadlock. Whoever writes a mailbox's messages has locked
+the row of its sync (the sync itself, a lowered policy, a purge), so what was read in a transaction still
+holds when it is written.
 """
 
 from collections.abc import Collection, Mapping, Sequence

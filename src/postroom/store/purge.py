@@ -27,6 +27,7 @@ async def messages(connection: Connection, ids: Sequence[int]) -> int:
     """Remove these messages with their content, attachments and events; how many there were."""
     if not ids:
         return 0
+    await _hold_syncs(connection, ids)
     await connection.execute(
         """
         DELETE FROM ledger_personal USING ledger, (
@@ -52,6 +53,18 @@ async def messages(connection: Connection, ids: Sequence[int]) -> int:
     gone = [row[0] for row in await cursor.fetchall()]
     await _settle_threads(connection, set(gone))
     return len(gone)
+
+
+async def _hold_syncs(connection: Connection, ids: Sequence[int]) -> None:
+    """A sync commits before, or after: what it read of its mailbox's messages holds until it has written."""
+    await connection.execute(
+        """
+        SELECT FROM work WHERE kind = 'sync'
+            AND subject IN (SELECT mailbox_id::text FROM messages WHERE id = ANY(%b::int8[]))
+        ORDER BY subject COLLATE "C" FOR UPDATE
+        """,
+        [list(ids)],
+    )
 
 
 async def _settle_threads(connection: Connection, touched: set[int]) -> None:
