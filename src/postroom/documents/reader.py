@@ -28,6 +28,7 @@ _CURRENCY_OF: Final = re.compile(
     r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
     r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
 )
+_UNRIVALLED: Final = 0.3  # rows that prove themselves: nothing else was read there, but some may be missing
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
@@ -342,7 +343,8 @@ def _rates(around: Surroundings, vat: FieldValue | None) -> FieldValue | None:
         return None
     right = vat is not None and sum((row.vat for row in rows), Decimal(0)) == vat.value
     line = around.sheet.lines[rows[0].line]
-    signals = Signals("rates", 1.0 if all(row.net is not None for row in rows) else 0.5, 0.0, agreed=right)
+    label = 1.0 if all(row.net is not None for row in rows) else 0.5
+    signals = Signals("rates", label, 1.0 if right else _UNRIVALLED, agreed=right)
     words = "the taxes add up" if right else "rows with a rate and its tax"
     value = tuple(VatAmount(row.rate, row.net, row.vat) for row in rows)
     return _field(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
@@ -354,7 +356,7 @@ def _lines(around: Surroundings) -> FieldValue | None:
         return None
     line = around.sheet.lines[rows[0].line]
     value = tuple(InvoiceLine(row.description, row.quantity, row.unit_price, row.amount) for row in rows)
-    signals = Signals("lines", 1.0, 0.0)
+    signals = Signals("lines", 1.0, _UNRIVALLED)
     return _field(
         value, signals, "quantity times price is the amount", page=line.page, box=line.box(0, len(line.text))
     )
