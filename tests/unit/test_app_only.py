@@ -2,8 +2,9 @@
 
 import pytest
 
-from postroom.cli.app_only import INBOX, Given, read
+from postroom.cli.app_only import Given, read
 from postroom.errors import OperatorError, PostroomError, SettingsError
+from postroom.flow.connect import INBOX
 
 TENANT = "72f90000-0000-4000-8000-00000000001a"
 CLIENT = "0b1c0000-0000-4000-8000-000000000009"
