@@ -7,7 +7,7 @@ from typing import Literal
 from postroom.model import MailboxId
 from postroom.store.database import Connection
 
-What = Literal["folder", "thread", "message", "attachment"]
+What = Literal["message", "attachment"]
 
 
 @dataclass(frozen=True, slots=True)

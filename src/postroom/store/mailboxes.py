@@ -306,17 +306,3 @@ async def others_of_account(
         [provider, account_id, but],
     )
     return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]
-
-
-async def of_address(
-    engine: Connection, provider: ProviderName, address: str
-) -> list[tuple[OrganizationId, MailboxId]]:
-    """Who hears of a push that names an address."""
-    cursor = await engine.execute(
-        """
-        SELECT organization_id, id FROM mailboxes
-        WHERE provider = %s AND address = lower(%s) AND disconnected_at IS NULL
-        """,
-        [provider, address],
-    )
-    return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]

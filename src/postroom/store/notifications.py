@@ -52,10 +52,9 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Where a sync may look first, and the time in which the provider lost notifications."""
+    """Where a sync may look first, and when notifications were last missed."""
 
     message_ids: frozenset[str]
-    missed_from: datetime | None
     missed_until: datetime | None
 
     @property
@@ -64,7 +63,7 @@ class Hints:
         return len(self.message_ids) < MOST_HINTS and self.missed_until is None
 
 
-NO_HINTS: Final = Hints(frozenset(), None, None)
+NO_HINTS: Final = Hints(frozenset(), None)
 
 
 async def subscriptions(
@@ -213,10 +212,10 @@ async def tell_of_life(engine: Connection, events: Collection[tuple[UUID, Lifecy
 async def hints(connection: Connection, mailbox: MailboxId) -> Hints:
     """What pushes told since the last sync that used it."""
     cursor = await connection.execute(
-        "SELECT message_ids, missed_from, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
+        "SELECT message_ids, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
     )
     row = await cursor.fetchone()
-    return Hints(frozenset(row[0]), row[1], row[2]) if row else NO_HINTS
+    return Hints(frozenset(row[0]), row[1]) if row else NO_HINTS
 
 
 async def forget(connection: Connection, mailbox: MailboxId, used: Hints) -> None:
