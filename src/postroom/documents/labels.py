@@ -13,8 +13,9 @@ DECOY: Final = ""  # the field of labels that belong to no field
 _WEAK: Final = 0.5
 # "Total (incl. VAT) 119.00" is the total: what is in it or not says more of the label and is none itself.
 _INCLUDED: Final = re.compile(
-    r"\b(?:inkl|incl|inklusive|including|inclusive|exkl|excl|exklusive|excluding|ohne|without)\b[. ]*"
-    r"(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
+    r"\b(?:inkl|incl|inklusive|including|inclusive|included|enthalten|exkl|excl|exklusive|excluding|ohne"
+    r"|without)\b[. ]*(?:in\b[. ]*)?(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?"
+    r"(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
 )
 
 

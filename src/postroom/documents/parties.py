@@ -14,6 +14,7 @@ from postroom.documents.sheet import Line, Sheet
 
 _FORM: Final = re.compile(
     r"(?<![\w-])(?:GmbH(?: ?& ?Co\.? ?(?:KGaA|KG|OHG))?|gGmbH|mbH|AG(?: ?& ?Co\.? ?KG)?|KGaA|KG|OHG|GbR"
+    r"|Sdn\.? ?Bhd\.?|SDN\.? ?BHD\.?|S/B|Pte\.? ?Ltd\.?|Pty\.? ?Ltd\.?|s\.r\.o\.|Kft\.?|d\.o\.o\.|Lda\.?"
     r"|UG(?: \(haftungsbeschränkt\))?|e\.? ?K\.?|e\.? ?V\.?|eG|a\. ?G\.|SE"
     r"|Aktiengesellschaft|Ltd\.?|Limited|LLC|LLP|PLC|plc|Inc\.?|Corp\.?|Corporation|Company|Co\."
     r"|S\.?A\.?R\.?L\.?|SAS|S\.A\.S\.?|S\.A\.?|SA|EURL|SCI|SNC|Sàrl"
@@ -30,7 +31,7 @@ _CONTACT: Final = re.compile(
 )
 _STREET: Final = re.compile(
     r"(?:str\.|stra(?:ss|ß)e|weg|allee|platz|gasse|ring|damm|road|street|avenue|lane|square|via|plaza"
-    r"|calle|straat|laan)\b.*\d|^\d+[a-z]?,? |\brue\b|\bchemin\b|^\(",
+    r"|calle|straat|laan|jalan|lot)\b.*\d|^\d+[a-z]?,? |\brue\b|^jalan\b|\bchemin\b|^\(",
     re.IGNORECASE,
 )
 _NAMED: Final = re.compile(r"(?:^|(?<=\s))((?:Name|Nom|Firma|Company)\s*:)\s*(.+?)\s*$")

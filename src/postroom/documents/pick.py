@@ -94,9 +94,24 @@ def dates(around: Surroundings, kind: Kind) -> dict[str, Pick]:
         pick = best(_seconded(_named(around, timed)), count=count)
         if field.goes_with and (pick is None or pick.label < 0.15):
             pick = _or_else(found, [each.strip() for each in field.goes_with.split(",")], every) or pick
+        pick = pick or (_only_one(around, every) if field.letter else None)
         if pick:
             found[name] = pick
     return found
+
+
+def _only_one(around: Surroundings, every: Sequence[Value]) -> Pick | None:
+    """The day of a receipt has no label: the only one with a time of day, or the only one at all."""
+    free = [
+        value
+        for value in every
+        if not any(hit.end <= value.start and not hit.unit for hit in around.hits.get(value.line, ()))
+    ]
+    for some in ([value for value in free if value.timed], free):
+        if len({value.content for value in some}) == 1:
+            value = some[0]
+            return Pick(value.content, value.line, value.start, value.end, 0.3, 0.0, "no other date is there")
+    return None
 
 
 def _named(around: Surroundings, found: Sequence[Candidate]) -> list[Candidate]:

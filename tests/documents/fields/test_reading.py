@@ -383,3 +383,16 @@ def test_an_iban_of_a_wrong_length_is_read_where_it_is_called_one():
         read("Rechnung 4711\nIBAN: DE12 1234 4321 9876 00\n", INVOICE)["iban"].value == "DE1212344321987600"
     )
     assert "iban" not in read("Rechnung 4711\nCode DE12 1234 4321 9876 00\n", INVOICE)
+
+
+def test_a_receipt_has_its_total_beside_cash_and_change_and_a_day_without_a_label():
+    receipt = (
+        "MORGENTAU HARDWARE SDN BHD\nLOT 3, JALAN LINDEN 6,\n-TAX INVOICE-\n1 X 25.90 25.90\n1 X 0.20 0.20\n"
+        "Total Incl. GST@6% RM 26.10\nCASH RM 50.00\nCHANGE RM 23.90\nGST @6% included in total RM 1.48\n"
+        "23-03-18 18:09 SH01 T1\n"
+    )
+    fields = read(receipt, INVOICE)
+    assert fields["supplier"].value == "MORGENTAU HARDWARE SDN BHD"
+    assert fields["issued_on"].value == date(2018, 3, 23)
+    assert fields["issued_on"].confidence < 0.95
+    assert fields["gross"].value == Decimal("26.10")

@@ -222,7 +222,8 @@ INVOICE: Final = Kind(
     "Druckdatum, Printed on, Seite, Page, Menge, Einzelpreis, Unit price, Quantity, Preis, Prix unitaire, "
     "Quantité, GLN, Datum der Bestellung, Zahlungsart, Valuta, Mandatsreferenz, Gläubiger-ID, "
     "Ursprungsbeleg-Nr, N° de facture associée, Date de facture associée, Version, Kapital, capital, "
-    "Abrechnungszeitraum, Zeitraum, period",
+    "Abrechnungszeitraum, Zeitraum, period, Cash, Change, Rounding, Rounding adj, Tendered, Bar gegeben, "
+    "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld",
     otherwise="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
     "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
