@@ -96,7 +96,7 @@ def _numbers(
     named = {name for relation in kind.relations for name in _names(relation)}
     # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
     unsigned = any(isinstance(relation, Settlement) for relation in kind.relations)
-    result = _concluded(around.sheet, kind, solved)
+    result = _concluded(around.sheet, kind, solved, converted=bool(rates))
     result |= {
         name: _number(
             around.sheet,
@@ -122,14 +122,18 @@ def _numbers(
     return result
 
 
-def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found) -> dict[str, FieldValue]:
+def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found, *, converted: bool) -> dict[str, FieldValue]:
     """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
     found: dict[str, FieldValue] = {}
     for relation in kind.relations:
         if not isinstance(relation, Settlement):
             continue
         worth, paid = solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)
-        if paid is None or (side := _side(worth, paid, proven=relation.paid in solved.agreed)) is None:
+        if paid is None:
+            continue
+        # At a rate of exchange, what was paid is in another currency than what it was worth.
+        comparable = worth and not converted and relation.paid in solved.agreed and _is_alike(worth, paid)
+        if (side := _side(worth if comparable else None, paid)) is None:
             continue
         place = paid.place(relation.paid)
         choice, words = side
@@ -140,10 +144,16 @@ def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found) -> dict[str, Field
     return found
 
 
-def _side(worth: solve.Number | None, paid: solve.Number, *, proven: bool) -> tuple[str, str] | None:
+def _is_alike(one: solve.Number, other: solve.Number) -> bool:
+    """Whether nothing says that they are in two currencies."""
+    first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
+    return not first or not second or bool(first & second)
+
+
+def _side(worth: solve.Number | None, paid: solve.Number) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
         return "buy", "what was paid is written with a minus"
-    if proven and worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
+    if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
         added = paid.size > worth.size
         return ("buy", "fees were added") if added else ("sell", "fees were taken off")
     return None
