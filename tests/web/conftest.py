@@ -11,6 +11,7 @@ from postroom.config import Settings
 from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.web import server
+from store.rows import Filling
 from web.calling import VAULT_KEYS
 from web.signing import URL, cookie_of, gate_of
 
@@ -41,6 +42,17 @@ async def visitor(site, database, organization):
         headers={"origin": URL},
     ) as client:
         yield client
+
+
+@pytest.fixture
+async def filled(owner, organization, other_organization):
+    """A row of everything, ours and theirs."""
+    found = []
+    for each in (organization, other_organization):
+        filling = Filling(owner, each)
+        await filling.fill()
+        found.append(filling)
+    return found
 
 
 @pytest.fixture

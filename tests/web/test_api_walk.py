@@ -7,9 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from postroom.model import Role
-from postroom.store.database import open_database
 from postroom.web.api import OPERATIONS
-from store.rows import Filling
 from web.calling import application, client_of, key_of
 from web.hooks import serving
 from web.signing import session_of
@@ -30,22 +28,6 @@ COLUMNS = {
 }
 BODIES = {"replay_webhook": {"after": 0}}
 WITH_IDS = [each for each in OPERATIONS if "{" in each.path]
-
-
-@pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
-        yield database
-
-
-@pytest.fixture
-async def filled(owner, organization, other_organization):
-    found = []
-    for each in (organization, other_organization):
-        filling = Filling(owner, each)
-        await filling.fill()
-        found.append(filling)
-    return found
 
 
 @pytest.fixture

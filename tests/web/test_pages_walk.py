@@ -3,10 +3,9 @@
 import re
 from itertools import product
 
-import pytest
 from psycopg.rows import dict_row
 
-from store.rows import Filling, key_of, organization_tables
+from store.rows import key_of, organization_tables
 from web.test_page_inputs import pages_of
 
 # Which column a parameter of a path names. One that is in neither table fails the test: say what it is.
@@ -39,17 +38,6 @@ WORDS = {
 }
 # Not of an organization: where a login comes from and goes to.
 OTHERWISE = {"provider"}
-
-
-@pytest.fixture
-async def filled(owner, organization, other_organization):
-    """A row of everything, ours and theirs."""
-    found = []
-    for each in (organization, other_organization):
-        filling = Filling(owner, each)
-        await filling.fill()
-        found.append(filling.whole)
-    return found
 
 
 def parameters_of(route):
@@ -92,7 +80,7 @@ async def rows_of(owner, organization):
 async def test_no_page_shows_or_changes_what_belongs_to_another_organization(
     site, visitor, owner, other_organization, filled
 ):
-    _, theirs = filled
+    theirs = filled[1].whole
     routes = [each for each in pages_of(site) if not OTHERWISE & set(parameters_of(each))]
     before = await rows_of(owner, other_organization)
     cookies, walked = dict(visitor.cookies), 0
@@ -114,7 +102,7 @@ async def test_no_page_shows_or_changes_what_belongs_to_another_organization(
 
 async def test_who_owns_it_does_reach_it(site, visitor, filled):
     """The counterpart, so that the refusals above mean something."""
-    ours, _ = filled
+    ours = filled[0].whole
     for route in pages_of(site):
         if parameters_of(route) and not OTHERWISE & set(parameters_of(route)) and "GET" in route.methods:
             answers = [await visitor.get(each) for each in addresses(route, ours)]
