@@ -21,8 +21,8 @@ check: $(VENV)/.dev ## format, lint, types, import rules
 	@scripts/check
 
 format: $(VENV)/.dev ## rewrite the sources as the formatter wants them
-	@$(BIN)/ruff check --quiet --fix-only src tests bench scripts
-	@$(BIN)/ruff format --quiet src tests bench scripts
+	@$(BIN)/ruff check --quiet --fix-only src mailsim tests bench training scripts
+	@$(BIN)/ruff format --quiet src mailsim tests bench training scripts
 
 bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
@@ -46,14 +46,14 @@ $(BIN)/python:
 	@echo "creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml mailsim/pyproject.toml | $(BIN)/python
 	@echo "installing Postroom; the first time this takes a minute or two"
 	@scripts/install $(BIN)/python requirements/runtime.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./mailsim
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
+$(VENV)/.dev: requirements/dev.txt pyproject.toml mailsim/pyproject.toml | $(BIN)/python
 	@echo "installing what the tests need"
 	@scripts/install $(BIN)/python requirements/dev.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./mailsim
 	@touch $@ $(VENV)/.runtime

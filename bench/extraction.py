@@ -32,9 +32,9 @@ from postroom.documents.kind import Kind, installed
 from postroom.documents.limits import Limits
 from postroom.documents.routing import Match
 from postroom.documents.sheet import lay_out
-from postroom.documents.training import papers
-from postroom.documents.training.truth import same
-from postroom.documents.training.worn import worn
+from training import papers
+from training.truth import same
+from training.worn import worn
 from postroom.documents.transcript import Reading
 from postroom.documents.understand import Understanding, understand
 from postroom.documents.values import values

@@ -18,7 +18,7 @@ import httpx2
 from simulator import conformance
 
 START_SECONDS = 30
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[2] / "mailsim/src"
 
 
 @dataclass(frozen=True)

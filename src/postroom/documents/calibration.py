@@ -1,6 +1,6 @@
 """From what speaks for a value to the probability that it is right.
 
-The numbers come from `scripts/calibrate`, which reads documents of our own making and counts.
+The numbers come from `training/calibrate.py`, which reads documents of our own making and counts.
 `bench/extraction.py` shows whether they hold.
 """
 

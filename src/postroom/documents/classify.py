@@ -1,6 +1,6 @@
 """What kind of document a text is: character n-grams and a linear model that ships with the package.
 
-Trained by `scripts/train_classifier` from documents of our own making; here it only multiplies.
+Trained by `training/train_classifier.py` from documents of our own making; here it only multiplies.
 """
 
 import io

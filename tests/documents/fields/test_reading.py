@@ -9,8 +9,8 @@ import pytest
 from postroom.documents import plain, reader
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
-from postroom.documents.training import papers
-from postroom.documents.training.truth import same
+from training import papers
+from training.truth import same
 
 NOTE = """Talblick Depotbank AG
 Seestrasse 5 · 8002 Zürich

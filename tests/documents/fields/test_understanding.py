@@ -8,7 +8,7 @@ from documents.fields.test_reading import BILL, NOTE
 from postroom.documents import classify, exact, plain
 from postroom.documents.kind import installed
 from postroom.documents.sheet import lay_out
-from postroom.documents.training import papers
+from training import papers
 from postroom.documents.transcript import EmbeddedFile, Reading
 from postroom.documents.understand import understand
 

@@ -15,9 +15,9 @@ from postroom.documents import calibration, plain, reader
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
 from postroom.documents.result import Signals
-from postroom.documents.training import papers
-from postroom.documents.training.worn import worn
-from postroom.documents.training.truth import same
+from training import papers
+from training.worn import worn
+from training.truth import same
 
 TARGET = Path(calibration.__file__).parent / calibration.TABLE
 # Our own documents are tidier than the world's. This share of what looks right there is wrong elsewhere.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the classifier on documents that the repository generates and writes it beside the code.
 
-The same every time: no foreign data, no chance. Run it after changing `postroom.documents.training`.
+The same every time: no foreign data, no chance. Run it after changing `training`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from postroom.documents import classify
 from postroom.documents.kind import Kind
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
-from postroom.documents.training import papers
+from training import papers
 
 TARGET = Path(classify.__file__).parent / classify.MODEL
 

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from postroom.documents.checkdigits import IBAN_LENGTHS, iban_is_right, isin_is_right
-from postroom.documents.training import names
-from postroom.documents.training import words as w
+from training import names
+from training import words as w
 
 _CENT: Final = Decimal("0.01")
 _MONTHS: Final = {
