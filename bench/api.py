@@ -75,7 +75,7 @@ def fill(url: str) -> None:
 def serve(url: str, home: str, announce: Connection) -> None:
     from postroom import logs, wiring
     from postroom.config import Settings
-    from postroom.flow import keys
+    from postroom.flow.access import api_keys
     from postroom.model import OrganizationId, Scope
     from postroom.providers.transport import open_client
     from postroom.store.database import open_database
@@ -93,7 +93,7 @@ def serve(url: str, home: str, announce: Connection) -> None:
             live.streaming(database) as streams,
         ):
             organization = OrganizationId(ORGANIZATION)
-            _, key = await keys.create(database, organization, "bench", frozenset({Scope.READ}))
+            _, key = await api_keys.create(database, organization, "bench", frozenset({Scope.READ}))
             gate = Gate(database, organization, "http://127.0.0.1", Sealer(wiring.vault_keys(settings)))
             desk = wiring.desk(settings, database, client, gate.url)
             parts = Parts(

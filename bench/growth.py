@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import uvloop
 
 from postroom import logs, wiring
-from postroom.flow import sync
-from postroom.flow.sync import Syncing
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync import Syncing
 from postroom.model import MailboxId, ProviderName
 from postroom.store import work
 from postroom.store.database import Database, open_database

@@ -125,17 +125,17 @@ class Memory:
     """Judges as the flow does, against a table in memory, and stores nothing."""
 
     def __init__(self) -> None:
-        from postroom.flow import notify
+        from postroom.flow.mail import push
         from postroom.store.notifications import Known, Reached
 
-        self._notify = notify
+        self._notify = push
         nobody = Reached(uuid4(), uuid4())
         digest = sha256(SECRET.encode()).digest()
         found = [
             Known(row_id(number), provider_id(number), digest, nobody, (nobody,))
             for number in range(MAILBOXES)
         ]
-        self._named = notify.Named(
+        self._named = push.Named(
             {known.id: known for known in found},
             {known.provider_subscription_id: [known] for known in found},
         )

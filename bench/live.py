@@ -36,7 +36,7 @@ ORGANIZATION = UUID(int=7)
 
 def serve_ours(url: str, announce: Connection) -> None:
     from postroom import logs
-    from postroom.flow import members, signin
+    from postroom.flow.access import members, sign_in
     from postroom.model import OrganizationId, Role, sealing_keys
     from postroom.store.database import open_database
     from postroom.vault import GivenKeys, Sealer
@@ -47,8 +47,8 @@ def serve_ours(url: str, announce: Connection) -> None:
         async with open_database(url, pool_size=10, name="postroom web") as database:
             organization = OrganizationId(ORGANIZATION)
             member = await members.add(database, organization, "ann@example.org", role=Role.READER)
-            token = await signin.new_link(database, member)
-            session = await signin.by_link(database, token, seconds=3600)
+            token = await sign_in.new_link(database, member)
+            session = await sign_in.by_link(database, token, seconds=3600)
             sealer = Sealer(GivenKeys(sealing_keys(["one:" + "A" * 43 + "="])))
             async with live.streaming(database) as streams:
                 gate = Gate(database, organization, "http://127.0.0.1", sealer)

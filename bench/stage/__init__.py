@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:] = [str(ROOT / "tests"), *(place for place in sys.path if place != str(ROOT / "bench"))]
 
 from flow.connecting import World, settings, settings_given, world  # noqa: E402
-from postroom.flow.connect import Connected  # noqa: E402
+from postroom.flow.mailboxes.connect import Connected  # noqa: E402
 from postroom.model import OrganizationId, ProviderName  # noqa: E402
 from postroom.store import migrate, roles  # noqa: E402
 from postroom.store.database import open_database  # noqa: E402

@@ -21,7 +21,7 @@ from postroom.errors import (
     PostroomError,
     TransientError,
 )
-from postroom.flow import carry
+from postroom.flow.documents import sqs_dispatch
 from postroom.logs import Log
 from postroom.sqs import SqsQueue
 from postroom.store import work
@@ -105,7 +105,7 @@ async def run(
     worker = _Worker(database, kinds, limits, stop)
     helpers = [asyncio.create_task(worker.keep_leases())]
     if queue is not None:
-        worker.claimed.remove(carry.KIND)
+        worker.claimed.remove(sqs_dispatch.KIND)
         carrying = worker.announce(queue), worker.receive(queue), worker.keep_messages(queue)
         helpers += [asyncio.create_task(each) for each in carrying]
     if limits.wake_by_notify:
@@ -318,7 +318,7 @@ class _Worker:
         while True:
             self.untold.clear()
             try:
-                while await carry.tell(self.database, queue):
+                while await sqs_dispatch.tell(self.database, queue):
                     pass
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
                 log.warning("queue.not_told", error=error)
@@ -335,7 +335,7 @@ class _Worker:
             seconds = self.limits.lease_seconds
             try:
                 messages = await queue.receive(free, invisible_seconds=seconds)
-                found = await carry.claimed(self.database, queue, messages, lease_seconds=seconds)
+                found = await sqs_dispatch.claimed(self.database, queue, messages, lease_seconds=seconds)
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
                 log.warning("queue.not_heard", error=error)
                 await asyncio.sleep(self.limits.poll_seconds)

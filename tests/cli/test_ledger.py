@@ -13,7 +13,7 @@ import pytest
 
 from postroom import config, wiring, worker
 from postroom.errors import OperatorError
-from postroom.flow import seal
+from postroom.flow.ledger import seal
 from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry

@@ -2,7 +2,7 @@
 
 from postroom.documents import kind, routing, understood
 from postroom.documents.understood import Check, FieldRead, Understood
-from postroom.flow.process import fits
+from postroom.flow.documents.process import fits
 from postroom.store.reviews import Lesson
 
 SHAPES = {name: each.shape for name, each in kind.installed()["invoice"].fields.items()}

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from postroom import wiring
 from postroom.config import Settings
-from postroom.flow import connect
-from postroom.flow.connect import Connected, Desk, Refused, Wish
-from postroom.flow.tokens import AccessTokens
+from postroom.flow.mailboxes import connect
+from postroom.flow.mailboxes.connect import Connected, Desk, Refused, Wish
+from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers.transport import open_client
 from postroom.store import ledger

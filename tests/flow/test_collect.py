@@ -10,8 +10,8 @@ import pytest
 
 from postroom.blobs import DiskBlobs
 from postroom.errors import LeaseLost, TransientError
-from postroom.flow import collect, verify_blobs
-from postroom.flow.collect import Collecting
+from postroom.flow.storage import blob_gc, blob_verification
+from postroom.flow.storage.blob_gc import Collecting
 from postroom.store import blobs, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
@@ -34,10 +34,10 @@ def store(tmp_path):
 def collected(database, store, organization):
     async def run(grace=DAY):
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, collect.KIND, str(organization))])
-            claim = await work.claim(connection, [collect.KIND], batch=1, lease_seconds=60)
+            await work.wake(connection, [Wake(organization, blob_gc.KIND, str(organization))])
+            claim = await work.claim(connection, [blob_gc.KIND], batch=1, lease_seconds=60)
         [lease] = claim.leases
-        done = await collect.run(Collecting(database, store, grace), lease)
+        done = await blob_gc.run(Collecting(database, store, grace), lease)
         async with database.engine() as connection:
             await work.finish(connection, [work.Finish(lease)])
         return done
@@ -136,13 +136,13 @@ async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_
 
     async def collect_if_due():
         async with database.engine() as connection:
-            claim = await work.claim(connection, [collect.KIND], batch=1, lease_seconds=60)
+            claim = await work.claim(connection, [blob_gc.KIND], batch=1, lease_seconds=60)
         for lease in claim.leases:
             with suppress(LeaseLost):
-                await collect.run(Collecting(database, sleepy, DAY), lease)
+                await blob_gc.run(Collecting(database, sleepy, DAY), lease)
 
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, collect.KIND, str(organization))])
+        await work.wake(connection, [Wake(organization, blob_gc.KIND, str(organization))])
     sleeper = asyncio.create_task(collect_if_due())
     await sleepy.asleep.wait()
     async with database.engine() as connection:
@@ -157,7 +157,7 @@ async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_
     await sleeper
     if not back:  # its sync is tried again
         await kept(database, store, organization, b"back again")
-    findings = await verify_blobs.verify(database, store, organization, checked=lambda _: None)
+    findings = await blob_verification.verify(database, store, organization, checked=lambda _: None)
     assert (findings.checked, findings.faults) == (1, [])
 
 
@@ -206,7 +206,7 @@ async def test_writers_and_collectors_at_once_lose_nothing(
         await collected()
     stop.set()
     await asyncio.gather(*tasks)
-    findings = await verify_blobs.verify(database, store, organization, checked=lambda _: None)
+    findings = await blob_verification.verify(database, store, organization, checked=lambda _: None)
     assert findings.checked > 0
     assert findings.faults == []
 
@@ -229,7 +229,7 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
     store._path(organization, changed.sha256).write_bytes(b"chanGed")
     await store.put(organization, b"nobody's")
     heard = []
-    findings = await verify_blobs.verify(database, store, organization, checked=heard.append)
+    findings = await blob_verification.verify(database, store, organization, checked=heard.append)
     assert {(fault.sha256, fault.what) for fault in findings.faults} == {
         (missing.sha256, "missing"), (changed.sha256, "changed"),
     }  # fmt: skip
@@ -239,7 +239,7 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
 
 
 async def test_every_organization_gets_its_daily_work_once(database, organization, other_organization):
-    keeping = asyncio.create_task(collect.keep_all_due(database, ["collect", "retain"]))
+    keeping = asyncio.create_task(blob_gc.keep_all_due(database, ["collect", "retain"]))
     found = []
     while len(found) < 4:
         async with database.engine() as connection:

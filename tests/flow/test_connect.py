@@ -6,8 +6,8 @@ import pytest
 
 from flow.connecting import state_of
 from postroom.errors import LoginRefused
-from postroom.flow import connect, connection
-from postroom.flow.connect import Connected, Reason, Refused, Wish
+from postroom.flow.mailboxes import connect, lifecycle
+from postroom.flow.mailboxes.connect import Connected, Reason, Refused, Wish
 from postroom.model import ContentPolicy, Health, ProviderName, Secret
 from postroom.store import ledger, logins, notifications
 from providers.consent import consent
@@ -188,10 +188,10 @@ async def test_connecting_a_known_account_again_keeps_its_policy_unless_another_
 async def test_a_reconnect_leaves_a_paused_mailbox_paused(desk, provider):
     address = desk.person(provider)
     mailbox = (await desk.login(provider, address)).mailbox
-    await connection.pause(desk.desk, desk.organization, mailbox.id)
+    await lifecycle.pause(desk.desk, desk.organization, mailbox.id)
     again = await desk.login(provider, address)
     assert again.mailbox.paused_at
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     assert (await desk.login(provider, address)).mailbox.paused_at is None
 
 

@@ -13,8 +13,8 @@ from cryptography.x509.oid import NameOID
 
 import databases
 from postroom.errors import GrantLost, OperatorError, PermanentError
-from postroom.flow import connect, connection
-from postroom.flow.connect import Wish
+from postroom.flow.mailboxes import connect, lifecycle
+from postroom.flow.mailboxes.connect import Wish
 from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
 from postroom.store import feed, ledger, mailboxes
 from scenarios.workers import until
@@ -144,19 +144,19 @@ async def test_a_new_secret_is_given_once_for_all_mailboxes_of_an_application(de
 async def test_a_mailbox_that_waits_is_tried_at_once_when_resumed(desk, provider, owner):
     mailbox = await desk.connected(provider)
     await owner.execute("UPDATE work SET due_at = due_at + interval '1 hour', last_error = 'secret expired'")
-    assert not await connection.resume(desk.desk, desk.organization, mailbox.id)
+    assert not await lifecycle.resume(desk.desk, desk.organization, mailbox.id)
     cursor = await owner.execute("SELECT DISTINCT due_at <= postroom_now() FROM work")
     assert await cursor.fetchall() == [(True,)]
 
 
 async def test_a_mailbox_is_paused_and_resumed(desk, provider, owner):
     mailbox = await desk.connected(provider)
-    assert await connection.pause(desk.desk, desk.organization, mailbox.id)
-    assert not await connection.pause(desk.desk, desk.organization, mailbox.id)
+    assert await lifecycle.pause(desk.desk, desk.organization, mailbox.id)
+    assert not await lifecycle.pause(desk.desk, desk.organization, mailbox.id)
     assert (await state_of(desk, mailbox)).paused_at
     await owner.execute("DELETE FROM work")
-    assert await connection.resume(desk.desk, desk.organization, mailbox.id)
-    assert not await connection.resume(desk.desk, desk.organization, mailbox.id)
+    assert await lifecycle.resume(desk.desk, desk.organization, mailbox.id)
+    assert not await lifecycle.resume(desk.desk, desk.organization, mailbox.id)
     assert not (await state_of(desk, mailbox)).paused_at
     kinds = await (await owner.execute("SELECT kind FROM work ORDER BY kind")).fetchall()
     assert kinds == [("subscribe",), ("sync",)]
@@ -166,12 +166,12 @@ async def test_a_mailbox_is_paused_and_resumed(desk, provider, owner):
 async def test_a_policy_can_always_become_narrower_and_wider_only_as_allowed(desk, provider):
     mailbox = await desk.connected(provider)
     for policy in (ContentPolicy.METADATA, ContentPolicy.DOCUMENTS):
-        assert await connection.set_policy(desk.desk, desk.organization, mailbox.id, policy)
+        assert await lifecycle.set_policy(desk.desk, desk.organization, mailbox.id, policy)
         assert (await state_of(desk, mailbox)).policy is policy
-    assert not await connection.set_policy(desk.desk, desk.organization, mailbox.id, policy)
+    assert not await lifecycle.set_policy(desk.desk, desk.organization, mailbox.id, policy)
     narrow = await desk.connected(provider, wish=Wish(ContentPolicy.METADATA))
     with pytest.raises(PermanentError, match="Connect it again"):
-        await connection.set_policy(desk.desk, desk.organization, narrow.id, ContentPolicy.FULL)
+        await lifecycle.set_policy(desk.desk, desk.organization, narrow.id, ContentPolicy.FULL)
     assert (await state_of(desk, narrow)).policy is ContentPolicy.METADATA
 
 
@@ -179,7 +179,7 @@ async def test_a_disconnect_erases_the_grant_and_keeps_the_mail(desk, provider, 
     mailbox = await desk.connected(provider)
     grant = await owner.execute("SELECT sealed_grant FROM credentials")
     assert await grant.fetchall()
-    assert await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     assert (await state_of(desk, mailbox)).disconnected_at
     assert await credentials_left(owner) == 0
     assert await (await owner.execute("SELECT 1 FROM work")).fetchall() == []
@@ -190,7 +190,7 @@ async def test_a_disconnect_erases_the_grant_and_keeps_the_mail(desk, provider, 
 async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
     mailbox = await desk.connected(ProviderName.GMAIL)
     token = await desk.source(mailbox).current()
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     remote = desk.desk.providers[ProviderName.GMAIL].mailbox(
         mailbox.provider_user_id, connect.GivenToken(token)
     )
@@ -204,7 +204,7 @@ async def test_while_another_organization_has_the_account_nothing_ends_at_the_pr
     address = desk.person(provider)
     ours = (await desk.login(provider, address)).mailbox
     theirs = (await desk.login(provider, address, organization=other_organization)).mailbox
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=True)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=True)
     await desk.remote(theirs).check()
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
     await desk.source(theirs, desk.another_process()).current()
@@ -234,7 +234,7 @@ async def test_who_leaves_first_ends_a_channel_of_its_own_and_leaves_a_shared_on
     await subscribed(owner, ours, "our-own")
     for mailbox in (ours, theirs):
         await subscribed(owner, mailbox, "of-both")
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=False)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=False)
     deleted = [each["path"] for each in desk.sim.get("requests", limit=5) if each["method"] == "DELETE"]
     assert [path.rpartition("/")[2] for path in deleted] == ["our-own"]
 
@@ -253,7 +253,7 @@ async def test_two_that_leave_at_the_same_time_leave_nothing_at_the_provider(
         await holder.execute("SELECT FROM credentials FOR UPDATE")
         leaving = [
             asyncio.create_task(
-                connection.disconnect(desk.desk, desk.tokens, each.organization, each.id, purge=False)
+                lifecycle.disconnect(desk.desk, desk.tokens, each.organization, each.id, purge=False)
             )
             for each in (ours, theirs)
         ]
@@ -271,20 +271,20 @@ async def test_two_that_leave_at_the_same_time_leave_nothing_at_the_provider(
 
 async def test_a_purge_removes_the_mailbox_and_what_was_personal_in_the_ledger(desk, provider):
     mailbox = await desk.connected(provider)
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=True)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=True)
     assert await state_of(desk, mailbox) is None
     async with desk.database.transaction(desk.organization) as found:
         entries = await ledger.of_entity(found, "mailbox", str(mailbox.id))
     assert [each.event_type for each in entries] == ["MAILBOX_CONNECTED", "MAILBOX_DISCONNECTED"]
     assert all(each.personal is None for each in entries)
     assert entries[0].personal_sha256
-    assert not await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert not await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
 
 
 async def test_a_provider_that_is_away_does_not_keep_a_mailbox_connected(desk, owner):
     mailbox = await desk.connected(ProviderName.GMAIL)
     desk.sim.fault("error", provider="gmail", endpoint="oauth.revoke", status=503, retry_after=60)
-    assert await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    assert await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     assert await credentials_left(owner) == 0
 
 
@@ -303,8 +303,8 @@ async def test_a_mailbox_whose_provider_has_no_settings_any_more_is_disconnected
     bare = replace(desk.desk, providers={})
     tokens = replace(desk.another_process(), providers={})
     with pytest.raises(OperatorError, match=f"no settings for {provider}"):
-        await connection.set_policy(bare, desk.organization, mailbox.id, ContentPolicy.METADATA)
-    assert await connection.disconnect(bare, tokens, desk.organization, mailbox.id, purge=False)
+        await lifecycle.set_policy(bare, desk.organization, mailbox.id, ContentPolicy.METADATA)
+    assert await lifecycle.disconnect(bare, tokens, desk.organization, mailbox.id, purge=False)
     assert await credentials_left(owner) == 0
     assert await (await owner.execute("SELECT status FROM subscriptions")).fetchall() == [("removed",)]
 
@@ -319,7 +319,7 @@ async def test_the_channels_of_a_mailbox_end_with_it(desk, owner):
         [desk.organization, mailbox.id],
     )
     desk.sim.delete("requests")
-    await connection.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
+    await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     paths = [each["path"] for each in desk.sim.get("requests")]
     assert any(path.endswith("/stop") for path in paths)
     assert paths[0].endswith("/revoke"), "newest first: the watch is stopped while the token still works"
@@ -328,14 +328,14 @@ async def test_the_channels_of_a_mailbox_end_with_it(desk, owner):
 
 async def test_another_organizations_mailbox_is_out_of_reach(desk, provider, other_organization):
     mailbox = await desk.connected(provider)
-    assert not await connection.pause(desk.desk, other_organization, mailbox.id)
-    assert not await connection.disconnect(desk.desk, desk.tokens, other_organization, mailbox.id, purge=True)
+    assert not await lifecycle.pause(desk.desk, other_organization, mailbox.id)
+    assert not await lifecycle.disconnect(desk.desk, desk.tokens, other_organization, mailbox.id, purge=True)
     assert await state_of(desk, mailbox)
 
 
 async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(desk):
     mailbox = await desk.connected(ProviderName.GMAIL)
-    await connection.pause(desk.desk, desk.organization, mailbox.id)
+    await lifecycle.pause(desk.desk, desk.organization, mailbox.id)
     async with desk.database.transaction(desk.organization) as opened:
         await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")
         await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")

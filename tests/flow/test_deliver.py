@@ -16,8 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import PermanentError, TransientError
-from postroom.flow import deliver, seal, webhooks
-from postroom.flow.deliver import Delivering
+from postroom.flow.ledger import seal
+from postroom.flow.outbound import deliver, webhooks
+from postroom.flow.outbound.deliver import Delivering
 from postroom.providers import posting
 from postroom.providers.posting import Poster
 from postroom.store import feed, ledger, work

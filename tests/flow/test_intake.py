@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from postroom.documents import pipelines
-from postroom.flow import intake
+from postroom.flow.documents import intake
 from postroom.model import DocumentState
 from postroom.store import documents
 from postroom.store.database import open_database

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from postroom.errors import OperatorError, TransientError
-from postroom.flow import rotate
-from postroom.flow.rotate import KeyState, KeyUse, Rotated
+from postroom.flow.storage import key_rotation
+from postroom.flow.storage.key_rotation import KeyState, KeyUse, Rotated
 from postroom.model import CredentialKind, SealingKey, Secret
 from postroom.ports import Parameter, Place
 from postroom.store import credentials
@@ -68,7 +68,7 @@ def opens(database):
 def let_settle(keys):
     """As if the keys had last changed a while ago."""
     Path(keys.source).touch()
-    os.utime(keys.source, (time.time(), time.time() - rotate.SETTLED_SECONDS - 1))
+    os.utime(keys.source, (time.time(), time.time() - key_rotation.SETTLED_SECONDS - 1))
 
 
 async def test_the_values_of_every_organization_are_sealed_with_a_new_key(
@@ -76,11 +76,11 @@ async def test_the_values_of_every_organization_are_sealed_with_a_new_key(
 ):
     old = keys.first().id
     organizations = [await make_organization() for _ in range(3)]
-    places = [await connect(each, keys) for each in organizations for _ in range(rotate.BATCH + 5)]
-    done = await rotate.rotate(database, keys, new_key=True)
+    places = [await connect(each, keys) for each in organizations for _ in range(key_rotation.BATCH + 5)]
+    done = await key_rotation.rotate(database, keys, new_key=True)
     new = keys.first()
     assert done == Rotated(new.id, 2 * len(places), 0, [old])
-    assert await rotate.uses(database, keys) == [
+    assert await key_rotation.uses(database, keys) == [
         KeyUse(new.id, KeyState.SEALS, 2 * len(places)),
         KeyUse(old, KeyState.OPENS, 0),
     ]
@@ -93,13 +93,13 @@ async def test_a_rotation_that_stopped_half_way_is_finished_without_another_key(
     await connect(organization, keys)
     old, new = keys.first().id, keys.add().id
     await connect(organization, keys)
-    assert await rotate.rotate(database, keys, new_key=False) == Rotated(new, 2, 0, [old])
-    assert await rotate.rotate(database, keys, new_key=False) == Rotated(new, 0, 0, [old])
+    assert await key_rotation.rotate(database, keys, new_key=False) == Rotated(new, 2, 0, [old])
+    assert await key_rotation.rotate(database, keys, new_key=False) == Rotated(new, 0, 0, [old])
 
 
 async def test_given_keys_are_used_in_their_order_and_none_is_made(database, connect, opens, organization):
     place = await connect(organization, GivenKeys((OLD,)))
-    done = await rotate.rotate(database, GivenKeys((NEW, OLD)), new_key=True)
+    done = await key_rotation.rotate(database, GivenKeys((NEW, OLD)), new_key=True)
     assert done == Rotated("new", 2, 0, ["old"])
     assert await opens(GivenKeys((NEW,)), *place)
 
@@ -108,10 +108,10 @@ async def test_a_value_whose_key_is_missing_stays_and_is_reported(database, conn
     lost = await connect(organization, GivenKeys((OLD,)))
     found = await connect(organization, GivenKeys((NEW,)))
     have = GivenKeys((NEWEST, NEW))
-    assert await rotate.rotate(database, have, new_key=False) == Rotated("newest", 2, 2, ["new"])
+    assert await key_rotation.rotate(database, have, new_key=False) == Rotated("newest", 2, 2, ["new"])
     assert await opens(GivenKeys((OLD,)), *lost)
     assert await opens(GivenKeys((NEWEST,)), *found)
-    assert (await rotate.uses(database, have))[-1] == KeyUse("old", KeyState.MISSING, 2)
+    assert (await key_rotation.uses(database, have))[-1] == KeyUse("old", KeyState.MISSING, 2)
 
 
 async def test_grants_in_ssm_are_counted_and_left_where_they_are(database, organization, make_mailbox, keys):
@@ -119,8 +119,8 @@ async def test_grants_in_ssm_are_counted_and_left_where_they_are(database, organ
     kept = Parameter("/postroom/x")
     async with database.transaction(organization) as connection:
         await credentials.save(connection, mailbox, kind=CredentialKind.DELEGATED, grant=kept)
-    assert (await rotate.rotate(database, keys, new_key=True)).sealed == 0
-    assert await rotate.parameters(database) == 1
+    assert (await key_rotation.rotate(database, keys, new_key=True)).sealed == 0
+    assert await key_rotation.parameters(database) == 1
     async with database.transaction(organization) as connection:
         assert (await credentials.load(connection, mailbox)).grant == kept
 
@@ -133,7 +133,7 @@ async def test_a_key_that_is_needed_or_seals_or_is_not_there_is_not_forgotten(
     let_settle(keys)
     for key_id, words in ((old.id, "sealed with it: 2"), (new.id, "the one that seals"), ("x", "no key 'x'")):
         with pytest.raises(OperatorError, match=words):
-            await rotate.forget(database, keys, [key_id])
+            await key_rotation.forget(database, keys, [key_id])
     assert list(keys.every()) == [new, old]
 
 
@@ -143,9 +143,9 @@ async def test_a_key_is_forgotten_once_no_write_with_it_can_be_under_way(
     await connect(organization, keys)
     older = keys.first()
     old = keys.add()
-    await rotate.rotate(database, keys, new_key=True)
+    await key_rotation.rotate(database, keys, new_key=True)
     with pytest.raises(TransientError, match="10 minutes"):
-        await rotate.forget(database, keys, [old.id])
+        await key_rotation.forget(database, keys, [old.id])
     let_settle(keys)
-    await rotate.forget(database, keys, [old.id, older.id])
+    await key_rotation.forget(database, keys, [old.id, older.id])
     assert [key.id for key in keys.every()] == [keys.first().id]

@@ -6,8 +6,8 @@ import pytest
 
 from postroom.documents import exact, pipelines
 from postroom.documents.detect import Kind, detect
-from postroom.flow import screen
-from postroom.flow.screen import Fate, File, Mail
+from postroom.flow.documents import screen
+from postroom.flow.documents.screen import Fate, File, Mail
 from postroom.model import FolderRole
 
 PIPELINE = pipelines.parse('[invoices]\nkind = "invoice"', place="test", kinds={"invoice"})["invoices"]

@@ -7,7 +7,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from postroom.flow import seal
+from postroom.flow.ledger import seal
 from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry, Signer

@@ -7,7 +7,7 @@ from types import coroutine
 from typing import Any
 
 from postroom.errors import LeaseLost, TransientError
-from postroom.flow import sync
+from postroom.flow.mail import sync
 from postroom.store import work
 from postroom.store.work import Lease
 from scenarios.mirrored import Mirrored

@@ -12,8 +12,8 @@ from typing import Any
 from flow.connecting import World, settings, settings_given, world
 from postroom import wiring
 from postroom.errors import TransientError
-from postroom.flow import sync
-from postroom.flow.sync import Syncing
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync import Syncing
 from postroom.model import MailboxId, OrganizationId
 from postroom.store import notifications, work
 from postroom.store.database import Database, open_database

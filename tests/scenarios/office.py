@@ -16,9 +16,9 @@ from postroom import wiring
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.errors import TransientError
-from postroom.flow import review, upload
-from postroom.flow.review import Reviewing
-from postroom.flow.upload import Upload
+from postroom.flow.documents import review, upload
+from postroom.flow.documents.review import Reviewing
+from postroom.flow.documents.upload import Upload
 from postroom.store import documents, records, work
 from postroom.store.documents import Document, Taken
 from postroom.store.records import Record

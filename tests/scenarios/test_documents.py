@@ -14,8 +14,8 @@ from flow.connecting import TOPIC
 from mailsim import letters
 from postroom import cli
 from postroom.errors import PermanentError
-from postroom.flow import review
-from postroom.flow.upload import Upload
+from postroom.flow.documents import review
+from postroom.flow.documents.upload import Upload
 from postroom.model import DocumentState, ProviderName
 from postroom.store import documents, purge, records, reviews
 from scenarios import archives

@@ -9,7 +9,7 @@ import pytest
 from mailsim import letters
 from postroom import wiring
 from postroom.config import Settings
-from postroom.flow import intake
+from postroom.flow.documents import intake
 from postroom.model import ProviderName
 from postroom.store import blobs as stored
 from postroom.store import records

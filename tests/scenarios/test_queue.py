@@ -14,7 +14,7 @@ from postroom import sqs, worker
 from postroom.cli import checks
 from postroom.config import Settings
 from postroom.errors import OperatorError, TransientError
-from postroom.flow import carry
+from postroom.flow.documents import sqs_dispatch
 from postroom.model import Done, ProviderName
 from postroom.store import carried, work
 from postroom.store.database import open_database
@@ -71,7 +71,7 @@ def visible(client, url):
 
 async def due(database, organization, *subjects):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, carry.KIND, each) for each in subjects])
+        await work.wake(connection, [Wake(organization, sqs_dispatch.KIND, each) for each in subjects])
 
 
 def named(messages):
@@ -80,11 +80,11 @@ def named(messages):
 
 async def test_what_is_due_is_told_once_however_many_tell(database, organization, queue):
     await due(database, organization, "one", "two")
-    await asyncio.gather(*(carry.tell(database, queue) for _ in range(3)))
+    await asyncio.gather(*(sqs_dispatch.tell(database, queue) for _ in range(3)))
     messages = await queue.receive(10, invisible_seconds=60)
     messages += await queue.receive(10, invisible_seconds=60) if len(messages) < 2 else []
     assert sorted(named(messages)) == ["one", "two"]
-    found = await carry.claimed(database, queue, messages, lease_seconds=60)
+    found = await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60)
     assert sorted(lease.subject for lease, _ in found) == ["one", "two"]
 
 
@@ -92,13 +92,13 @@ async def test_who_ends_between_commit_and_send_loses_nothing(database, organiza
     await due(database, organization, "one")
     async with database.engine() as connection:
         # What a process does that is killed before it sends, and what one does that cannot reach the queue.
-        assert await carried.to_tell(connection, most=1, hold_seconds=carry.HOLD_SECONDS) == ["one"]
-    assert not await carry.tell(database, queue)
-    await move_clock(carry.HOLD_SECONDS + 1)
+        assert await carried.to_tell(connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS) == ["one"]
+    assert not await sqs_dispatch.tell(database, queue)
+    await move_clock(sqs_dispatch.HOLD_SECONDS + 1)
     with pytest.raises(TransientError, match="cannot be reached"):
-        await carry.tell(database, sqs.connect("http://127.0.0.1:9/123456789012/nothing"))
-    await move_clock(carry.HOLD_SECONDS + 1)
-    await carry.tell(database, queue)
+        await sqs_dispatch.tell(database, sqs.connect("http://127.0.0.1:9/123456789012/nothing"))
+    await move_clock(sqs_dispatch.HOLD_SECONDS + 1)
+    await sqs_dispatch.tell(database, queue)
     assert named(await queue.receive(10, invisible_seconds=60)) == ["one"]
 
 
@@ -106,18 +106,20 @@ async def test_a_lease_that_ends_without_a_word_and_a_lost_message_are_told_agai
     database, organization, queue, client, move_clock
 ):
     await due(database, organization, "one")
-    await carry.tell(database, queue)
+    await sqs_dispatch.tell(database, queue)
     messages = await queue.receive(1, invisible_seconds=1)
-    [(lease, receipt)] = await carry.claimed(database, queue, messages, lease_seconds=60)
-    assert await carry.claimed(database, queue, messages, lease_seconds=60) == [], "one claim at a time"
+    [(lease, receipt)] = await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60)
+    assert await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60) == [], (
+        "one claim at a time"
+    )
     await move_clock(61)
-    await carry.tell(database, queue)
+    await sqs_dispatch.tell(database, queue)
     assert len(visible(client, queue.url)) == 1
     client.purge_queue(QueueUrl=queue.url)
-    await carry.tell(database, queue)
+    await sqs_dispatch.tell(database, queue)
     assert visible(client, queue.url) == []
-    await move_clock(carry.AGAIN_AFTER_SECONDS + 1)
-    await carry.tell(database, queue)
+    await move_clock(sqs_dispatch.AGAIN_AFTER_SECONDS + 1)
+    await sqs_dispatch.tell(database, queue)
     assert len(visible(client, queue.url)) == 1
     assert (lease.subject, receipt != "") == ("one", True)
 
@@ -126,7 +128,7 @@ async def test_waiting_for_messages_holds_nobody_up(queue):
     waiting = asyncio.create_task(queue.receive(1, invisible_seconds=60))
     await asyncio.sleep(0.2)
     assert not waiting.done()
-    await queue.send([sqs.Named(carry.KIND, "one")])
+    await queue.send([sqs.Named(sqs_dispatch.KIND, "one")])
     assert named(await waiting) == ["one"]
 
 
@@ -134,12 +136,12 @@ async def test_a_message_about_nothing_goes_and_one_that_says_nothing_becomes_a_
     database, queue, queues, client
 ):
     url, dead = queues
-    await queue.send([sqs.Named(carry.KIND, "done already")])
+    await queue.send([sqs.Named(sqs_dispatch.KIND, "done already")])
     for body in ("nonsense", '{"kind": 1}', "[]"):
         client.send_message(QueueUrl=url, MessageBody=body)
     for _ in range(2):
         messages = await queue.receive(10, invisible_seconds=60)
-        assert await carry.claimed(database, queue, messages, lease_seconds=60) == []
+        assert await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60) == []
         await queue.extend([each.receipt for each in messages if each.named is None], invisible_seconds=1)
         await asyncio.sleep(1.1)
     assert visible(client, url) == []
@@ -177,20 +179,20 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
     async def begun(number):
         return sorted([await began.get() for _ in range(number)])
 
-    kinds = {"other": Kind(step, None), carry.KIND: Kind(step, None)}
+    kinds = {"other": Kind(step, None), sqs_dispatch.KIND: Kind(step, None)}
     stop = asyncio.Event()
     limits = replace(worker.limits(Settings()), concurrency=2)
     await work.wake(owner, [Wake(organization, "other", each) for each in "abc"])
     async with open_database(database_url, pool_size=20, name="test") as database:
         await due(database, organization, "one", "two")
-        await carry.tell(database, queue)
+        await sqs_dispatch.tell(database, queue)
         async with asyncio.TaskGroup() as tasks:
             async with owner.transaction():
-                await work.hold_all(owner, carry.KIND)
+                await work.hold_all(owner, sqs_dispatch.KIND)
                 # There is room for two when it hears of the two documents, and none when it gets them.
                 tasks.create_task(worker.run(database, kinds, limits, stop, queue))
                 assert await begun(2) == ["other"] * 2
-            assert await begun(2) == [carry.KIND] * 2
+            assert await begun(2) == [sqs_dispatch.KIND] * 2
             may_end.release()
             await until(owner, "SELECT count(*) = 4 FROM work")
             for _ in range(4):

@@ -9,8 +9,8 @@ import pytest
 from databases import session
 from flow.connecting import TOPIC
 from mailsim import letters
-from postroom.flow import intake, review
-from postroom.flow.share import LOOK_AGAIN_SECONDS, PROCESSED_ELSEWHERE
+from postroom.flow.documents import intake, review
+from postroom.flow.documents.shared_state import LOOK_AGAIN_SECONDS, PROCESSED_ELSEWHERE
 from postroom.model import DocumentState, ProviderName
 from postroom.store import mailboxes, work
 from postroom.store.work import Wake

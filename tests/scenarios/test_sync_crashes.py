@@ -18,8 +18,8 @@ import databases
 from flow.connecting import TOPIC
 from postroom import worker as worker_loop
 from postroom.errors import DatabaseUnavailable
-from postroom.flow import sync
-from postroom.flow.sync import Syncing
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync import Syncing
 from postroom.model import OrganizationId, ProviderName
 from postroom.store.database import open_database
 from postroom.wiring import Kind

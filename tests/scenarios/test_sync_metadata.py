@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flow.connecting import TOPIC
-from postroom.flow.connect import Wish
+from postroom.flow.mailboxes.connect import Wish
 from postroom.model import ContentPolicy, ProviderName
 from scenarios.mirrored import postroom
 from scenarios.owner_of_mail import Person

@@ -9,8 +9,8 @@ import pytest
 from flow.connecting import TOPIC
 from flow.subscribe.subscribing import CADENCES
 from postroom.errors import Throttled, TransientError
-from postroom.flow import subscribe
-from postroom.flow.subscribe import Subscribing
+from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.subscribe import Subscribing
 from postroom.store import work
 from postroom.store.work import Wake
 from postroom.web import app, webhooks

@@ -16,7 +16,8 @@ from starlette.routing import Route
 from flow.connecting import TOPIC
 from mailsim import letters
 from postroom import traces, wiring, worker
-from postroom.flow import archive, process, sync
+from postroom.flow.documents import archive, process
+from postroom.flow.mail import sync
 from postroom.model import ProviderName
 from postroom.providers.transport import open_client
 from postroom.wiring import documents as wired

@@ -15,7 +15,7 @@ from mailsim import letters
 from postroom.config import Settings
 from postroom.documents.isolation import Readers
 from postroom.errors import OperatorError
-from postroom.flow import watch
+from postroom.flow.documents import watch
 from postroom.store import watched, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish, Wake

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from postroom.flow import seal
+from postroom.flow.ledger import seal
 from postroom.store import feed, work
 from postroom.store.database import open_database
 from postroom.store.feed import Bounds, News

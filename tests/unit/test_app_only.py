@@ -4,7 +4,7 @@ import pytest
 
 from postroom.cli.app_only import Given, read
 from postroom.errors import OperatorError, PostroomError, SettingsError
-from postroom.flow.connect import INBOX
+from postroom.flow.mailboxes.connect import INBOX
 
 TENANT = "72f90000-0000-4000-8000-00000000001a"
 CLIENT = "0b1c0000-0000-4000-8000-000000000009"

@@ -7,7 +7,7 @@ import httpx2
 from postroom import wiring
 from postroom.blobs import DiskBlobs
 from postroom.config import Settings
-from postroom.flow import keys
+from postroom.flow.access import api_keys
 from postroom.model import Scope
 from postroom.providers.transport import open_client
 from postroom.web import api, app, live
@@ -39,7 +39,7 @@ async def application(database, organization, home, **options):
 
 async def key_of(database, organization, *scopes, **options) -> dict[str, str]:
     """The header that shows a new key; without scopes, one that opens everything."""
-    _, key = await keys.create(database, organization, "tests", frozenset(scopes or Scope), **options)
+    _, key = await api_keys.create(database, organization, "tests", frozenset(scopes or Scope), **options)
     return {"authorization": f"Bearer {key.reveal()}"}
 
 

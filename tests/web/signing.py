@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx2
 
 from postroom.config import Settings
-from postroom.flow import members, signin
+from postroom.flow.access import members, sign_in
 from postroom.model import OrganizationId, Role, sealing_keys
 from postroom.store.database import open_database
 from postroom.vault import GivenKeys, Sealer
@@ -26,8 +26,8 @@ def gate_of(database, organization, *, url=URL, **given) -> Gate:
 async def session_of(database, organization, role=Role.ADMIN, address=None) -> str:
     """The cookie's value of a member who just signed in."""
     member = await members.add(database, organization, address or f"{role}@example.org", role=role)
-    token = await signin.new_link(database, member)
-    done = await signin.by_link(database, token, seconds=3600)
+    token = await sign_in.new_link(database, member)
+    done = await sign_in.by_link(database, token, seconds=3600)
     return done.session.reveal()
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 from starlette.requests import Request
 
-from postroom.flow import keys, members
+from postroom.flow.access import api_keys, members
 from postroom.model import Role, Scope, Secret
 from postroom.store import feed, idempotency, work
 from postroom.store.database import open_database
@@ -379,23 +379,23 @@ async def test_a_key_opens_its_scopes_until_it_ends_or_is_revoked(
     from postroom.web.api import callers
 
     monkeypatch.setattr(callers, "KNOWN_SECONDS", 0)
-    made, key = await keys.create(database, organization, "x", frozenset({Scope.READ}), days=1)
+    made, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}), days=1)
     async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
         assert (await program.get("/mailboxes")).status_code == 200
         assert (await program.get("/ledger")).status_code == 403
         assert (await program.patch(f"/mailboxes/{mailbox}", json={})).status_code == 403
         await move_clock(86401)
         assert (await program.get("/mailboxes")).status_code == 401
-    made, key = await keys.create(database, organization, "x", frozenset({Scope.READ}))
+    made, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}))
     async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
         assert (await program.get("/mailboxes")).status_code == 200
-        assert await keys.revoke(database, organization, made.prefix) == 1
+        assert await api_keys.revoke(database, organization, made.prefix) == 1
         assert (await program.get("/mailboxes")).status_code == 401
-        assert await keys.revoke(database, organization, made.prefix) == 0
+        assert await api_keys.revoke(database, organization, made.prefix) == 0
 
 
 async def test_the_database_holds_no_key(owner, database, organization):
-    _, key = await keys.create(database, organization, "x", frozenset({Scope.READ}))
+    _, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}))
     cursor = await owner.execute("SELECT * FROM api_keys")
     assert key.reveal() not in str(await cursor.fetchall())
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 from playwright.async_api import async_playwright, expect
 
-from postroom.flow import members, signin
+from postroom.flow.access import members, sign_in
 from postroom.model import Role, Secret
 from postroom.store import work
 from postroom.store.work import Wake
@@ -58,7 +58,7 @@ async def test_a_one_time_link_signs_in_without_a_click_and_the_way_out_is_on_ev
     ann = await members.add(database, organization, "ann@example.org", role=Role.READER, name="Ann")
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
         address = server.line("Postroom: ")
-        link = signin.link_url(address, await signin.new_link(database, ann))
+        link = sign_in.link_url(address, await sign_in.new_link(database, ann))
         await page.goto(link)
         await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
         await page.get_by_role("button", name="Sign out").click()

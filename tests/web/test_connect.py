@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flow.connecting import URL, settings_given, world
-from postroom.flow import invite
-from postroom.flow.connect import Wish
-from postroom.flow.invite import Invitation
+from postroom.flow.mailboxes import invite
+from postroom.flow.mailboxes.connect import Wish
+from postroom.flow.mailboxes.invite import Invitation
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes

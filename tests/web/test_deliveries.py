@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.flow import deliver
+from postroom.flow.outbound import deliver
 from postroom.model import Role
 from postroom.store import feed
 from postroom.web import deliveries

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from postroom.flow import members
+from postroom.flow.access import members
 from postroom.model import Role
 from postroom.store import feed
 from postroom.store.database import open_database

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from postroom.flow import members
+from postroom.flow.access import members
 from postroom.model import Role, Secret
 from postroom.providers import catalogue
 from postroom.providers.transport import open_client

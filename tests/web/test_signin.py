@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow import members, signin
+from postroom.flow.access import members, sign_in
 from postroom.model import Role, Secret
 from postroom.store import ledger
 from postroom.store import sessions as stored
@@ -199,7 +199,7 @@ async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_
     browser, ann, database
 ):
     for _ in range(32):
-        token = await signin.new_link(database, ann)
+        token = await sign_in.new_link(database, ann)
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
         assert done.status_code == 303
     tries = (browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS) for _ in range(60))
@@ -208,8 +208,8 @@ async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_
 
 
 async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, ann, database, move_clock):
-    token = await signin.new_link(database, ann)
-    url = signin.link_url(URL, token)
+    token = await sign_in.new_link(database, ann)
+    url = sign_in.link_url(URL, token)
     for _ in range(2):
         page = await browser.get(url)
         assert f'value="{token.reveal()}"' in page.text
@@ -217,14 +217,14 @@ async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, a
     for status in (303, 403):
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
         assert done.status_code == status
-    late = await signin.new_link(database, ann)
+    late = await sign_in.new_link(database, ann)
     await move_clock(3601)
     done = await browser.post("/sign-in/link", data={"token": late.reveal()}, headers=OURS)
     assert done.status_code == 403
 
 
 async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, database):
-    token = await signin.new_link(database, ann)
+    token = await sign_in.new_link(database, ann)
     browser.cookies.set("postroom_session", token.reveal())
     assert (await browser.get("/who")).status_code == 401
     browser.cookies.clear()

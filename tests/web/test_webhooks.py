@@ -8,7 +8,7 @@ import signal
 import pytest
 
 import databases
-from postroom.flow.refusals import Refusals
+from postroom.flow.mail.push_rejections import Refusals
 from postroom.model import ProviderName
 from postroom.store import health, notifications, work
 from postroom.store.database import open_database

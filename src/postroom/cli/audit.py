@@ -9,7 +9,7 @@ from postroom.cli.mailboxes import At, Json, Named, find, run
 from postroom.cli.sync import working
 
 if TYPE_CHECKING:
-    from postroom.flow.audit import Findings
+    from postroom.flow.mail.audit import Findings
     from postroom.store.mailboxes import Mailbox
 
 EXAMPLES = """\b
@@ -39,7 +39,7 @@ def audit(
 async def _audited(at: At, named: str, *, content: bool, repair: bool, json: bool) -> Exit:
     from postroom import wiring
     from postroom.cli import opening
-    from postroom.flow import audit as flow
+    from postroom.flow.mail import audit as flow
 
     mailbox = await find(at, named)
     depth = flow.Depth.CONTENTS if content else flow.Depth.STATES
@@ -58,7 +58,7 @@ async def _audited(at: At, named: str, *, content: bool, repair: bool, json: boo
 
 async def _repair(at: At, mailbox: "Mailbox", found: "Findings") -> None:
     from postroom.cli.sync import watch
-    from postroom.flow import audit as flow
+    from postroom.flow.mail import audit as flow
 
     async with at.desk.database.transaction(at.organization) as connection:
         await flow.repair(connection, at.organization, mailbox.id, found)

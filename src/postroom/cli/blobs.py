@@ -8,7 +8,7 @@ import typer
 from postroom.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from postroom.flow.verify_blobs import Findings
+    from postroom.flow.storage.blob_verification import Findings
     from postroom.model import OrganizationId
     from postroom.ports import BlobStore
     from postroom.store.database import Database
@@ -86,7 +86,7 @@ async def _verify(
     database: "Database", store: "BlobStore", organization: UUID | None
 ) -> "list[tuple[OrganizationId, Findings]]":
     from postroom.cli import progress
-    from postroom.flow import verify_blobs
+    from postroom.flow.storage import blob_verification
     from postroom.store import blobs, organizations
 
     async with database.engine() as connection:
@@ -97,7 +97,7 @@ async def _verify(
             async with database.transaction(each) as connection:
                 total = await blobs.size(connection)
             with progress.bar("blobs", total) as advance:
-                found.append((each, await verify_blobs.verify(database, store, each, checked=advance)))
+                found.append((each, await blob_verification.verify(database, store, each, checked=advance)))
     return found
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from postroom.cli.children import Child
     from postroom.cli.simulation import Simulation
     from postroom.config import Settings
-    from postroom.flow.connect import Desk
+    from postroom.flow.mailboxes.connect import Desk
     from postroom.wiring import Client, Simulator
 
 EXAMPLES = """\b
@@ -124,7 +124,7 @@ async def _provide(settings: "Settings", url: str, client: "Client", control: "S
     """An admin, both mailboxes connected as a person would, and the link that signs the admin in."""
     from postroom import wiring
     from postroom.cli import opening
-    from postroom.flow import members, signin
+    from postroom.flow.access import members, sign_in
     from postroom.store import database, health
 
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
@@ -134,15 +134,15 @@ async def _provide(settings: "Settings", url: str, client: "Client", control: "S
         for provider, (address, _) in _MAILBOXES.items():
             opening.say(f"connecting {address}")
             await _connect(desk, organization, provider, address, control)
-        token = await signin.new_link(opened, admin, actor="command line")
-        return signin.link_url(public, token, following="/demo")
+        token = await sign_in.new_link(opened, admin, actor="command line")
+        return sign_in.link_url(public, token, following="/demo")
 
 
 async def _connect(
     desk: "Desk", organization: OrganizationId, provider: ProviderName, address: str, control: "Simulator"
 ) -> None:
     """The sign-in at the provider, from the first redirect to the grant that is kept."""
-    from postroom.flow import connect
+    from postroom.flow.mailboxes import connect
 
     browser = Secret(uuid4().hex)
     asked = await connect.begin(

@@ -14,7 +14,7 @@ from postroom.errors import PermanentError
 from postroom.model import DocumentState
 
 if TYPE_CHECKING:
-    from postroom.flow.review import Reviewing
+    from postroom.flow.documents.review import Reviewing
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
     from postroom.store.documents import Listed
@@ -153,7 +153,7 @@ def confirm(
 ) -> None:
     """Vouch for what was read, with what you put right; the next one of that supplier or layout learns."""
     from postroom.cli import opening
-    from postroom.flow import review
+    from postroom.flow.documents import review
 
     given = dict(_correction(each) for each in corrections or [])
 
@@ -176,7 +176,7 @@ def reject(
 ) -> None:
     """Say that a document is nothing for its pipeline."""
     from postroom.cli import opening
-    from postroom.flow import review
+    from postroom.flow.documents import review
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
         by, found = _reviewing(), await _named(connection, document)
@@ -217,7 +217,7 @@ def reprocess(
 
 def _again(document: str | None, state: DocumentState | None, pipeline: str | None, actor: str) -> Exit:
     from postroom.cli import opening
-    from postroom.flow import review
+    from postroom.flow.documents import review
     from postroom.store import documents
 
     if (document is None) == (state is None):
@@ -242,8 +242,8 @@ async def _add(
     database: "Database", files: list[Path], pipeline: str, sender: str
 ) -> list[tuple[str, str | None, str, bool]]:
     from postroom import config
-    from postroom.flow import upload
-    from postroom.flow.upload import Upload
+    from postroom.flow.documents import upload
+    from postroom.flow.documents.upload import Upload
     from postroom.model import OrganizationId
     from postroom.store import organizations
     from postroom.wiring import blobs as blobs_of

@@ -44,9 +44,9 @@ def create(
     scopes = frozenset(scope or [Scope.READ])
 
     async def act(database: "Database", organization: OrganizationId) -> "tuple[ApiKey, Secret]":
-        from postroom.flow import keys
+        from postroom.flow.access import api_keys
 
-        return await keys.create(database, organization, name, scopes, days=days)
+        return await api_keys.create(database, organization, name, scopes, days=days)
 
     from postroom.cli import opening, output
 
@@ -88,9 +88,9 @@ def revoke(
     """Let a key count no more. Web processes know within seconds."""
 
     async def act(database: "Database", organization: OrganizationId) -> int:
-        from postroom.flow import keys
+        from postroom.flow.access import api_keys
 
-        return await keys.revoke(database, organization, named)
+        return await api_keys.revoke(database, organization, named)
 
     from postroom.cli import opening
 

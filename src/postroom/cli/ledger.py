@@ -11,7 +11,7 @@ from postroom.cli.exits import Exit
 from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
-    from postroom.flow.seal import Proof
+    from postroom.flow.ledger.seal import Proof
     from postroom.model import OrganizationId
     from postroom.store.database import Database
     from postroom.store.ledger import Stored
@@ -133,7 +133,7 @@ def _plain(organization: "OrganizationId", entry: "Stored") -> dict[str, object]
 async def _verify(
     database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
 ) -> "list[tuple[OrganizationId, Proof]]":
-    from postroom.flow import seal
+    from postroom.flow.ledger import seal
 
     found = await _organizations(database, organization)
     if head is not None and len(found) > 1:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from postroom.config import Settings
-    from postroom.flow.connect import Desk
-    from postroom.flow.tokens import AccessTokens
+    from postroom.flow.mailboxes.connect import Desk
+    from postroom.flow.mailboxes.tokens import AccessTokens
     from postroom.ports import RemoteMailbox
     from postroom.store.database import Connection
     from postroom.store.mailboxes import Mailbox
@@ -159,10 +159,10 @@ def pause(named: Named, *, json: Json = False) -> Exit:
     """Fetch nothing from a mailbox until it is resumed. Its subscription and its place are kept."""
 
     async def act(at: At) -> Exit:
-        from postroom.flow import connection
+        from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find(at, named)
-        changed = await connection.pause(at.desk, at.organization, mailbox.id)
+        changed = await lifecycle.pause(at.desk, at.organization, mailbox.id)
         words = "Paused." if changed else "It is paused or disconnected already."
         return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
@@ -174,10 +174,10 @@ def resume(named: Named, *, json: Json = False) -> Exit:
     """Let a mailbox go on where it stopped: one that is paused, or one that waits after an error."""
 
     async def act(at: At) -> Exit:
-        from postroom.flow import connection
+        from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find(at, named)
-        changed = await connection.resume(at.desk, at.organization, mailbox.id)
+        changed = await lifecycle.resume(at.desk, at.organization, mailbox.id)
         words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
         return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
@@ -202,10 +202,10 @@ def policy(
     """
 
     async def act(at: At) -> Exit:
-        from postroom.flow import connection
+        from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find(at, named)
-        changed = await connection.set_policy(at.desk, at.organization, mailbox.id, kept)
+        changed = await lifecycle.set_policy(at.desk, at.organization, mailbox.id, kept)
         words = "Changed." if changed else "It was so already."
         return _show(await find(at, str(mailbox.id)), json=json, words=words)
 
@@ -233,10 +233,10 @@ def disconnect(
 
     async def act(at: At) -> Exit:
         from postroom.cli import output
-        from postroom.flow import connection
+        from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find(at, named)
-        await connection.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
+        await lifecycle.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
         if json:
             output.as_json({"id": mailbox.id, "disconnected": True, "purged": purge})
         else:
@@ -264,7 +264,7 @@ def run(act: Callable[[At], Awaitable[Result]]) -> Result:
 async def _act(settings: "Settings", url: str, act: Callable[[At], Awaitable[Result]]) -> Result:
     from postroom import wiring
     from postroom.cli import opening
-    from postroom.flow import connect as flow
+    from postroom.flow.mailboxes import connect as flow
     from postroom.store import database, health
 
     await opening.require_ready(url)
@@ -293,7 +293,7 @@ async def _reconnect(at: At, mailbox: "Mailbox") -> str:
 
 async def _kept(at: At, mailbox: "Mailbox") -> dict[str, Any]:
     """How its mirror is: what a listing has shown, what waits for another attempt, the last audit."""
-    from postroom.flow import sync
+    from postroom.flow.mail import sync
     from postroom.store import audits, failures, syncs
 
     async with at.desk.database.transaction(at.organization) as connection:
@@ -333,7 +333,7 @@ def _connect_app(given: applications.Given, policy: ContentPolicy | None, *, jso
     credential, address, folder = applications.read(given)
 
     async def act(at: At) -> Exit:
-        from postroom.flow import connect as flow
+        from postroom.flow.mailboxes import connect as flow
 
         done = await flow.connect_app(
             at.desk, at.organization, credential, address=address, folder=folder, policy=policy
@@ -347,9 +347,9 @@ async def _sign_in(
     at: At, provider: ProviderName, policy: ContentPolicy | None, address: str | None, *, json: bool
 ) -> Exit:
     from postroom.cli import opening
-    from postroom.flow import invite
-    from postroom.flow.connect import LOGIN_SECONDS, Wish
-    from postroom.flow.invite import Invitation
+    from postroom.flow.mailboxes import invite
+    from postroom.flow.mailboxes.connect import LOGIN_SECONDS, Wish
+    from postroom.flow.mailboxes.invite import Invitation
 
     if provider not in at.desk.sign_ins:
         raise SettingsError(

@@ -55,7 +55,7 @@ def add(
     """Add a member and print a link that signs in once, within the hour."""
 
     async def act(at: At) -> str:
-        from postroom.flow import members
+        from postroom.flow.access import members
 
         made = await members.add(at.database, at.organization, address, role=role, name=name, actor=_ACTOR)
         return await _link(at, made)
@@ -108,7 +108,7 @@ def role(address: Address, role: Annotated[Role, typer.Argument(help="What the m
     """Give a member another role. It counts from the next page on."""
 
     async def act(at: At) -> bool:
-        from postroom.flow import members
+        from postroom.flow.access import members
 
         return await members.set_role(at.database, await _find(at, address), role, actor=_ACTOR)
 
@@ -132,7 +132,7 @@ def password(
     given = None if remove else _password(file)
 
     async def act(at: At) -> None:
-        from postroom.flow import members
+        from postroom.flow.access import members
 
         await members.set_password(at.database, await _find(at, address), given, actor=_ACTOR)
 
@@ -145,7 +145,7 @@ def remove(address: Address) -> None:
     """Remove a member, and sign out whoever is signed in as that."""
 
     async def act(at: At) -> None:
-        from postroom.flow import members
+        from postroom.flow.access import members
 
         await members.remove(at.database, await _find(at, address), actor=_ACTOR)
 
@@ -166,15 +166,15 @@ def _run(act: Callable[[At], Awaitable[Result]]) -> Result:
 
 
 async def _find(at: At, address: str) -> "Member":
-    from postroom.flow import members
+    from postroom.flow.access import members
 
     return await members.find(at.database, at.organization, address)
 
 
 async def _link(at: At, member: "Member") -> str:
-    from postroom.flow import signin
+    from postroom.flow.access import sign_in
 
-    return signin.link_url(at.url, await signin.new_link(at.database, member, actor=_ACTOR))
+    return sign_in.link_url(at.url, await sign_in.new_link(at.database, member, actor=_ACTOR))
 
 
 def _ways(member: "Member") -> str:

@@ -11,8 +11,8 @@ import typer
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
-    from postroom.flow.orders import Wanted
-    from postroom.flow.route import Routing
+    from postroom.flow.documents.orders import Wanted
+    from postroom.flow.documents.route import Routing
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
     from postroom.store.records import Order
@@ -44,7 +44,7 @@ def import_orders(
     """Import orders; an open one that is known already takes the newer values."""
     from postroom import config
     from postroom.cli import opening
-    from postroom.flow import orders as flow
+    from postroom.flow.documents import orders as flow
     from postroom.wiring import documents as wired
 
     routing = wired.routing(config.load())
@@ -92,7 +92,7 @@ def close_order(
 ) -> None:
     """Close an open order: nothing is expected any more."""
     from postroom.cli import opening
-    from postroom.flow import orders as flow
+    from postroom.flow.documents import orders as flow
     from postroom.store import records
 
     async def write(connection: "Connection", organization: "OrganizationId") -> None:
@@ -111,7 +111,7 @@ def _fields(fields: dict[str, object]) -> str:
 
 def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
     """Every line, or one error that says which is wrong."""
-    from postroom.flow.orders import Wanted, fault
+    from postroom.flow.documents.orders import Wanted, fault
 
     known = by.identities.get(kind)
     if known is None:
@@ -143,7 +143,7 @@ def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
 
 
 def _order(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":
-    from postroom.flow.orders import Wanted
+    from postroom.flow.documents.orders import Wanted
 
     if None in row:
         raise PermanentError(f"{file}, line {number}: it has more values than columns.")

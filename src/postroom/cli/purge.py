@@ -44,13 +44,13 @@ def person(
     from postroom import config
     from postroom.cli import opening, output
     from postroom.errors import OperatorError
-    from postroom.flow import purging
+    from postroom.flow.mail import purge
     from postroom.model import OrganizationId
 
     if "@" not in address:
         raise OperatorError("This is no mail address. Give one such as jane@example.org.")
     organization = OrganizationId(config.load().organization)
-    act = purging.person if yes else purging.traces
+    act = purge.person if yes else purge.traces
     found = opening.in_database(lambda database: act(database, organization, address))
     if json:
         output.as_json({"removed": yes, **asdict(found)})

@@ -270,7 +270,7 @@ async def _looked_at(opened: Opened, mailbox: "Mailbox") -> Outcome:
 
 async def _keep(opened: Opened, wanted: "Sequence[Mailbox]", done: str) -> list[Outcome]:
     """Make the work due, do it here as any worker would, and say how it ended."""
-    from postroom.flow import subscribe
+    from postroom.flow.mailboxes import subscribe
     from postroom.store import subscriptions, work
     from postroom.store.work import Wake
 
@@ -299,7 +299,7 @@ async def _keep(opened: Opened, wanted: "Sequence[Mailbox]", done: str) -> list[
 async def _working(opened: Opened) -> AsyncGenerator[None]:
     """A worker for this kind alone, while the block runs. Others may be quicker; leases keep them apart."""
     from postroom import wiring, worker
-    from postroom.flow import subscribe
+    from postroom.flow.mailboxes import subscribe
 
     stop = asyncio.Event()
     kinds = {subscribe.KIND: wiring.subscribing(opened.settings, opened.database, opened.client)}

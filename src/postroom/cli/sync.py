@@ -34,7 +34,7 @@ def sync(
     """Sync a mailbox now, and tell what was done. Workers that run already may be the ones to do it."""
 
     async def ask(at: At, mailbox: "Mailbox", connection: "Connection") -> bool:
-        from postroom.flow.sync import asked
+        from postroom.flow.mail.sync import asked
 
         await asked.ask(connection, at.organization, mailbox.id, full=full)
         return True
@@ -56,7 +56,7 @@ def backfill(
     """Fetch more of a mailbox's past. Interrupted, it goes on wherever a worker runs."""
 
     async def ask(at: At, mailbox: "Mailbox", connection: "Connection") -> bool:
-        from postroom.flow.sync import asked
+        from postroom.flow.mail.sync import asked
 
         return await asked.reach_back(connection, at.organization, mailbox.id, days=days)
 
@@ -131,7 +131,7 @@ def _goes_on(found: "Progress") -> bool:
 
 
 async def _progress(at: At, mailbox: "Mailbox") -> "Progress":
-    from postroom.flow.sync import KIND
+    from postroom.flow.mail.sync import KIND
     from postroom.store import syncs
 
     async with at.desk.database.transaction(at.organization) as connection:
@@ -144,7 +144,7 @@ async def working(at: At) -> AsyncGenerator[None]:
     from functools import partial
 
     from postroom import wiring, worker
-    from postroom.flow import sync as flow
+    from postroom.flow.mail import sync as flow
 
     stop = asyncio.Event()
     parts = wiring.syncing(at.settings, at.desk.database, at.remote)

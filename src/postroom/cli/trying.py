@@ -17,10 +17,10 @@ from postroom.documents.routing import Match
 from postroom.documents.transcript import Reading
 from postroom.documents.understand import Understanding, understand_with
 from postroom.errors import PermanentError
-from postroom.flow import intake, screen, unpack, upload
-from postroom.flow.process import content_of
-from postroom.flow.screen import Fate, Verdict
-from postroom.flow.upload import Upload
+from postroom.flow.documents import intake, screen, unpack, upload
+from postroom.flow.documents.process import content_of
+from postroom.flow.documents.screen import Fate, Verdict
+from postroom.flow.documents.upload import Upload
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents

@@ -70,14 +70,14 @@ async def _provide(url: str, organization: OrganizationId, public: str) -> str |
 
     A later start prints a link for a person at a terminal; into a log goes none that is not needed.
     """
-    from postroom.flow import members, signin
+    from postroom.flow.access import members, sign_in
     from postroom.store import database, health
 
     async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
         admin, made = await members.provide_admin(opened, organization)
         if not (made or sys.stdout.isatty()):
             return None
-        return signin.link_url(public, await signin.new_link(opened, admin, actor="command line"))
+        return sign_in.link_url(public, await sign_in.new_link(opened, admin, actor="command line"))
 
 
 def children_of(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":

@@ -37,7 +37,7 @@ def status(*, json: Json = False) -> Exit:
     """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
     from postroom import config, wiring
     from postroom.cli import output
-    from postroom.flow import rotate as rotation
+    from postroom.flow.storage import key_rotation as rotation
 
     settings = config.load()
     keys = wiring.vault_keys(settings)
@@ -74,7 +74,7 @@ def rotate(
     """
     from postroom import config, wiring
     from postroom.cli import output
-    from postroom.flow import rotate as rotation
+    from postroom.flow.storage import key_rotation as rotation
 
     settings = config.load()
     keys = wiring.vault_keys(settings)
@@ -105,7 +105,7 @@ def forget_key(
     """Remove old keys from the key file, for ever: backups of the database that need them open no more."""
     from postroom import config, wiring
     from postroom.errors import OperatorError
-    from postroom.flow import rotate as rotation
+    from postroom.flow.storage import key_rotation as rotation
     from postroom.vault import KeyFile
 
     settings = config.load()

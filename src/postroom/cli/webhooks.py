@@ -50,7 +50,7 @@ def add(
 
     async def act(database: "Database", organization: OrganizationId) -> Made:
         from postroom import config, wiring
-        from postroom.flow import webhooks
+        from postroom.flow.outbound import webhooks
 
         delivering = wiring.delivering(config.load(), database)
         made = await webhooks.add(
@@ -102,7 +102,7 @@ def remove(named: Named) -> None:
     """Remove a webhook, and what waits for it."""
 
     async def act(database: "Database", organization: OrganizationId) -> None:
-        from postroom.flow import webhooks
+        from postroom.flow.outbound import webhooks
 
         await webhooks.remove(database, organization, (await _find(database, organization, named)).id)
 
@@ -128,7 +128,7 @@ def disable(named: Named) -> None:
 
 def _switch(named: str, *, enabled: bool) -> None:
     async def act(database: "Database", organization: OrganizationId) -> None:
-        from postroom.flow import webhooks
+        from postroom.flow.outbound import webhooks
 
         found = await _find(database, organization, named)
         await webhooks.change(
@@ -153,7 +153,7 @@ def replay(
     """Tell everything after a position once more, and what was given up. Enables a disabled webhook."""
 
     async def act(database: "Database", organization: OrganizationId) -> None:
-        from postroom.flow import webhooks
+        from postroom.flow.outbound import webhooks
 
         found = await _find(database, organization, named)
         await webhooks.replay(database, organization, found, after=after)
@@ -170,7 +170,7 @@ def test(named: Named) -> Exit:
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
         from postroom import config, wiring
-        from postroom.flow import webhooks
+        from postroom.flow.outbound import webhooks
 
         found = await _find(database, organization, named)
         return await webhooks.test(wiring.delivering(config.load(), database), organization, found)

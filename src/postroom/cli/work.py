@@ -45,7 +45,11 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import opening
     from postroom.documents.isolation import Readers
-    from postroom.flow import audit, collect, retention, seal, subscribe, watch
+    from postroom.flow.documents import watch
+    from postroom.flow.ledger import seal
+    from postroom.flow.mail import audit, retention
+    from postroom.flow.mailboxes import subscribe
+    from postroom.flow.storage import blob_gc
     from postroom.model import OrganizationId
     from postroom.store import database, health
     from postroom.wiring import documents
@@ -67,7 +71,7 @@ async def _work(settings: "Settings", url: str) -> None:
             **wiring.kinds(settings, opened, client),
             **documents.kinds(settings, opened, readers, remote),
         }
-        daily = collect.keep_all_due(opened, [collect.KIND, retention.KIND])
+        daily = blob_gc.keep_all_due(opened, [blob_gc.KIND, retention.KIND])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
         organization = OrganizationId(settings.organization)
         watched = watch.keep_all_due(opened, organization, list(documents.watching(settings)))

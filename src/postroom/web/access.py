@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow import keys as flow_keys
-from postroom.flow import members as flow_members
-from postroom.flow import signin
+from postroom.flow.access import api_keys as flow_keys
+from postroom.flow.access import members as flow_members
+from postroom.flow.access import sign_in
 from postroom.model import MemberId, Role, Scope, Secret
 from postroom.store import api_keys
 from postroom.store import members as stored
@@ -135,8 +135,8 @@ async def _member(gate: Gate, request: Request) -> Member:
 
 
 async def _link(gate: Gate, request: Request, member: Member) -> str:
-    token = await signin.new_link(gate.database, member, actor=visitor_of(request).actor)
-    return signin.link_url(gate.url, token)
+    token = await sign_in.new_link(gate.database, member, actor=visitor_of(request).actor)
+    return sign_in.link_url(gate.url, token)
 
 
 def _role(given: dict[str, str]) -> Role:

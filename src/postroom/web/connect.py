@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import LoginRefused
-from postroom.flow import connect, invite
-from postroom.flow.connect import Connected, Desk, Reason, Refused, Wish
-from postroom.flow.invite import Invitation
-from postroom.flow.tokens import AccessTokens
+from postroom.flow.mailboxes import connect, invite
+from postroom.flow.mailboxes.connect import Connected, Desk, Reason, Refused, Wish
+from postroom.flow.mailboxes.invite import Invitation
+from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import ContentPolicy, MailboxId, ProviderName, Role, Secret
 from postroom.web import origin, pages
 from postroom.web.sessions import Gate, guard, visitor_of

@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow import webhooks as flow
-from postroom.flow.deliver import Delivering
+from postroom.flow.outbound import webhooks as flow
+from postroom.flow.outbound.deliver import Delivering
 from postroom.model import Role, Secret
 from postroom.store import feed, webhooks
 from postroom.store.webhooks import Webhook

@@ -15,10 +15,10 @@ from starlette.routing import Route
 
 from postroom.documents.isolation import Readers
 from postroom.errors import FieldRefused, Gone, PermanentError, Unreadable
-from postroom.flow import review
-from postroom.flow.process import content_of
-from postroom.flow.review import Reviewing
-from postroom.flow.route import MACHINE, Identity
+from postroom.flow.documents import review
+from postroom.flow.documents.process import content_of
+from postroom.flow.documents.review import Reviewing
+from postroom.flow.documents.route import MACHINE, Identity
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from postroom.documents.isolation import Readers
 from postroom.documents.letters import PICTURE_BYTES
 from postroom.errors import Gone
-from postroom.flow import sync
-from postroom.flow.process import content_of
-from postroom.flow.sync.asked import ask
+from postroom.flow.documents.process import content_of
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync.asked import ask
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role
 from postroom.ports import BlobStore
 from postroom.store import audits, documents, failures, search, syncs

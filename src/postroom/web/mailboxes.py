@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.flow import connection
-from postroom.flow.connect import Wish
+from postroom.flow.mailboxes import lifecycle
+from postroom.flow.mailboxes.connect import Wish
 from postroom.model import ContentPolicy, Health, MailboxId, ProviderName, Role
 from postroom.store import alarms, mailboxes
 from postroom.store.mailboxes import Mailbox
@@ -144,10 +144,10 @@ async def act(counter: Counter, request: Request) -> Response:
 def _actions(counter: Counter, visitor: Visitor) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
     desk, tokens, _ = counter
     organization, actor = visitor.organization, visitor.actor
-    leave = partial(connection.disconnect, desk, tokens, organization, actor=actor)
+    leave = partial(lifecycle.disconnect, desk, tokens, organization, actor=actor)
     return {
-        "pause": partial(connection.pause, desk, organization, actor=actor),
-        "resume": partial(connection.resume, desk, organization, actor=actor),
+        "pause": partial(lifecycle.pause, desk, organization, actor=actor),
+        "resume": partial(lifecycle.resume, desk, organization, actor=actor),
         "disconnect": partial(leave, purge=False),
         "purge": partial(leave, purge=True),
     }

@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import LoginRefused, OperatorError, PostroomError, TransientError
-from postroom.flow import signin
-from postroom.flow.signin import SignedIn
+from postroom.flow.access import sign_in
+from postroom.flow.access.sign_in import SignedIn
 from postroom.logs import Log
 from postroom.model import Role, Secret
 from postroom.ports import IdentityAsked, IdentityProvider
@@ -66,7 +66,7 @@ async def by_password(gate: Gate, throttle: Throttle, request: Request) -> Respo
     if throttle.shuts_out(source):
         return _page(gate, following, words=_NOT_RIGHT, status=429)
     throttle.refused(source)  # until it is right: many at once shall cost as much as many in a row
-    done = await signin.by_password(
+    done = await sign_in.by_password(
         gate.database,
         given.get("address", "").strip()[:320],
         Secret(given.get("password", "")),
@@ -93,7 +93,7 @@ async def by_link(gate: Gate, throttle: Throttle, request: Request) -> Response:
     if throttle.shuts_out(source):
         return _page(gate, "/", words=_LINK_USED, status=429)
     throttle.refused(source)
-    done = await signin.by_link(gate.database, Secret(given.get("token", "")), seconds=gate.session_seconds)
+    done = await sign_in.by_link(gate.database, Secret(given.get("token", "")), seconds=gate.session_seconds)
     if done is None:
         return _page(gate, "/", words=_LINK_USED, status=403)
     throttle.right(source)
@@ -137,7 +137,7 @@ async def by_openid(gate: Gate, request: Request) -> Response:
         identity = await identities.identity(_asked(gate, under_way), Secret(code))
     except PostroomError as error:
         return _forgetting(_trouble(gate, error))
-    done = await signin.by_identity(gate.database, identity, seconds=gate.session_seconds)
+    done = await sign_in.by_identity(gate.database, identity, seconds=gate.session_seconds)
     if done is None:
         return _forgetting(_page(gate, "/", words=_UNKNOWN, status=403))
     return _forgetting(_let_in(gate, done, under_way.next))
@@ -146,7 +146,7 @@ async def by_openid(gate: Gate, request: Request) -> Response:
 async def leave(gate: Gate, request: Request) -> Response:
     session = sessions.token_of(gate, request)
     if session is not None:
-        await signin.leave(gate.database, session)
+        await sign_in.leave(gate.database, session)
     response = RedirectResponse("/sign-in", 303)
     sessions.take_back(gate, response, session)
     return response

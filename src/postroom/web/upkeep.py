@@ -13,9 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.config import Shown
-from postroom.flow import seal, sync
-from postroom.flow.route import MACHINE
-from postroom.flow.seal import SignatureCheck
+from postroom.flow.documents.route import MACHINE
+from postroom.flow.ledger import seal
+from postroom.flow.ledger.seal import SignatureCheck
+from postroom.flow.mail import sync
 from postroom.model import OrganizationId, Role
 from postroom.store import mailboxes, work
 from postroom.store.mailboxes import Mailbox

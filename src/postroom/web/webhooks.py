@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from postroom import traces
 from postroom.errors import PostroomError, PushRefused, PushUnclear, TransientError
-from postroom.flow.notify import Arrival, Ingress
-from postroom.flow.refusals import Refusals
+from postroom.flow.mail.push import Arrival, Ingress
+from postroom.flow.mail.push_rejections import Refusals
 from postroom.logs import Log
 from postroom.model import OrganizationId, ProviderName, SubscriptionId
 from postroom.ports import Provider, Push, PushReader

@@ -16,14 +16,19 @@ from postroom.config import Settings, VaultKind
 from postroom.documents import kind as papers
 from postroom.documents import pipelines
 from postroom.errors import OperatorError
-from postroom.flow import audit, collect, deliver, intake, policy, retention, seal, subscribe, sync
-from postroom.flow.collect import Collecting
-from postroom.flow.connect import Desk
-from postroom.flow.deliver import Delivering
-from postroom.flow.retention import Periods
-from postroom.flow.subscribe import Cadence, Subscribing
-from postroom.flow.sync import Syncing
-from postroom.flow.tokens import AccessTokens
+from postroom.flow.documents import intake
+from postroom.flow.ledger import seal
+from postroom.flow.mail import audit, policy, retention, sync
+from postroom.flow.mail.retention import Periods
+from postroom.flow.mail.sync import Syncing
+from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.connect import Desk
+from postroom.flow.mailboxes.subscribe import Cadence, Subscribing
+from postroom.flow.mailboxes.tokens import AccessTokens
+from postroom.flow.outbound import deliver
+from postroom.flow.outbound.deliver import Delivering
+from postroom.flow.storage import blob_gc
+from postroom.flow.storage.blob_gc import Collecting
 from postroom.model import ContentPolicy, Done, ProviderName, Secret, key_bytes, sealing_keys
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.store import blobs as stored_blobs
@@ -79,7 +84,7 @@ def kinds(settings: Settings, database: Database, client: "Client") -> Mapping[s
         subscribe.KIND: Kind(partial(subscribe.run, reached), None),
         sync.KIND: Kind(partial(sync.run, mirroring), None),
         audit.KIND: Kind(partial(audit.run, mirroring, settings.audit_days * 86400), None),
-        collect.KIND: Kind(_collecting(settings, database), None),
+        blob_gc.KIND: Kind(_collecting(settings, database), None),
         policy.KIND: Kind(partial(policy.run, database), None),
         retention.KIND: Kind(partial(retention.run, database, periods(settings)), None),
         deliver.KIND: Kind(partial(deliver.run, delivering(settings, database)), None),
@@ -305,7 +310,7 @@ def _collecting(settings: Settings, database: Database) -> Step:
 
     async def step(lease: Lease) -> Done:
         grace = settings.blob_grace_hours * 3600
-        return await collect.run(Collecting(database, blobs(settings), grace), lease)
+        return await blob_gc.run(Collecting(database, blobs(settings), grace), lease)
 
     return step
 

@@ -13,14 +13,14 @@ from postroom.documents.kind import Kind as DocumentKind
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.transcript import Reading
 from postroom.errors import SettingsError
-from postroom.flow import archive, process, share, unpack, watch
-from postroom.flow.archive import Archiving
-from postroom.flow.process import Processing
-from postroom.flow.review import Reviewing
-from postroom.flow.route import Identity, Routing
-from postroom.flow.share import Sharing
-from postroom.flow.unpack import Unpacking
-from postroom.flow.watch import Watching
+from postroom.flow.documents import archive, process, shared_state, unpack, watch
+from postroom.flow.documents.archive import Archiving
+from postroom.flow.documents.process import Processing
+from postroom.flow.documents.review import Reviewing
+from postroom.flow.documents.route import Identity, Routing
+from postroom.flow.documents.shared_state import Sharing
+from postroom.flow.documents.unpack import Unpacking
+from postroom.flow.documents.watch import Watching
 from postroom.model import OrganizationId
 from postroom.ports import Archive, Folder, RemoteMailbox
 from postroom.store import records
@@ -132,7 +132,7 @@ def kinds(
     found = {
         # The step itself counts the attempts: a document that ends its worker must be told as failed.
         process.KIND: Kind(partial(process.run, processing), None),
-        share.KIND: Kind(partial(share.run, sharing), None),
+        shared_state.KIND: Kind(partial(shared_state.run, sharing), None),
         watch.KIND: Kind(partial(watch.run, Watching(database, kept, declared_, watching(settings))), None),
         unpack.KIND: Kind(partial(unpack.run, Unpacking(database, kept, declared_)), settings.max_attempts),
     }

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from flow.subscribe.subscribing import CADENCES
 from postroom import worker
-from postroom.flow import subscribe
-from postroom.flow.subscribe import Subscribing
+from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.subscribe import Subscribing
 from postroom.model import ProviderName, Secret
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from postroom.errors import PostroomError
-from postroom.flow import subscribe
-from postroom.flow.subscribe import Cadence, Subscribing
+from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.subscribe import Cadence, Subscribing
 from postroom.model import Grant, MailboxId, OrganizationId, ProviderName
 from postroom.store import work
 from postroom.store.database import Database

@@ -9,7 +9,7 @@ import pytest
 from flow.connecting import TOPIC, World, world
 from flow.connecting import settings as settings_of
 from postroom import wiring
-from postroom.flow import connect, subscribe
+from postroom.flow.mailboxes import connect, subscribe
 from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret
 from postroom.providers.transport import open_client
 from postroom.store import work

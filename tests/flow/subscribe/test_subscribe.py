@@ -11,7 +11,7 @@ import httpx2
 from flow.subscribe.conftest import only_graph
 from flow.subscribe.subscribing import DAY, HOUR, insert_mailbox
 from postroom.errors import GrantLost, OperatorError, TransientError
-from postroom.flow import subscribe
+from postroom.flow.mailboxes import subscribe
 from postroom.model import ProviderName
 from postroom.store.subscriptions import Subscription
 from providers.receiver import receiving

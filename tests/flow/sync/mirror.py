@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from flow.sync.provider import Remote
-from postroom.flow import sync
-from postroom.flow.sync import Syncing
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync import Syncing
 from postroom.model import MailboxId, OrganizationId, ProviderName
 from postroom.ports import Blob
 from postroom.store import mailboxes, notifications, work

@@ -6,8 +6,8 @@ import pytest
 
 from flow.sync.provider import NOW
 from postroom.errors import PermanentError
-from postroom.flow import audit
-from postroom.flow.audit import Depth
+from postroom.flow.mail import audit
+from postroom.flow.mail.audit import Depth
 from postroom.store import audits, work
 from postroom.store.work import Wake
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.flow import sync
+from postroom.flow.mail import sync
 from postroom.model import Health, RemoteFolder
 from postroom.store import notifications, work
 

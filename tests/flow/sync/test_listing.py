@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from postroom.errors import Gone, TransientError
-from postroom.flow.sync import asked
-from postroom.flow.sync.step import UNREADABLE
+from postroom.flow.mail.sync import asked
+from postroom.flow.mail.sync.step import UNREADABLE
 from postroom.model import FolderRole, Health, RemoteFolder
 
 DAY = timedelta(days=1)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.flow import policy as policies
+from postroom.flow.mail import policy as policies
 from postroom.model import ContentPolicy, Done
 from postroom.store import mailboxes, work
 from scenarios.workers import until

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.flow import audit, purging
-from postroom.flow.sync import asked
+from postroom.flow.mail import audit, purge
+from postroom.flow.mail.sync import asked
 from postroom.model import ContentPolicy
 
 DAY = timedelta(days=1)
@@ -38,7 +38,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     remote.senders = dict.fromkeys(hers, JANE)
     await mirror.settle()
     assert await stored() == sorted(ours + hers[:2])
-    assert (await purging.person(mirror.database, mirror.organization, JANE)).messages == 2
+    assert (await purge.person(mirror.database, mirror.organization, JANE)).messages == 2
     remote.change(hers[0], is_read=True)
     await mirror.hint(hers[1])
     await mirror.settle()
@@ -58,12 +58,12 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
     hers = [remote.deliver(age=DAY), remote.deliver(age=-DAY / 24)]
     remote.senders = dict.fromkeys(hers, JANE)
     await mirror.sync()
-    await purging.person(mirror.database, mirror.organization, JANE)
+    await purge.person(mirror.database, mirror.organization, JANE)
     await move_clock(7200)
     await list_anew(mirror)
     await mirror.settle()
     assert await stored() == hers[1:]
-    await purging.person(mirror.database, mirror.organization, JANE.upper())
+    await purge.person(mirror.database, mirror.organization, JANE.upper())
     await list_anew(mirror)
     await mirror.settle()
     assert await stored() == []
@@ -71,7 +71,7 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
 
 
 async def test_people_of_another_organization_are_not_forgotten_here(mirror, stored, other_organization):
-    await purging.person(mirror.database, other_organization, "ann@example.org")
+    await purge.person(mirror.database, other_organization, "ann@example.org")
     key = mirror.remote.deliver()
     await mirror.settle()
     assert await stored() == [key]

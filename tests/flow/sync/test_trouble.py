@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from postroom.errors import GrantLost, LeaseLost, PermanentError, TransientError
-from postroom.flow import sync
-from postroom.flow.sync.step import MOST_LOST
+from postroom.flow.mail import sync
+from postroom.flow.mail.sync.step import MOST_LOST
 from postroom.model import Health
 from postroom.store import work
 

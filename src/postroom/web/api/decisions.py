@@ -6,9 +6,9 @@ from uuid import UUID
 import msgspec
 from starlette.requests import Request
 
-from postroom.flow import review as flow
-from postroom.flow import upload
-from postroom.flow.upload import UPLOADER, Upload
+from postroom.flow.documents import review as flow
+from postroom.flow.documents import upload
+from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
 from postroom.shapes import Confirmation, Document, Record, Rejection, Review
 from postroom.store.database import Connection

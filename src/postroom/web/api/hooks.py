@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.flow import webhooks as flow
+from postroom.flow.outbound import webhooks as flow
 from postroom.model import Scope
 from postroom.shapes import Delivery, MadeWebhook, NewWebhook, Page, Replay, Tried, Webhook, WebhookChange
 from postroom.store import webhooks as stored

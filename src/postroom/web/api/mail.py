@@ -7,8 +7,8 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
-from postroom.flow import connection as connections
-from postroom.flow.sync import asked
+from postroom.flow.mail.sync import asked
+from postroom.flow.mailboxes import lifecycle as connections
 from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.shapes import (
     Accepted,

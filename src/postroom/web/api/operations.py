@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, g
 import msgspec
 from starlette.requests import Request
 
-from postroom.flow.connect import Desk
-from postroom.flow.deliver import Delivering
-from postroom.flow.review import Reviewing
+from postroom.flow.documents.review import Reviewing
+from postroom.flow.mailboxes.connect import Desk
+from postroom.flow.outbound.deliver import Delivering
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.database import Connection

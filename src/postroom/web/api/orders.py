@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.flow import orders as flow
-from postroom.flow.orders import Wanted
+from postroom.flow.documents import orders as flow
+from postroom.flow.documents.orders import Wanted
 from postroom.model import Scope
 from postroom.shapes import ImportedOrders, NewOrders, Order, Page
 from postroom.store.database import Connection

@@ -1,0 +1,116 @@
+"""The people of an organization: added, given a role or a password, removed. Each act is in the ledger."""
+
+from postroom.errors import PermanentError
+from postroom.flow.access import passwords
+from postroom.model import MemberId, OrganizationId, Role, Secret
+from postroom.store import ledger, members, organizations, sessions
+from postroom.store.database import Connection, Database
+from postroom.store.ledger import Entry, Plain
+from postroom.store.members import Member
+
+FIRST_ADDRESS = "admin@localhost"
+
+
+async def add(
+    database: Database,
+    organization: OrganizationId,
+    address: str,
+    *,
+    role: Role,
+    name: str | None = None,
+    actor: str | None = None,
+) -> Member:
+    """Raises PermanentError where the address is none, or a member's already."""
+    address = address.strip().lower()
+    if not 3 <= len(address) <= 320 or "@" not in address[1:-1] or not address.isprintable():
+        raise PermanentError("A member is known by an address such as ann@example.org.")
+    async with database.transaction(organization) as connection:
+        await organizations.ensure(connection, organization, f"Organization {organization}")
+        made = await members.add(connection, address, name=name or address.partition("@")[0], role=role)
+        if made is None:
+            raise PermanentError("There is a member with this address already.")
+        await _told(connection, organization, "MEMBER_ADDED", made, actor, {"role": role}, address=address)
+        return await _found(connection, made)
+
+
+async def provide_admin(database: Database, organization: OrganizationId) -> tuple[Member, bool]:
+    """An admin of the organization, made where there is none yet; whether made."""
+    async with database.transaction(organization) as connection:
+        await organizations.ensure(connection, organization, f"Organization {organization}")
+        found = [each for each in await members.every(connection) if each.role is Role.ADMIN]
+    if found:
+        return min(found, key=lambda each: each.created_at), False
+    try:
+        return await add(database, organization, FIRST_ADDRESS, role=Role.ADMIN, name="Admin"), True
+    except PermanentError:  # made by another process a moment ago, or no longer an admin
+        async with database.transaction(organization) as connection:
+            member = await members.of_address(connection, FIRST_ADDRESS)
+            assert member is not None, "the address is taken"
+            await members.set_role(connection, member.id, Role.ADMIN)
+            return await _found(connection, member.id), False
+
+
+async def find(database: Database, organization: OrganizationId, address: str) -> Member:
+    async with database.transaction(organization) as connection:
+        found = await members.of_address(connection, address.strip())
+    if found is None:
+        raise PermanentError("There is no such member. `postroom members list` shows all.")
+    return found
+
+
+async def set_role(database: Database, member: Member, role: Role, *, actor: str | None = None) -> bool:
+    """False: the member has it already. The last admin stays one, or nobody could change it back."""
+    async with database.transaction(member.organization) as connection:
+        if role is not Role.ADMIN:
+            await _not_the_last_admin(connection, member)
+        changed = await members.set_role(connection, member.id, role)
+        if changed:
+            await _told(
+                connection, member.organization, "MEMBER_ROLE_CHANGED", member.id, actor, {"role": role}
+            )
+    return changed
+
+
+async def set_password(
+    database: Database, member: Member, password: Secret | None, *, actor: str | None = None
+) -> None:
+    """A new password, or none. Whoever is signed in with the old one is signed out."""
+    kept = await passwords.hashed(password) if password is not None else None
+    async with database.transaction(member.organization) as connection:
+        await members.set_password(connection, member.id, kept)
+        await sessions.end_all(connection, member.id)
+        event = "MEMBER_PASSWORD_CHANGED" if kept else "MEMBER_PASSWORD_REMOVED"
+        await _told(connection, member.organization, event, member.id, actor, {})
+
+
+async def remove(database: Database, member: Member, *, actor: str | None = None) -> None:
+    async with database.transaction(member.organization) as connection:
+        await _not_the_last_admin(connection, member)
+        if await members.remove(connection, member.id):
+            await _told(connection, member.organization, "MEMBER_REMOVED", member.id, actor, {})
+
+
+async def _not_the_last_admin(connection: Connection, member: Member) -> None:
+    others = await members.other_admins(connection, member.id)
+    found = await members.get(connection, member.id)
+    if found is not None and found.role is Role.ADMIN and not others:
+        raise PermanentError("This is the last admin. Make another member admin before.")
+
+
+async def _found(connection: Connection, member: MemberId) -> Member:
+    found = await members.get(connection, member)
+    assert found is not None, "it was there a moment ago, in this transaction"
+    return found
+
+
+async def _told(
+    connection: Connection,
+    organization: OrganizationId,
+    event: str,
+    member: MemberId,
+    actor: str | None,
+    payload: dict[str, Plain],
+    **personal: Plain,
+) -> None:
+    entry = Entry(event, "member", str(member), actor, payload, personal or None)
+    await ledger.append(connection, organization, [entry])

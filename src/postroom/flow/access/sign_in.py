@@ -1,0 +1,124 @@
+"""How a person comes in: by a one-time link, a password or an identity that an OpenID provider vouches for.
+
+Each way ends in a session, or in nothing: why it is nothing is told to the ledger, never to who asks.
+"""
+
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import Final, Literal
+
+from postroom.flow.access import passwords
+from postroom.model import MemberId, OrganizationId, Secret
+from postroom.ports import Identity
+from postroom.store import ledger, members, sessions
+from postroom.store.database import Connection, Database
+from postroom.store.ledger import Entry
+from postroom.store.members import Member
+
+LINK_SECONDS: Final = 3600
+# One address may be a member of several organizations; not of so many that a sign-in takes for ever.
+_MOST_ORGANIZATIONS: Final = 3
+
+Way = Literal["link", "password", "openid"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    organization: OrganizationId
+    member: MemberId
+    session: Secret
+
+
+async def new_link(
+    database: Database, member: Member, *, seconds: float = LINK_SECONDS, actor: str | None = None
+) -> Secret:
+    """The token of a link that signs this member in, once. `actor` is who asked for it."""
+    token = Secret(token_urlsafe(32))
+    async with database.transaction(member.organization) as connection:
+        await sessions.begin(connection, member.id, token, kind="link", seconds=seconds)
+        entry = Entry("SIGN_IN_LINK_MADE", "member", str(member.id), actor)
+        await ledger.append(connection, member.organization, [entry])
+    return token
+
+
+def link_url(url: str, token: Secret, *, following: str = "") -> str:
+    """`following` is the path to which the link leads; the first page, where none is named."""
+    way = f"&next={following}" if following else ""
+    return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{way}"
+
+
+async def by_link(database: Database, token: Secret, *, seconds: float) -> SignedIn | None:
+    async with database.engine() as engine:
+        organization = await sessions.organization_of(engine, token)
+    if organization is None:
+        return None
+    async with database.transaction(organization) as connection:
+        member = await sessions.use_link(connection, token)
+        return await _open(connection, organization, member, "link", seconds) if member else None
+
+
+async def by_password(
+    database: Database, address: str, password: Secret, *, first: OrganizationId, seconds: float
+) -> SignedIn | None:
+    """Whoever is refused cannot tell whether the address, the password or a lock is why."""
+    async with database.engine() as engine:
+        found = await members.organizations_of(engine, address)
+    found.sort(key=lambda each: each != first)
+    checked = False
+    for organization in found[:_MOST_ORGANIZATIONS]:
+        async with database.transaction(organization) as connection:
+            member = await members.of_address(connection, address)
+            attempt = await members.count_attempt(connection, member.id) if member else None
+        if member is None or attempt is None:
+            continue
+        checked = True
+        right = await passwords.is_right(attempt.kept, password)
+        async with database.transaction(organization) as connection:
+            if right:
+                await members.forget_failures(connection, member.id)
+                return await _open(connection, organization, member.id, "password", seconds)
+            payload = {"locked": attempt.locks}
+            entry = Entry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
+            await ledger.append(connection, organization, [entry])
+    if not checked:
+        await passwords.is_right(None, password)
+    return None
+
+
+async def by_identity(database: Database, identity: Identity, *, seconds: float) -> SignedIn | None:
+    """The member whose identity it is; at first the one with that address, if the provider vouches for it."""
+    async with database.engine() as engine:
+        known = await members.of_openid(engine, identity.issuer, identity.subject)
+        vouched = identity.address if identity.address_verified else None
+        asked = await members.organizations_of(engine, vouched) if vouched and not known else []
+    for organization, member in known:
+        async with database.transaction(organization) as connection:
+            return await _open(connection, organization, member, "openid", seconds)
+    for organization in asked:
+        async with database.transaction(organization) as connection:
+            found = await members.of_address(connection, vouched or "")
+            if found and await members.bind_openid(connection, found.id, identity.issuer, identity.subject):
+                return await _open(connection, organization, found.id, "openid", seconds)
+    return None
+
+
+async def leave(database: Database, token: Secret) -> None:
+    async with database.engine() as engine:
+        organization = await sessions.organization_of(engine, token)
+    if organization is None:
+        return
+    async with database.transaction(organization) as connection:
+        member = await sessions.end(connection, token)
+        if member is not None:
+            entry = Entry("MEMBER_SIGNED_OUT", "member", str(member), str(member))
+            await ledger.append(connection, organization, [entry])
+
+
+async def _open(
+    connection: Connection, organization: OrganizationId, member: MemberId, way: Way, seconds: float
+) -> SignedIn:
+    token = Secret(token_urlsafe(32))
+    await sessions.begin(connection, member, token, kind="session", seconds=seconds)
+    entry = Entry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
+    await ledger.append(connection, organization, [entry])
+    return SignedIn(organization, member, token)

@@ -1,0 +1,94 @@
+"""Archiving (D9): after a document completed, its bytes go to the archive, once, and are read back.
+
+Work of its own, so that a crash or an archive that is away costs nothing but time.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from postroom.documents import shelf
+from postroom.documents.shelf import Parcel
+from postroom.errors import PermanentError, PostroomError
+from postroom.flow.documents.process import content_of
+from postroom.flow.documents.route import ARCHIVE, at_its_end, origin
+from postroom.model import Done, OrganizationId
+from postroom.ports import Archive, BlobStore
+from postroom.store import documents, feed, ledger, records, work
+from postroom.store.database import Database
+from postroom.store.documents import Document
+from postroom.store.ledger import Entry
+from postroom.store.work import Lease
+
+KIND: Final = ARCHIVE
+MOST_OF_ONE_NAME: Final = 1000
+
+
+@dataclass(frozen=True)
+class Archiving:
+    """What the step needs."""
+
+    database: Database
+    blobs: BlobStore
+    archive: Archive
+
+
+async def run(archiving: Archiving, lease: Lease) -> Done:
+    """Put one document where it belongs. Repeated after a crash, it finds its own bytes there."""
+    document_id = UUID(lease.subject)
+    async with archiving.database.transaction(lease.organization) as connection:
+        document = await documents.get(connection, document_id)
+        if document is None or document.archived_at is not None:
+            return Done()
+        arrivals = await documents.arrivals(connection, document_id)
+        record = await records.get(connection, document.record_id) if document.record_id else None
+    first, sender = origin(arrivals)
+    parcel = Parcel(
+        sender=sender,
+        received_at=first.received_at or document.created_at,
+        file_name=first.file_name or "",  # the shelf has a word for that
+        media_type=document.media_type,
+        source=first.source,
+        fallback_id=str(document_id),
+        record_key=record.key if record else None,
+        message_id=first.provider_message_id,
+        bucket_generation=first.bucket_generation,
+    )
+    try:
+        path = await _put(archiving, lease.organization, document, parcel)
+    except PostroomError as error:
+        async with work.fenced(archiving.database, lease) as connection:
+            await documents.not_archived(connection, document_id, f"not archived yet: {error}")
+        raise
+    async with work.fenced(archiving.database, lease) as connection:
+        await documents.archived(connection, document_id, path)
+        await at_its_end(connection, document_id)
+        told = {"archived": True}
+        await feed.tell(connection, "document.changed", "document", lease.subject, told)
+        await ledger.append(
+            connection,
+            lease.organization,
+            [
+                Entry(
+                    "DOCUMENT_ARCHIVED",
+                    "document",
+                    lease.subject,
+                    payload={"sha256": document.sha256.hex()},
+                    personal={"path": path},
+                )
+            ],
+        )
+    return Done()
+
+
+async def _put(archiving: Archiving, organization: OrganizationId, document: Document, parcel: Parcel) -> str:
+    """The first free name of its place, or the one under which these very bytes stand already; read back."""
+    content = await content_of(archiving.blobs, organization, document.sha256)
+    metadata = shelf.metadata(parcel, processed_at=document.state_since)
+    for number in range(1, MOST_OF_ONE_NAME):
+        path = shelf.path(parcel, number=number)
+        await archiving.archive.put_once(path, content, metadata)
+        if sha256(await archiving.archive.fetch(path)).digest() == document.sha256:
+            return path
+    raise PermanentError("the archive has a thousand other files of this name in this place")

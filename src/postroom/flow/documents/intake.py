@@ -1,0 +1,172 @@
+"""Taking in (D3): stored mail becomes documents, in the transaction that stores it.
+
+One document for the same bytes in a pipeline, however often they arrive; every arrival noted; what was left,
+with its reason. Containers (forwarded messages, zip files) are opened later, as work of their own.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.flow.documents import screen
+from postroom.flow.documents.screen import Fate, File, Mail
+from postroom.model import FolderRole, OrganizationId, ProviderName
+from postroom.store import documents, feed, ledger, work
+from postroom.store.database import Connection
+from postroom.store.documents import Arrival, Attachment, Incoming, Source, Taken, Verdict
+from postroom.store.feed import News
+from postroom.store.ledger import Entry
+from postroom.store.work import Wake
+
+PROCESS: Final = "document"  # the work of reading a document; its subject is the document's id
+UNPACK: Final = "unpack"  # the work of opening a container; its subject is message and part
+SHARE: Final = "share"  # the work of sharing a message's state (K6); its subject is pipeline and message
+SOURCES: Final[dict[ProviderName, Source]] = {
+    ProviderName.GMAIL: "gmail_push",
+    ProviderName.OUTLOOK: "graph_webhook",
+}
+MEDIA_TYPES: Final = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpeg": "image/jpeg",
+    "tiff": "image/tiff",
+    "xml": "application/xml",
+}
+
+
+async def take_in(
+    pipelines: Pipelines, connection: Connection, organization: OrganizationId, messages: Sequence[int]
+) -> None:
+    """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
+    incoming = await documents.incoming(connection, messages)
+    decided = [each for message in incoming for each in _screened(pipelines, message)]
+    await documents.decide(connection, [each.verdict for each in decided])
+    await record(connection, organization, [each.arrival for each in decided if each.arrival])
+    opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
+    await work.wake(connection, [Wake(organization, UNPACK, subject) for subject in sorted(opened)])
+    await work.wake(connection, _shared(pipelines, organization, decided))
+
+
+async def record(
+    connection: Connection, organization: OrganizationId, arrivals: Sequence[Arrival]
+) -> list[Taken]:
+    """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
+    taken = await documents.take(connection, arrivals)
+    new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
+    await work.wake(connection, [Wake(organization, PROCESS, str(document)) for document in new])
+    await feed.tell_all(connection, [_news(document, arrival) for document, arrival in new.items()])
+    await ledger.append(
+        connection, organization, [_entry(document, arrival) for document, arrival in new.items()]
+    )
+    return taken
+
+
+def _shared(pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_Decided"]) -> list[Wake]:
+    """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
+    return [
+        Wake(organization, SHARE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
+        for each in decided
+        if each.verdict.part == ""
+        and each.verdict.accepted
+        and pipelines[each.verdict.pipeline].shared_state is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    verdict: Verdict
+    arrival: Arrival | None = None
+    opens: bool = False
+
+
+def _screened(pipelines: Pipelines, message: Incoming) -> Iterator[_Decided]:
+    mail = mail_of(message)
+    for pipeline in pipelines.values():
+        overall = screen.mail(pipeline, mail)
+        yield _Decided(Verdict(message.message_id, "", pipeline.name, overall.accepted, overall.reason))
+        if overall.accepted:
+            for file in message.files:
+                yield _decide(pipeline, message, file)
+
+
+def mail_of(message: Incoming) -> Mail:
+    return Mail(
+        mailbox=message.mailbox_address,
+        sender=message.sender,
+        folder_names=tuple(message.folder_names),
+        folder_roles=frozenset(FolderRole(role) for role in message.folder_roles),
+        is_draft=message.is_draft,
+        attachments=len(message.files),
+    )
+
+
+def file_of(file: Attachment) -> File:
+    return File(
+        file.kind, file.name, file.media_type, file.size, file.is_inline, file.content_id, file.detected
+    )
+
+
+def _decide(pipeline: Pipeline, message: Incoming, file: Attachment) -> _Decided:
+    found = screen.attachment(file_of(file))
+    if found.accepted and file.sha256 is None:
+        found = screen.Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
+    verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
+    if found.fate is Fate.TAKE and file.sha256 is not None:
+        arrival = arrival_of(
+            pipeline.name,
+            message,
+            part=file.part,
+            name=file.name,
+            sha256=file.sha256,
+            media_type=media_type(file.detected, file.media_type),
+        )
+        return _Decided(verdict, arrival)
+    return _Decided(verdict, opens=found.fate is Fate.OPEN)
+
+
+def media_type(detected: str | None, declared: str) -> str:
+    """What the bytes are goes before what they are said to be."""
+    return MEDIA_TYPES.get(detected or "", declared)
+
+
+def arrival_of(
+    pipeline: str, message: Incoming, *, part: str, name: str, sha256: bytes, media_type: str
+) -> Arrival:
+    """That bytes came with a message, themselves or inside one of its attachments."""
+    return Arrival(
+        pipeline=pipeline,
+        sha256=sha256,
+        media_type=media_type,
+        source=SOURCES[ProviderName(message.provider)],
+        file_name=name,
+        sender=message.sender,
+        received_at=message.received_at,
+        subject=message.subject,
+        message_id=message.message_id,
+        part=part,
+        provider=message.provider,
+        provider_message_id=message.provider_message_id,
+    )
+
+
+def _news(document: UUID, arrival: Arrival) -> News:
+    told = {"state": "queued", "pipeline": arrival.pipeline}
+    return News("document.created", "document", str(document), told)
+
+
+def _entry(document: UUID, arrival: Arrival) -> Entry:
+    return Entry(
+        "DOCUMENT_TAKEN_IN",
+        "document",
+        str(document),
+        payload={
+            "pipeline": arrival.pipeline,
+            "source": arrival.source,
+            "message_id": arrival.message_id,
+            "part": arrival.part,
+            "sha256": arrival.sha256.hex(),
+        },
+        personal={"sender": arrival.sender, "file_name": arrival.file_name},
+    )

@@ -1,0 +1,186 @@
+"""Reading a document (D5 to D7, D10): its bytes become a transcript, typed fields, and a state.
+
+          begin             read, understood
+ queued ────────▶ processing ───────────────▶ completed | skipped | needs_review
+    ▲                 │  │                        (see `route`)
+    └── tried again ──┘  └── cannot be read, or tried often enough ──▶ failed
+
+Reading happens outside any transaction; what came of it is one transaction, fenced by the lease.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.documents import routing
+from postroom.documents import understood as lessons
+from postroom.documents.kind import Shape
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.documents.transcript import Reading, Transcript
+from postroom.documents.understood import Understood
+from postroom.errors import LeaseLost, PermanentError, PostroomError
+from postroom.flow.documents import intake, route, shared_state
+from postroom.flow.documents.route import Case, Routing
+from postroom.flow.documents.shared_state import Sharing
+from postroom.model import DocumentState, Done, OrganizationId
+from postroom.ports import BlobStore
+from postroom.store import documents, records, reviews, work
+from postroom.store.database import Connection, Database
+from postroom.store.documents import Document
+from postroom.store.records import Extraction
+from postroom.store.reviews import Lesson
+from postroom.store.work import Lease
+
+KIND: Final = intake.PROCESS
+BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
+# What stays the same from one document of a supplier to the next; amounts, dates and numbers do not.
+LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban"})
+
+Read = Callable[[bytes], Awaitable[Reading]]
+Understand = Callable[[Reading, Pipeline, bytes, OrganizationId], Awaitable[Understood]]
+
+
+@dataclass(frozen=True)
+class Processing:
+    database: Database
+    blobs: BlobStore
+    pipelines: Pipelines
+    read: Read
+    understand: Understand
+    routing: Routing
+    max_attempts: int
+    sharing: Sharing | None = None  # where a pipeline shares its state with a foreign scheduler
+
+
+async def run(processing: Processing, lease: Lease) -> Done:
+    """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
+    if processing.sharing and (instead := await shared_state.instead_of_reading(processing.sharing, lease)):
+        return instead
+    document = await _begin(processing, lease)
+    if document is None:
+        return Done()
+    try:
+        pipeline = _pipeline(processing, lease, document)
+        content = await content_of(processing.blobs, lease.organization, document.sha256)
+        reading = await processing.read(content)
+        understood = await processing.understand(reading, pipeline, content, lease.organization)
+        await _settle(processing, lease, document, pipeline, reading, understood)
+    except PermanentError as error:
+        await _fail(processing, lease, document, str(error))
+    except LeaseLost:
+        raise
+    except Exception as error:
+        if lease.attempts < processing.max_attempts:
+            raise
+        defect = f"reading it met a defect: {type(error).__name__}"
+        words = str(error) if isinstance(error, PostroomError) else defect
+        await _fail(processing, lease, document, words)
+    return Done()
+
+
+async def _settle(
+    processing: Processing,
+    lease: Lease,
+    document: Document,
+    pipeline: Pipeline,
+    reading: Reading,
+    understood: Understood,
+) -> None:
+    async with work.fenced(processing.database, lease) as connection:
+        understood = await _taught(connection, processing.routing, understood)
+        await _keep(connection, document, reading.transcript, understood)
+        case = Case(lease.organization, document)
+        await route.settle(connection, processing.routing, pipeline, case, understood)
+
+
+async def content_of(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
+    return b"".join([piece async for piece in blobs.read(organization, sha256)])
+
+
+async def _begin(processing: Processing, lease: Lease) -> Document | None:
+    """The document, if it is still to be read: a repeated wake-up finds it ended."""
+    async with work.fenced(processing.database, lease) as connection:
+        document = await documents.move(
+            connection, UUID(lease.subject), among=BEGINNING, to=DocumentState.PROCESSING
+        )
+        if document is not None:
+            await route.tell(connection, document)
+        return document
+
+
+def _pipeline(processing: Processing, lease: Lease, document: Document) -> Pipeline:
+    if lease.lost >= processing.max_attempts:
+        raise PermanentError("its worker ended at every attempt")
+    pipeline = processing.pipelines.get(document.pipeline)
+    if pipeline is None:
+        raise PermanentError(f"the pipeline {document.pipeline} is no longer declared")
+    return pipeline
+
+
+async def _fail(processing: Processing, lease: Lease, document: Document, words: str) -> None:
+    async with work.fenced(processing.database, lease) as connection:
+        await route.fail(connection, Case(lease.organization, document), words)
+
+
+async def _taught(connection: Connection, by: Routing, understood: Understood) -> Understood:
+    """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
+    if understood.skip_reason is not None or understood.is_exact:
+        return understood
+    shapes = by.identities[understood.kind].shapes
+    known = routing.parties(understood.values, shapes)
+    learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
+    corrected = {
+        name: {str(each.read_value or ""): each.right_value for each in reversed(found) if fits(each, known)}
+        for name, found in learned.items()
+        if shapes.get(name) in LASTING
+    }
+    return lessons.taught(understood, corrected, shapes)
+
+
+def fits(lesson: Lesson, known: Mapping[str, str]) -> bool:
+    """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
+    name = (lesson.party or "").partition("=")[0]
+    return name not in known or known[name] == lesson.party
+
+
+async def _keep(
+    connection: Connection, document: Document, transcript: Transcript, understood: Understood
+) -> None:
+    await records.keep_transcript(
+        connection,
+        document.id,
+        method=transcript.method,
+        pages=len(transcript.pages),
+        text=transcript.text.replace("\0", ""),
+        words=words_of(transcript),
+    )
+    if understood.skip_reason is None:
+        await records.keep_extraction(connection, document.id, _extraction(understood))
+
+
+def words_of(transcript: Transcript) -> Mapping[str, Any]:
+    """Pages and words as they are kept for the page that shows them: places in thousandths of a page."""
+    pages = [[page.width, page.height, page.turned] for page in transcript.pages]
+    words = [
+        [word.text.replace("\0", ""), word.page, word.line, *(round(1000 * edge) for edge in edges)]
+        for word in transcript.words
+        for edges in [(word.box.left, word.box.top, word.box.right, word.box.bottom)]
+    ]
+    return {"pages": pages, "words": words}
+
+
+def _extraction(understood: Understood) -> Extraction:
+    return Extraction(
+        kind=understood.kind,
+        reader=understood.reader,
+        layout=understood.layout,
+        fields={name: asdict(each) for name, each in understood.fields.items()},
+        checks=[
+            *(asdict(each) for each in understood.checks),
+            *({"words": each, "passed": False} for each in understood.differences),
+        ],
+        input_tokens=understood.input_tokens,
+        output_tokens=understood.output_tokens,
+        cost=understood.cost,
+    )

@@ -1,0 +1,278 @@
+"""Routing (D8, D10): a document that was understood becomes a record, a question, or nothing more.
+
+Every function works in the caller's transaction and tells feed and ledger of what it did.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.documents import routing
+from postroom.documents.kind import Shape
+from postroom.documents.pipelines import Pipeline
+from postroom.documents.routing import Expected, Match, Said
+from postroom.documents.tables import Column
+from postroom.documents.understood import Understood
+from postroom.flow.documents.intake import SHARE
+from postroom.model import DocumentState, OrganizationId
+from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
+from postroom.store.database import Connection
+from postroom.store.documents import Arrival, Document
+from postroom.store.ledger import Entry, Plain
+from postroom.store.records import Order, Record
+from postroom.store.work import Wake
+
+ARCHIVE: Final = "archive"  # the work of archiving a document
+MACHINE: Final = "postroom"  # who confirmed, where no person did
+NOBODY: Final = "unknown@localhost"  # the sender, where a purge took the name away
+CERTAIN: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a record of a kind needs, what tells it from another, what names it, and how its fields look."""
+
+    needed: tuple[str, ...]
+    fingerprint: tuple[str, ...]
+    key: tuple[str, ...]
+    shapes: Mapping[str, Shape]
+    choices: Mapping[str, Sequence[str]]  # of the fields that have some
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    apart: tuple[str, ...] = ()
+    # Of the fields that are tables, the columns.
+    tables: Mapping[str, Mapping[str, Column]] = field(default_factory=dict[str, Mapping[str, Column]])
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What decides: the kinds there are, and whether there is an archive."""
+
+    identities: Mapping[str, Identity]
+    archives: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A document on its way to a state, and who sends it there."""
+
+    organization: OrganizationId
+    document: Document
+    actor: str = MACHINE
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a document says, and which fields are too uncertain to know anybody by."""
+
+    kind: str
+    values: Mapping[str, Any]
+    doubted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The record of the very same thing, or why it cannot be the same as the one that it looks like."""
+
+    marks: tuple[bytes, ...]
+    record: Record | None = None
+    conflict: str | None = None
+
+
+async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: Told) -> Seen:
+    """What is known of the thing that a document tells of. Others wait until this transaction ends."""
+    identity = by.identities[told.kind]
+    marks = routing.marks(
+        told.kind,
+        identity.fingerprint,
+        told.values,
+        identity.shapes,
+        instead=identity.instead,
+        doubted=told.doubted,
+    )
+    conflict: str | None = None
+    for each in await records.marked(connection, pipeline.name, marks):
+        others = await _others(connection, identity, each, told)
+        if any(other.is_sure and name not in told.doubted for name, other in others.items()):
+            continue  # such as another fill of the same order: all the same, but for the note's number
+        wrong = routing.disagreements(told.values, each.fields, identity.needed, identity.shapes)
+        instead = {name: each.fields[name] for name in wrong}
+        instead |= {name: other.value for name, other in others.items()}
+        if not instead:
+            return Seen(marks, record=each)
+        words = ", ".join(f"{name} {told.values[name]} instead of {other}" for name, other in instead.items())
+        same = " and ".join(identity.fingerprint)
+        conflict = conflict or f"the same {same} as record {each.key or each.id}, but {words}"
+    return Seen(marks, conflict=conflict)
+
+
+async def _others(connection: Connection, identity: Identity, record: Record, told: Told) -> dict[str, Said]:
+    """What the record and its documents say otherwise, of the fields that tell records apart."""
+    if not identity.apart:
+        return {}
+    found: dict[str, list[Said]] = {name: [] for name in identity.apart}
+    for each in await records.extractions_of(connection, record.id):
+        unsure = doubted(each.fields, identity, is_recognised=each.is_recognised)
+        for name in identity.apart:
+            if name in each.fields:
+                found[name].append(Said(each.fields[name]["value"], name not in unsure))
+    for name, sayings in found.items():
+        value = record.fields.get(name)
+        if value not in [each.value for each in sayings]:
+            sayings.append(Said(value, is_sure=True))  # a person said so
+    shapes = identity.shapes
+    told_otherwise = {
+        name: routing.said_instead(told.values.get(name), sayings, shapes[name])
+        for name, sayings in found.items()
+    }
+    return {name: other for name, other in told_otherwise.items() if other}
+
+
+def doubted(
+    fields: Mapping[str, Mapping[str, Any]], identity: Identity, *, is_recognised: bool
+) -> frozenset[str]:
+    """What was not surely read: numbers of a picture have no check digits that would tell."""
+    return frozenset(
+        name
+        for name, each in fields.items()
+        if each["confidence"] < CERTAIN or (is_recognised and identity.shapes.get(name) == "code")
+    )
+
+
+async def settle(
+    connection: Connection, by: Routing, pipeline: Pipeline, case: Case, understood: Understood
+) -> None:
+    """The state that follows from what was understood."""
+    if understood.skip_reason is not None:
+        await end(
+            connection,
+            case,
+            DocumentState.SKIPPED,
+            kind=understood.kind,
+            skip_reason=understood.skip_reason,
+        )
+        return
+    orders = await records.open_orders(connection, understood.kind)
+    identity = by.identities[understood.kind]
+    expected = [Expected(each.reference, each.fields) for each in orders]
+    match = routing.match(understood.values, expected, identity.shapes)
+    read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
+    unsure = doubted(read, identity, is_recognised=understood.is_recognised)
+    told = Told(understood.kind, understood.values, unsure)
+    known = await seen(connection, by, pipeline, told)
+    doubts = routing.doubts(
+        needed=identity.needed,
+        confidences={name: each.confidence for name, each in understood.fields.items()},
+        confirm_above=pipeline.confirm_above,
+        failed_checks=[each.words for each in understood.checks if each.is_severe and not each.passed],
+        differences=[*understood.differences, *([known.conflict] if known.conflict else [])],
+        match=match,
+    )
+    if doubts:
+        await reviews.ask(connection, case.document.id, str(doubts))
+        await end(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
+        return
+    await confirm(connection, by, pipeline, case, told, known, orders, match)
+
+
+async def confirm(
+    connection: Connection,
+    by: Routing,
+    pipeline: Pipeline,
+    case: Case,
+    said: Told,
+    known: Seen,
+    orders: Sequence[Order],
+    match: Match,
+) -> UUID:
+    """The record of these values: the one that the same thing by other bytes made before, or a new one."""
+    identity, values = by.identities[said.kind], said.values
+    order = next((each for each in orders if each.reference == match.reference), None)
+    _, sender = origin(await documents.arrivals(connection, case.document.id))
+    username = order.username if order and order.username else sender.partition("@")[0]
+    record, is_new = (known.record.id, False) if known.record else (None, True)
+    if record is None:
+        told_apart = (*identity.needed, *identity.apart)
+        record, is_new = await records.confirm(
+            connection,
+            kind=said.kind,
+            pipeline=pipeline.name,
+            # Without all that tells one record from another, only the same bytes are the same.
+            fingerprint=routing.fingerprint(known.marks[0], told_apart, values, identity.shapes)
+            if known.marks
+            else case.document.sha256,
+            key=routing.key(identity.key, values, identity.shapes, username=username) or "",
+            fields=values,
+            order=order.id if order else None,
+            confirmed_by=case.actor,
+        )
+    await records.mark(connection, record, pipeline.name, known.marks)
+    if order and is_new:
+        await records.match_order(connection, order.id)
+    told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    await end(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
+    if by.archives and pipeline.archive:
+        await work.wake(connection, [Wake(case.organization, ARCHIVE, str(case.document.id))])
+    return record
+
+
+def origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
+    """The first way that a document came and whose sender is still known, and that sender."""
+    first = next((each for each in arrivals if each.sender is not None), arrivals[0])
+    return first, NOBODY if first.sender is None else first.sender
+
+
+async def fail(connection: Connection, case: Case, words: str) -> None:
+    """It cannot be read. A person may look and try again."""
+    await end(connection, case, DocumentState.FAILED, error=words)
+
+
+async def end(
+    connection: Connection,
+    case: Case,
+    state: DocumentState,
+    *,
+    kind: str | None = None,
+    skip_reason: str | None = None,
+    error: str | None = None,
+    record: UUID | None = None,
+    told: Mapping[str, Plain] | None = None,
+) -> None:
+    """Move the document, and tell of it. One that somebody else moved meanwhile stays as it is."""
+    moved = await documents.move(
+        connection,
+        case.document.id,
+        among=[case.document.state],
+        to=state,
+        kind=kind,
+        skip_reason=skip_reason,
+        error=error,
+        record=record,
+    )
+    if moved is None:
+        return
+    await tell(connection, moved)
+    await at_its_end(connection, moved.id)
+    payload: dict[str, Plain] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
+    payload |= {"reason": skip_reason or error} if skip_reason or error else {}
+    await ledger.append(
+        connection,
+        case.organization,
+        [Entry(f"DOCUMENT_{state.upper()}", "document", str(moved.id), actor_id=case.actor, payload=payload)],
+    )
+
+
+async def at_its_end(connection: Connection, document: UUID) -> None:
+    """Whoever waits for the documents of its message looks again."""
+    await work.nudge(connection, SHARE, await shared_messages.subjects(connection, document))
+
+
+async def tell(connection: Connection, document: Document) -> None:
+    """Let pages and applications know how the document stands."""
+    await feed.tell(
+        connection,
+        "document.changed",
+        "document",
+        str(document.id),
+        {"state": document.state, "pipeline": document.pipeline, "kind": document.kind},
+    )

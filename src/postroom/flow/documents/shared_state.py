@@ -1,0 +1,192 @@
+"""Sharing the state of messages with a foreign scheduler (K6): what it has, we leave; it sees what we have.
+
+For each message that such a pipeline takes from, one piece of work claims its row in the shared table, shows
+that we are at it, and ends the row once every document of the message has ended. A document is read only
+while one of its messages is claimed for us. That we have read it is known from our own rows, so nothing that
+happens in the shared table makes us read it again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.errors import OperatorError, PermanentError
+from postroom.flow.documents import intake, route
+from postroom.flow.documents.route import Case
+from postroom.model import DocumentState, Done, OrganizationId
+from postroom.ports import RemoteMailbox
+from postroom.store import documents, mailboxes, shared_messages, shared_state, work
+from postroom.store.database import Connection, Database
+from postroom.store.documents import Document
+from postroom.store.mailboxes import Mailbox
+from postroom.store.shared_messages import SharedMessage
+from postroom.store.shared_state import Claim, Key
+from postroom.store.work import Lease, Wake
+
+KIND: Final = intake.SHARE
+LOOK_AGAIN_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
+PROCESSED_ELSEWHERE: Final = "the other system that shares the pipeline's state has processed its message"
+
+
+@dataclass(frozen=True)
+class Sharing:
+    database: Database
+    pipelines: Pipelines
+    remote: Callable[[Mailbox], RemoteMailbox]
+    archives: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A pipeline with shared state and the name under which it shares."""
+
+    pipeline: Pipeline
+    app_name: str
+
+
+async def run(sharing: Sharing, lease: Lease) -> Done:
+    """One message of one pipeline: claim it, tell how it ended, or look again."""
+    name, _, number = lease.subject.partition("/")
+    shared = _shared(sharing, name)
+    if shared is None:
+        return Done()
+    async with sharing.database.transaction(lease.organization) as connection:
+        found = await shared_messages.get(connection, name, [int(number)])
+        mailbox = await mailboxes.get(connection, found[0].mailbox) if found else None
+    if mailbox is None:
+        return Done()  # the message is gone meanwhile
+    [message] = found
+    foreign_id = message.foreign_id or await _foreign_id(sharing, shared.pipeline, mailbox, message)
+    async with work.fenced(sharing.database, lease) as connection:
+        if message.foreign_id is None:
+            await shared_messages.remember(connection, name, message.id, foreign_id)
+        claimed = await _claim(connection, shared, lease.organization, message, foreign_id)
+        if claimed is Claim.OURS and await _settle(
+            connection, sharing, shared, lease, message.id, foreign_id
+        ):
+            return Done()
+        # Those that may be read now, or need not be read any more.
+        waiting = await shared_messages.queued(connection, name, message.id)
+        await work.nudge(connection, intake.PROCESS, waiting)
+    return Done() if claimed in {Claim.DONE, Claim.ENDED} else Done(again_after=LOOK_AGAIN_SECONDS)
+
+
+async def instead_of_reading(sharing: Sharing, lease: Lease) -> Done | None:
+    """How the work on a document ends that is not ours to read now; None where it is."""
+    async with work.fenced(sharing.database, lease) as connection:
+        document = await documents.get(connection, UUID(lease.subject))
+        if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
+            return None
+        shared = _shared(sharing, document.pipeline)
+        if shared is None:
+            return None
+        match await _permission(connection, shared, lease.organization, document):
+            case _Permission.READ:
+                return None
+            case _Permission.WAIT:
+                return Done(again_after=LOOK_AGAIN_SECONDS)
+            case _Permission.LEAVE:
+                case = Case(lease.organization, document)
+                await route.end(connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE)
+                return Done()
+
+
+class _Permission(Enum):
+    READ = "read"
+    WAIT = "wait"
+    LEAVE = "leave"
+
+
+async def _permission(
+    connection: Connection, shared: _Shared, organization: OrganizationId, document: Document
+) -> _Permission:
+    """By one message that is ours, it is ours. What somebody gave us by hand is, too."""
+    arrivals = await documents.arrivals(connection, document.id)
+    if any(each.source in {"manual_upload", "poller"} for each in arrivals):
+        return _Permission.READ
+    brought = [each.message_id for each in arrivals if each.message_id is not None]
+    messages = await shared_messages.get(connection, shared.pipeline.name, brought)
+    claims = [
+        await _claim(connection, shared, organization, each, each.foreign_id)
+        for each in messages
+        if each.foreign_id is not None
+    ]
+    # The work on each message ends its row later; and it finds ids that are not known yet.
+    await work.provide(connection, [_wake(organization, shared, each) for each in messages])
+    if not messages or Claim.OURS in claims or Claim.ENDED in claims:
+        return _Permission.READ
+    if Claim.THEIRS in claims or len(claims) < len(messages):
+        return _Permission.WAIT
+    return _Permission.LEAVE
+
+
+def _wake(organization: OrganizationId, shared: _Shared, message: SharedMessage) -> Wake:
+    delay = 0 if message.foreign_id is None else LOOK_AGAIN_SECONDS
+    return Wake(organization, KIND, f"{shared.pipeline.name}/{message.id}", delay)
+
+
+def _shared(sharing: Sharing, name: str) -> _Shared | None:
+    pipeline = sharing.pipelines.get(name)
+    if pipeline is None or pipeline.shared_state is None:
+        return None
+    return _Shared(pipeline, pipeline.shared_state)
+
+
+async def _foreign_id(sharing: Sharing, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage) -> str:
+    """The id by which the other side knows the message; ours where the provider has no other any more."""
+    ours = message.provider_message_id
+    if pipeline.shared_state_ids == "immutable":
+        return ours
+    try:
+        found = await sharing.remote(mailbox).passing_ids([ours])
+    except PermanentError as error:
+        raise OperatorError(
+            f"The ids of messages cannot be translated for the pipeline {pipeline.name} ({error}). Let the"
+            ' application read users, or set shared_state_ids = "immutable" if the other side uses such ids.'
+        ) from error
+    return found.get(ours, ours)
+
+
+async def _claim(
+    connection: Connection,
+    shared: _Shared,
+    organization: OrganizationId,
+    message: SharedMessage,
+    foreign_id: str,
+) -> Claim:
+    return await shared_state.claim(
+        connection,
+        Key(shared.app_name, foreign_id),
+        message.mail,
+        _worker(organization),
+        stale_seconds=shared.pipeline.shared_state_minutes * 60,
+    )
+
+
+async def _settle(
+    connection: Connection, sharing: Sharing, shared: _Shared, lease: Lease, message: int, foreign_id: str
+) -> bool:
+    """End the row as the documents ended. False: not all of them have."""
+    key, worker = Key(shared.app_name, foreign_id), _worker(lease.organization)
+    archives = sharing.archives and shared.pipeline.archive
+    found = await shared_messages.standing(connection, shared.pipeline.name, message, archives=archives)
+    if found.pending:
+        return False
+    if not found.documents:
+        await shared_state.skip(connection, key, worker)
+    elif found.error is not None:
+        await shared_state.fail(connection, key, worker, found.error)
+    else:
+        paths: Sequence[str] = found.archive_paths
+        await shared_state.succeed(
+            connection, key, worker, attachments=found.documents, records=found.records, archive_paths=paths
+        )
+    return True
+
+
+def _worker(organization: OrganizationId) -> str:
+    """One name for all of us: which of us is at it, our own leases say."""
+    return f"postroom {organization}"

@@ -1,0 +1,131 @@
+"""Opening containers: what zip files and forwarded messages hold is screened and taken in as attachments are.
+
+The part of such a file continues the container's: "2/0" is the first file inside part 2.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from postroom import mime
+from postroom.documents import unpack
+from postroom.documents.detect import detect
+from postroom.documents.pipelines import Pipelines
+from postroom.documents.unpack import Enclosed, Found, LeftOut
+from postroom.flow.documents import intake, screen
+from postroom.flow.documents.process import content_of
+from postroom.flow.documents.screen import Fate, File
+from postroom.model import Done
+from postroom.ports import Blob, BlobStore
+from postroom.store import blobs as stored
+from postroom.store import documents, work
+from postroom.store.database import Database
+from postroom.store.documents import Attachment, Incoming, Verdict
+from postroom.store.work import Lease
+
+KIND: Final = intake.UNPACK
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    database: Database
+    blobs: BlobStore
+    pipelines: Pipelines
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A file that was inside: what becomes of it, and its bytes where they are taken."""
+
+    part: str
+    name: str
+    media_type: str
+    verdict: screen.Verdict
+    content: bytes | None = None
+
+
+async def run(unpacking: Unpacking, lease: Lease) -> Done:
+    """One container of one message. What was inside before a crash is found again, and is the same."""
+    message_id, _, part = lease.subject.partition("/")
+    async with unpacking.database.transaction(lease.organization) as connection:
+        found = await documents.incoming(connection, [int(message_id)])
+    container = next((file for each in found for file in each.files if file.part == part), None)
+    if container is None or container.sha256 is None:
+        return Done()  # the message or its bytes are gone meanwhile
+    content = await content_of(unpacking.blobs, lease.organization, container.sha256)
+    inside = await asyncio.to_thread(opened, content, container)
+    kept = [
+        (each, await unpacking.blobs.put(lease.organization, each.content))
+        for each in inside
+        if each.content is not None
+    ]
+    await _record(unpacking, lease, found[0], inside, kept)
+    return Done()
+
+
+def opened(content: bytes, container: Attachment) -> list[Inside]:
+    """Everything inside, each with its verdict."""
+    name = container.name or ("message.eml" if container.kind == "item" else "container")
+    found = unpack.unpack(content, name, files_of)
+    return [_judged(f"{container.part}/{number}", each) for number, each in enumerate(found)]
+
+
+def _judged(part: str, found: Found | LeftOut) -> Inside:
+    if isinstance(found, LeftOut):
+        return Inside(part, found.name, "", screen.Verdict(Fate.LEAVE, found.reason))
+    file = File(
+        "file",
+        found.name,
+        found.media_type,
+        len(found.content),
+        found.is_inline,
+        found.content_id,
+        screen.detected(found.content[:1024]),
+    )
+    verdict = screen.attachment(file)
+    if verdict.fate is Fate.OPEN:
+        # Whatever can be opened was opened before it came here.
+        verdict = screen.Verdict(Fate.LEAVE, detect(found.content, found.name).reason)
+    taken = found.content if verdict.fate is Fate.TAKE else None
+    return Inside(part, found.name, intake.media_type(file.detected, found.media_type), verdict, taken)
+
+
+def files_of(message: bytes) -> Iterator[Enclosed]:
+    """The files that a message encloses; a message among them as its bytes."""
+    for each in mime.parse(message).attachments:
+        if each.kind != "reference":
+            name = each.file_name or ("message.eml" if each.kind == "item" else "")
+            yield Enclosed(name, each.media_type, each.content, each.is_inline, each.content_id)
+
+
+async def _record(
+    unpacking: Unpacking,
+    lease: Lease,
+    message: Incoming,
+    inside: Sequence[Inside],
+    kept: Sequence[tuple[Inside, Blob]],
+) -> None:
+    mail = intake.mail_of(message)
+    taking = [each for each in unpacking.pipelines.values() if screen.mail(each, mail).accepted]
+    verdicts = [
+        Verdict(message.message_id, each.part, pipeline.name, each.verdict.accepted, each.verdict.reason)
+        for pipeline in taking
+        for each in inside
+    ]
+    arrivals = [
+        intake.arrival_of(
+            pipeline.name,
+            message,
+            part=each.part,
+            name=each.name,
+            sha256=blob.sha256,
+            media_type=each.media_type,
+        )
+        for pipeline in taking
+        for each, blob in kept
+    ]
+    async with work.fenced(unpacking.database, lease) as connection:
+        await stored.record(connection, lease.organization, [blob for _, blob in kept])
+        await documents.decide(connection, verdicts)
+        await intake.record(connection, lease.organization, arrivals)

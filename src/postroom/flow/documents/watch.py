@@ -1,0 +1,132 @@
+"""Watched folders and buckets (D3, D11): files that appear there take the way of uploads, each version once.
+
+That a file was taken is committed with the documents that came of it, so that a crash neither loses nor
+doubles one. In a folder a file is taken at the second look that finds it unchanged: the first may see half.
+Sender and day come from the path, where its parts say `sender_email=…` and `received_date=…`.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import unquote
+
+from postroom.documents.limits import FILE_BYTES
+from postroom.documents.pipelines import Pipeline, Pipelines
+from postroom.errors import DatabaseUnavailable, Gone, PermanentError, PostroomError, TransientError
+from postroom.flow.documents import upload
+from postroom.flow.documents.upload import Upload
+from postroom.logs import Log
+from postroom.model import Done, OrganizationId
+from postroom.ports import BlobStore, Folder, WatchedFile
+from postroom.store import organizations, watched, work
+from postroom.store.database import Database
+from postroom.store.work import Lease, Wake
+
+log = Log()
+KIND: Final = "watch"
+SENDER: Final = "folder@localhost"  # where the path names nobody
+MOST_AT_A_TIME: Final = 50
+
+
+@dataclass(frozen=True)
+class Watching:
+    database: Database
+    blobs: BlobStore
+    pipelines: Pipelines
+    folders: Mapping[str, Folder]  # by pipeline
+
+
+async def keep_all_due(database: Database, organization: OrganizationId, watching: Sequence[str]) -> None:
+    """Every folder is looked at, for ever."""
+    wakes = [Wake(organization, KIND, f"{organization}/{pipeline}") for pipeline in watching]
+    while True:
+        if wakes:
+            with suppress(DatabaseUnavailable, TransientError):
+                async with database.transaction(organization) as connection:
+                    await organizations.ensure(connection, organization, "Postroom")
+                    await work.provide(connection, wakes)
+        await asyncio.sleep(3600)
+
+
+async def run(watching: Watching, lease: Lease) -> Done:
+    """One look at the folder of one pipeline."""
+    name = lease.subject.partition("/")[2]
+    pipeline, folder = watching.pipelines.get(name), watching.folders.get(name)
+    if pipeline is None or folder is None:
+        return Done()
+    listed = {each.name: each for each in await folder.listing()}
+    ready = await _ready(watching, lease, pipeline, folder, listed)
+    for file in ready[:MOST_AT_A_TIME]:
+        await _take(watching, lease, pipeline, folder, file)
+    return Done(again_after=0 if len(ready) > MOST_AT_A_TIME else pipeline.watch_seconds)
+
+
+async def _ready(
+    watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, listed: Mapping[str, WatchedFile]
+) -> list[WatchedFile]:
+    """What is to be taken in now; what is new is remembered, what is gone forgotten."""
+    async with work.fenced(watching.database, lease) as connection:
+        known = {each.name: each for each in await watched.known(connection, pipeline.name)}
+        new = [
+            file
+            for file in listed.values()
+            if file.name not in known or known[file.name].version != file.version
+        ]
+        await watched.see(connection, pipeline.name, new)
+        await watched.forget(connection, pipeline.name, sorted(known.keys() - listed.keys()))
+    appeared = {file.name for file in new}
+    return [
+        file
+        for file in listed.values()
+        if (not folder.settles if file.name in appeared else not known[file.name].is_done)
+    ]
+
+
+async def _take(
+    watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
+) -> None:
+    if file.size > FILE_BYTES:
+        refused = f"it is larger than {FILE_BYTES:,} bytes"
+    else:
+        try:
+            given = _upload(file, await folder.read(file))
+            prepared = await upload.prepare(watching.blobs, lease.organization, pipeline, given)
+            async with work.fenced(watching.database, lease) as connection:
+                await upload.commit(connection, lease.organization, prepared)
+                await watched.end(connection, pipeline.name, file)
+        except Gone:
+            return  # it is not what it was: the next look tells
+        except PermanentError as error:
+            refused = str(error)
+        except PostroomError:
+            raise  # the others would fare no better: the whole look is repeated
+        except Exception as error:  # noqa: BLE001  # a defect that one file meets shall not keep the others out
+            log.warning("watch.file_failed", error=error)
+            refused = f"it could not be taken in: {type(error).__name__}"
+        else:
+            return
+    async with work.fenced(watching.database, lease) as connection:
+        await watched.end(connection, pipeline.name, file, refused=refused)
+
+
+def _upload(file: WatchedFile, content: bytes) -> Upload:
+    path = PurePosixPath(file.name)
+    told = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
+    return Upload(
+        name=unquote(path.name),
+        content=content,
+        sender=unquote(told.get("sender_email", "")) or SENDER,
+        source="poller",
+        received_at=_day(told.get("received_date", "")) or file.modified_at,
+        bucket_generation=file.generation,
+    )
+
+
+def _day(text: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.strptime(unquote(text), "%Y-%m-%d").replace(tzinfo=UTC)
+    return None

@@ -1,0 +1,234 @@
+"""Pushes come in: each item proven by its subscription's secret, then one durable write for many of them.
+
+A push is a hint, never data: it makes a sync due and says where to look first. Nothing here calls a provider.
+What was refused is counted, and told to the ledger of whom it concerned by `refusals`, after the answer, so
+that a wrong secret and an unknown subscription take the same time.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from secrets import token_bytes
+from typing import Final
+
+from postroom.errors import PostroomError, TransientError
+from postroom.flow.mail.push_rejections import Refusals
+from postroom.logs import Log
+from postroom.model import LifecycleEvent, Notice, ProviderName, Secret, SubscriptionId
+from postroom.store import notifications
+from postroom.store.database import Connection, Database
+from postroom.store.group_commit import GroupCommit, Patience
+from postroom.store.notifications import Known, Reached, Told
+from postroom.store.work import Wake
+
+SYNC: Final = "sync"
+SUBSCRIBE: Final = "subscribe"
+# A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
+PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
+LARGEST_GROUP: Final = 1000
+# What an unknown subscription's secret is compared with: nothing has this digest.
+_NOBODY: Final = token_bytes(32)
+
+log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One push: who sends it, which subscription its address names, where it came from, what it says."""
+
+    provider: ProviderName
+    subscription: SubscriptionId | None
+    source: str
+    notices: Sequence[Notice]
+    trace: str | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How many items of a push were right. One that names an address was proven as a whole before."""
+
+    right: int = 0
+    wrong: int = 0
+
+
+@dataclass
+class Group:
+    """What the pushes of one group add up to."""
+
+    verdicts: list[Verdict] = field(default_factory=list[Verdict])
+    refused: list[tuple[Known | None, Arrival]] = field(default_factory=list[tuple[Known | None, Arrival]])
+    told: dict[Reached, dict[str, None]] = field(default_factory=dict[Reached, dict[str, None]])
+    missed: set[Reached] = field(default_factory=set[Reached])
+    subscriptions: set[SubscriptionId] = field(default_factory=set[SubscriptionId])
+    lifecycle: dict[tuple[SubscriptionId, LifecycleEvent], Reached] = field(
+        default_factory=dict[tuple[SubscriptionId, LifecycleEvent], Reached]
+    )
+    trace: str | None = None  # of the push that is being looked at
+    traced: dict[Reached, str | None] = field(default_factory=dict[Reached, str | None])
+
+    def tell(self, mailboxes: Iterable[Reached], message_id: str | None) -> None:
+        for mailbox in mailboxes:
+            ids = self.told.setdefault(mailbox, {})
+            self.traced[mailbox] = self.trace
+            if message_id is not None:
+                ids[message_id] = None
+
+    def tell_of_life(self, known: Known, event: LifecycleEvent) -> None:
+        """`missed` is a matter of the mailboxes; the others of the subscription, and of a sync afterwards."""
+        self.tell(known.reached, None)
+        if event is LifecycleEvent.MISSED:
+            self.missed.update(known.reached)
+        else:
+            self.lifecycle[known.id, event] = known.owner
+
+    def wakes(self) -> list[Wake]:
+        return [self._wake(SYNC, each) for each in self.told] + [
+            self._wake(SUBSCRIBE, each) for each in self.lifecycle.values()
+        ]
+
+    def _wake(self, kind: str, mailbox: Reached) -> Wake:
+        return Wake(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
+
+
+class Ingress:
+    """Takes pushes in, and answers when what they said is on disk."""
+
+    def __init__(self, database: Database, refusals: Refusals) -> None:
+        self._database = database
+        self._refusals = refusals
+        self._group = GroupCommit(self._flush, largest=LARGEST_GROUP, patience=PATIENCE)
+
+    async def accept(self, arrival: Arrival) -> Verdict:
+        """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
+        return await self._group.write(arrival)
+
+    def refused(self, provider: ProviderName, source: str) -> None:
+        """A whole push was not from whom it claims to be; that concerns no subscription."""
+        self._refusals.note(None, provider, source)
+
+    async def _flush(self, arrivals: Sequence[Arrival]) -> Sequence[Verdict]:
+        try:
+            async with self._database.engine() as connection:
+                try:
+                    group = await _take(connection, arrivals)
+                except TransientError:  # it gave way to another, or a mailbox went meanwhile
+                    group = await _take(connection, arrivals)
+        except asyncio.CancelledError:  # it took too long
+            log.warning("push.not_stored", count=len(arrivals))
+            raise
+        except PostroomError as error:
+            log.warning("push.not_stored", count=len(arrivals), error=error)
+            raise
+        for known, arrival in group.refused:
+            self._refusals.note(known, arrival.provider, arrival.source)
+        return group.verdicts
+
+
+async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> Group:
+    group = Group()
+    named = await _subscriptions(connection, arrivals)
+    addressed = await _addresses(connection, arrivals)
+    for arrival in arrivals:
+        verdict = Verdict()
+        group.trace = arrival.trace
+        for notice in arrival.notices:
+            if notice.address is not None:
+                verdict.right += 1
+                for mailbox, subscription in addressed.get((arrival.provider, notice.address), ()):
+                    group.tell([mailbox], None)
+                    if subscription is not None:
+                        group.subscriptions.add(subscription)
+            else:
+                judge(arrival, notice, named, verdict, group)
+        group.verdicts.append(verdict)
+    if group.told:
+        await _write(connection, group)
+    return group
+
+
+def judge(arrival: Arrival, notice: Notice, named: "Named", verdict: Verdict, group: Group) -> None:
+    candidates = named.candidates(arrival.subscription, notice.provider_subscription_id)
+    right = proven(notice.client_state, candidates)
+    if right is None:
+        verdict.wrong += 1
+        group.refused.append((candidates[0] if candidates else None, arrival))
+        return
+    verdict.right += 1
+    group.subscriptions.add(right.id)
+    if notice.lifecycle is not None:
+        group.tell_of_life(right, notice.lifecycle)
+    else:
+        group.tell(right.reached, notice.message_id)
+
+
+def proven(secret: Secret | None, candidates: Sequence[Known]) -> Known | None:
+    """The subscription whose secret this is. For an unknown one nobody's is compared: it costs the same."""
+    given = sha256(secret.reveal().encode(errors="surrogatepass") if secret else b"").digest()
+    right: Known | None = None
+    for known in candidates or (None,):
+        digest = known.client_state_sha256 if known else None
+        if hmac.compare_digest(given, digest or _NOBODY):
+            right = known
+    return right
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Subscriptions by our id and by the provider's."""
+
+    by_id: dict[SubscriptionId, Known]
+    by_provider_id: dict[str, list[Known]]
+
+    def candidates(self, subscription: SubscriptionId | None, provider_id: str | None) -> list[Known]:
+        """The address may name a row whose id at the provider is not known yet; the secret decides."""
+        found = self.by_provider_id.get(provider_id, []) if provider_id else []
+        own = self.by_id.get(subscription) if subscription else None
+        return [own, *(each for each in found if each is not own)] if own else found
+
+
+async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) -> Named:
+    ids = {arrival.subscription for arrival in arrivals if arrival.subscription}
+    provider_ids = {
+        notice.provider_subscription_id
+        for arrival in arrivals
+        for notice in arrival.notices
+        if notice.provider_subscription_id
+    }
+    by_provider_id: dict[str, list[Known]] = {}
+    if not ids and not provider_ids:
+        return Named({}, by_provider_id)
+    found = await notifications.subscriptions(connection, ids, provider_ids)
+    for known in found:
+        if known.provider_subscription_id:
+            by_provider_id.setdefault(known.provider_subscription_id, []).append(known)
+    return Named({known.id: known for known in found}, by_provider_id)
+
+
+async def _addresses(
+    connection: Connection, arrivals: Sequence[Arrival]
+) -> dict[tuple[ProviderName, str], list[tuple[Reached, SubscriptionId | None]]]:
+    wanted: dict[ProviderName, set[str]] = {}
+    for arrival in arrivals:
+        for notice in arrival.notices:
+            if notice.address is not None:
+                wanted.setdefault(arrival.provider, set()).add(notice.address)
+    found: dict[tuple[ProviderName, str], list[tuple[Reached, SubscriptionId | None]]] = {}
+    for provider, addresses in wanted.items():
+        for address, mailbox, subscription in await notifications.of_addresses(
+            connection, provider, addresses
+        ):
+            found.setdefault((provider, address), []).append((mailbox, subscription))
+    return found
+
+
+async def _write(connection: Connection, group: Group) -> None:
+    """One transaction, and one statement where nothing was said of a subscription itself."""
+    told = [Told(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.told.items()]
+    if not group.lifecycle:
+        await notifications.record(connection, told, group.subscriptions, group.wakes())
+        return
+    async with connection.transaction():
+        await notifications.tell_of_life(connection, group.lifecycle)
+        await notifications.record(connection, told, group.subscriptions, group.wakes())

@@ -1,0 +1,64 @@
+"""What a person asks of a mailbox's syncs: one now, a full one, or more of the past."""
+
+from postroom.errors import PermanentError
+from postroom.flow.mail.sync.reading import KIND, days_before
+from postroom.model import MailboxId, OrganizationId
+from postroom.store import cursors, failures, ledger, subscriptions, work
+from postroom.store.cursors import Begin, CursorKind
+from postroom.store.database import Connection
+from postroom.store.ledger import Entry
+from postroom.store.work import Wake
+
+
+async def ask(
+    connection: Connection,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    *,
+    full: bool = False,
+    actor: str | None = None,
+) -> None:
+    """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
+    await work.hold(connection, KIND, str(mailbox))
+    if full:
+        await _forget_where(connection, mailbox)
+        await failures.try_again(connection, mailbox)
+    await ledger.append(
+        connection,
+        organization,
+        [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
+    )
+    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+
+
+async def _forget_where(connection: Connection, mailbox: MailboxId) -> None:
+    """A cursor without a value counts as expired. Where there is none yet, the listing becomes a full one."""
+    rows = await cursors.of_mailbox(connection, mailbox)
+    live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
+    listing = {row.scope for row in rows if _is_backfill(row)} - live
+    begins = [Begin(CursorKind.LIVE, scope) for scope in live]
+    begins += [Begin(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
+    begins += [Begin(CursorKind.RESYNC, scope) for scope in listing]
+    await cursors.begin(connection, mailbox, begins)
+
+
+async def reach_back(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
+) -> bool:
+    """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
+    await work.hold(connection, KIND, str(mailbox))
+    rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
+    if not rows:
+        raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
+    since = days_before(await subscriptions.now(connection), days)
+    later = [row.scope for row in rows if row.since is None or row.since > since]
+    if not later:
+        return False
+    begins = [Begin(CursorKind.BACKFILL, scope, since=since) for scope in later]
+    await cursors.begin(connection, mailbox, begins)
+    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+    return True
+
+
+def _is_backfill(row: cursors.Cursor) -> bool:
+    return row.kind is CursorKind.BACKFILL

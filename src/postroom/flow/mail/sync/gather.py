@@ -1,0 +1,344 @@
+"""From what a page told to what a transaction can write: looks, fetches, bytes made safe. No SQL here.
+
+Every observation either changes a stored message, or asks for a look (only that tells where a message went),
+or asks for a fetch (it is new, or a draft that was written on), or says nothing new.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from postroom.errors import GrantLost, PermanentError, TransientError
+from postroom.flow.documents import screen
+from postroom.flow.mail.sync import content
+from postroom.flow.mail.sync.merge import is_news, stored
+from postroom.flow.mail.sync.reading import Reading
+from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
+from postroom.ports import Blob
+from postroom.store import messages
+from postroom.store.failures import Due, Failure, attachment_subject
+from postroom.store.messages import Content, Stored
+
+# How long a message that failed alone waits for its next attempt, and when it is left to a person.
+WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+HEAD_BYTES: Final = 1024
+LAST_SHARE: Final = 0.3  # of a page: when no more is missing, the next page is asked for
+# A message may be told of before it can be read.
+EARLY_WAITS: Final = (2.0, 8.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One observation. A certain one was made by looking, or names a message that is to be fetched and says
+    nothing of it; the others come from the feed of a scope.
+    """
+
+    change: Change
+    scope: str = ""
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A message that can be written: its bytes are safe and its content is what the policy allows."""
+
+    key: str
+    version: str
+    state: State
+    content: Content
+    attachments: tuple[tuple[Enclosure, bytes | None], ...]
+    blobs: tuple[Blob, ...]
+    detected: dict[bytes, str]  # what the first bytes of each say it is
+
+
+@dataclass
+class Gathered:
+    """What a page comes to."""
+
+    changes: list[Told] = field(default_factory=list[Told])
+    ready: list[Ready] = field(default_factory=list[Ready])
+    failures: list[Failure] = field(default_factory=list[Failure])
+    gone: list[str] = field(default_factory=list[str])
+    shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
+    retried: list[Due] = field(default_factory=list[Due])  # failures tried again
+
+    def keys(self) -> list[str]:
+        told = (each.change.key for each in self.changes)
+        return list(dict.fromkeys((*told, *(each.key for each in self.ready), *self.gone)))
+
+    def only(self, keys: Collection[str]) -> "Gathered":
+        """What is to be written of these messages."""
+        return Gathered(
+            changes=[each for each in self.changes if each.change.key in keys],
+            ready=[each for each in self.ready if each.key in keys],
+            gone=[key for key in self.gone if key in keys],
+        )
+
+    def attempts(self, key: str) -> int:
+        """How often what failed of this message was tried before."""
+        return max((each.attempts for each in self.retried if each.message == key), default=0)
+
+    def folders(self) -> set[str]:
+        told = [each.change.state.folder for each in self.changes]
+        return {key for key in (*told, *(each.state.folder for each in self.ready)) if key}
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a page is read.
+
+    What a listing shows without its state is, where it is not stored, fetched or left to another listing, and
+    where it is stored, looked at or taken to be as it is.
+    """
+
+    since: datetime | None
+    fetches_bare: bool = True
+    looks_at_bare: bool = False
+    refetches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Pages that are fetched side by side: each begins when most of the one before has come."""
+
+    mine: asyncio.Event = field(default_factory=asyncio.Event)
+    before: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        if self.before is not None:
+            await self.before.wait()
+
+
+@dataclass
+class _Sorted:
+    changes: list[Told] = field(default_factory=list[Told])
+    look: dict[str, None] = field(default_factory=dict[str, None])
+    fetch: dict[str, Change] = field(default_factory=dict[str, Change])
+
+
+async def gather(
+    reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn | None = None
+) -> Gathered:
+    turn = turn or Turn()
+    await turn.wait()
+    try:
+        return await _gather(reading, told, manner, turn)
+    finally:
+        turn.mine.set()
+
+
+async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn) -> Gathered:
+    found = Gathered(shown=[each.change.key for each in told if each.change.presence is Presence.HERE])
+    known = await _known(reading, {each.change.key for each in told})
+    sorted_ = _sort(reading, told, known, manner)
+    if sorted_.look:
+        looked = await look(reading, list(sorted_.look), found)
+        found.shown += [each.change.key for each in looked if each.change.presence is Presence.HERE]
+        again = _sort(reading, looked, known, manner)
+        sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.look]
+        sorted_.changes += again.changes
+        sorted_.fetch.update(again.fetch)
+    found.changes = sorted_.changes
+    await _fetch(reading, found, list(sorted_.fetch.values()), manner, turn)
+    return found
+
+
+async def look(reading: Reading, keys: Sequence[str], found: Gathered) -> list[Told]:
+    """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
+    told: list[Told] = []
+    for each in await reading.remote.look(keys):
+        if isinstance(each, Unfetched):
+            _note_unfetched(found, each)
+        else:
+            told.append(Told(each, certain=True))
+    return told
+
+
+async def _known(reading: Reading, keys: set[str]) -> dict[str, Stored]:
+    if not keys:
+        return {}
+    async with reading.parts.database.transaction(reading.organization) as connection:
+        return await messages.known(connection, reading.id, keys)
+
+
+def _sort(reading: Reading, told: Sequence[Told], known: dict[str, Stored], manner: Manner) -> _Sorted:
+    found = _Sorted()
+    here = {each.change.key for each in told if each.change.presence is Presence.HERE}
+    for each in told:
+        row = known.get(each.change.key)
+        if row is None:
+            _sort_unknown(each.change, manner, found)
+        else:
+            _sort_known(reading, each, row, manner, found, elsewhere=each.change.key in here)
+    return found
+
+
+def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
+    """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
+    if change.presence is Presence.DELETED:
+        found.fetch.pop(change.key, None)
+    if change.presence is not Presence.HERE:  # who left one folder may have been told of by another
+        return
+    received = change.state.received_at
+    if change.state.thread is None and change.labels_added | change.labels_removed:
+        return
+    if _is_bare(change) and not manner.fetches_bare:
+        return
+    if received is None or manner.since is None or received >= manner.since:
+        found.fetch[change.key] = change
+
+
+def _sort_known(
+    reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted, *, elsewhere: bool
+) -> None:
+    change = told.change
+    if told.certain:
+        _sort_certain(reading, told, row, manner, found)
+        return
+    if change.presence is Presence.LEFT:
+        if not row.deleted and not elsewhere and _scope_of(reading, row) == told.scope:
+            found.look[change.key] = None
+        return
+    if change.presence is Presence.HERE and row.deleted:  # old news, or it is back and as it was
+        found.look[change.key] = None
+        return
+    if not is_news(stored(row), change):
+        return
+    if change.presence is Presence.HERE and _is_bare(change):
+        if manner.looks_at_bare:
+            found.look[change.key] = None
+        return
+    found.changes.append(told)
+    if row.is_draft and change.presence is Presence.HERE and change.version:
+        found.fetch[change.key] = change
+
+
+def _sort_certain(reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted) -> None:
+    """What is back comes whole: nobody tried to complete it while it was gone."""
+    change = told.change
+    here = change.presence is Presence.HERE
+    if not here or not _is_bare(change):
+        found.changes.append(told)
+    written_on = row.is_draft and change.version > row.version
+    back = here and row.deleted and reading.mirrors(change.state.folder)
+    if manner.refetches or written_on or back:
+        found.fetch[change.key] = change
+
+
+def _scope_of(reading: Reading, row: Stored) -> str | None:
+    folder = reading.folders.get(row.folder) if row.folder else None
+    return folder.scope if folder else None
+
+
+def _is_bare(change: Change) -> bool:
+    if change.version or change.labels_added or change.labels_removed:
+        return False
+    return change.state == State(thread=change.state.thread)
+
+
+async def _fetch(
+    reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
+) -> None:
+    """While the bytes of a group are made safe, the next one is asked for."""
+    if not wanted:
+        return
+    missing = len(wanted)
+    preparing: asyncio.Task[None] | None = None
+    try:
+        async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
+            missing -= len(group)
+            if missing <= LAST_SHARE * len(wanted):
+                turn.mine.set()
+            if preparing is not None:
+                await preparing
+            preparing = asyncio.create_task(_take(reading, found, group, manner))
+        if preparing is not None:
+            await preparing
+    finally:
+        if preparing is not None:
+            preparing.cancel()
+            await asyncio.gather(preparing, return_exceptions=True)
+
+
+async def _take(
+    reading: Reading, found: Gathered, group: Sequence[Fetched | Unfetched], manner: Manner
+) -> None:
+    fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
+    for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
+        found.ready.append(ready)
+        found.failures += failures
+    for each in group:
+        if isinstance(each, Unfetched):
+            _note_unfetched(found, each)
+
+
+def _too_old(fetched: Fetched, manner: Manner) -> bool:
+    received = fetched.state.received_at
+    return manner.since is not None and received is not None and received < manner.since
+
+
+def _note_unfetched(found: Gathered, unfetched: Unfetched) -> None:
+    if unfetched.gone:
+        found.gone.append(unfetched.key)
+    else:
+        wait = max(unfetched.retry_after or 0, WAITS[0])
+        found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
+
+
+async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Failure]]:
+    """Make its bytes safe; what is left is small."""
+    policy = reading.mailbox.policy
+    kept = content.kept_enclosures(fetched.letter, policy, reading.parts.accept)
+    attachments: list[tuple[Enclosure, bytes | None]] = []
+    blobs: list[Blob] = []
+    detected: dict[bytes, str] = {}
+    failures: list[Failure] = []
+    for enclosure in kept:
+        sha256 = None
+        if enclosure.kind != "reference":
+            try:
+                blob, head = await _keep(reading, fetched.key, enclosure)
+                blobs.append(blob)
+                sha256 = blob.sha256
+                detected[sha256] = screen.detected(head)
+            except GrantLost:
+                raise
+            except (PermanentError, TransientError) as error:
+                subject = attachment_subject(fetched.key, enclosure.part)
+                failures.append(Failure("attachment", subject, str(error), WAITS[0]))
+        attachments.append((replace(enclosure, content=None), sha256))
+    written = content.kept(fetched.letter, policy)
+    ready = Ready(
+        fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs), detected
+    )
+    return ready, failures
+
+
+async def _keep(reading: Reading, key: str, enclosure: Enclosure) -> tuple[Blob, bytes]:
+    """Its bytes made safe, and the first of them."""
+    blobs, organization = reading.parts.blobs, reading.organization
+    if enclosure.content is not None:
+        return await blobs.put(organization, enclosure.content), enclosure.content[:HEAD_BYTES]
+    head = bytearray()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async for piece in reading.remote.enclosure(key, enclosure):
+            head.extend(piece[: HEAD_BYTES - len(head)])
+            yield piece
+
+    return await blobs.put(organization, pieces()), bytes(head)
+
+
+def next_wait(tried: int) -> float | None:
+    """How long what was tried so often waits; None: for a person."""
+    return WAITS[tried] if tried < len(WAITS) else None
+
+
+def observed(changes: Iterable[Change], scope: str) -> list[Told]:
+    return [Told(change, scope) for change in changes]
+
+
+def certain(changes: Iterable[Change]) -> list[Told]:
+    return [Told(change, certain=True) for change in changes]

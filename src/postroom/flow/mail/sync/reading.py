@@ -1,0 +1,159 @@
+"""What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from postroom.flow.mail.sync.content import Accept
+from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
+from postroom.ports import BlobStore, RemoteMailbox
+from postroom.store.cursors import Cursor, CursorKind
+from postroom.store.database import Connection, Database
+from postroom.store.folders import Folder
+from postroom.store.mailboxes import Mailbox
+from postroom.store.work import Lease
+
+KIND: Final = "sync"
+
+
+# Turns stored messages into documents, in the transaction that stores them.
+TakeIn = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Syncing:
+    """What the step needs."""
+
+    database: Database
+    remote: Callable[[Mailbox], RemoteMailbox]
+    blobs: BlobStore
+    accept: Accept
+    sweep_seconds: Mapping[ProviderName, float]
+    backfill_days: float
+    slice_seconds: float
+    take_in: TakeIn | None = None
+    kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
+
+    def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
+        """What was received before is not kept, so it need not come; None: everything is."""
+        days = self.kept_days.get(policy)
+        return None if days is None else days_before(now, days)
+
+
+def days_before(now: datetime, days: float) -> datetime:
+    """Where a window begins: with a whole second, since providers may tell no parts of one."""
+    return (now - timedelta(days=days)).replace(microsecond=0)
+
+
+def later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+@dataclass(slots=True)
+class Did:
+    """What a sync did (Y9)."""
+
+    threads: int = 0
+    messages: int = 0
+    attachments: int = 0
+    events: int = 0
+    deleted: int = 0
+    errors: int = 0
+    pages: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return self.events + self.errors + self.messages > 0
+
+
+@dataclass
+class Reading:
+    """One run for one mailbox. Everything here is as the last commit left it."""
+
+    parts: Syncing
+    lease: Lease
+    mailbox: Mailbox
+    remote: RemoteMailbox
+    now: datetime
+    folders: dict[str, Folder] = field(default_factory=dict[str, Folder])
+    cursors: dict[tuple[CursorKind, str], Cursor] = field(
+        default_factory=dict[tuple[CursorKind, str], Cursor]
+    )
+    did: Did = field(default_factory=Did)
+    generation: int = 0  # of the work row, as the last commit saw it
+    answered: int = 0  # the generation whose news were read
+    second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
+    told_start: bool = False
+    begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
+    unreadable: set[str] = field(default_factory=set[str])  # scopes that are there, and not read in this run
+
+    @property
+    def id(self) -> MailboxId:
+        return self.mailbox.id
+
+    @property
+    def organization(self) -> OrganizationId:
+        return self.mailbox.organization
+
+    @property
+    def is_told_more(self) -> bool:
+        """Whether there may be news since they were read."""
+        overdue = self.second_look_at is not None and self.second_look_at <= time.monotonic()
+        return overdue or self.generation > self.answered
+
+    def cursor(self, kind: CursorKind, scope: str) -> Cursor | None:
+        return self.cursors.get((kind, scope))
+
+    def of_kind(self, kind: CursorKind) -> list[Cursor]:
+        return [cursor for (each, _), cursor in self.cursors.items() if each is kind]
+
+    def scopes(self) -> list[str]:
+        """The feeds that tell of this mailbox, the inbox's first."""
+        there = [folder for folder in self.folders.values() if not folder.deleted]
+        inbox = [folder.scope for folder in there if folder.role is FolderRole.INBOX]
+        found = {folder.scope for folder in there if folder.scope is not None}
+        return sorted(found, key=lambda scope: (scope not in inbox, scope))
+
+    def mirrors(self, folder: str | None) -> bool:
+        """Whether mail in this folder belongs to what is mirrored. Where there are no folders, all does."""
+        if folder is None:
+            return True
+        known = self.folders.get(folder)
+        return known is not None and not known.deleted and known.scope is not None
+
+    def folder_ids(self, scope: str) -> list[int] | None:
+        """The folders whose mail a scope tells of, or told of before it was read no more; None: all mail."""
+        if not scope:
+            return None
+        return [folder.id for folder in self.folders.values() if scope in {folder.scope, folder.key}]
+
+    def since(self, scope: str) -> datetime | None:
+        """How far back mail of a scope is mirrored."""
+        backfill = self.cursor(CursorKind.BACKFILL, scope)
+        return later(backfill.since if backfill else None, self._oldest_kept())
+
+    def earliest(self) -> datetime | None:
+        """How far back mail is mirrored at all."""
+        return later(first_day(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
+
+    def _oldest_kept(self) -> datetime | None:
+        return self.parts.oldest_kept(self.mailbox.policy, self.now)
+
+    def listings(self) -> Collection[Cursor]:
+        """Those that are not at their end, and can be read."""
+        return [
+            cursor
+            for cursor in self.cursors.values()
+            if cursor.scope not in self.unreadable
+            and (
+                cursor.kind in {CursorKind.RESYNC, CursorKind.REFILL}
+                or (cursor.kind is CursorKind.BACKFILL and cursor.completed_at is None)
+            )
+        ]
+
+
+def first_day(backfills: Iterable[Cursor]) -> datetime | None:
+    """Where the longest of these windows begins."""
+    return min((cursor.since for cursor in backfills if cursor.since), default=None)

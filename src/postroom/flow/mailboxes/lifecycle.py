@@ -1,0 +1,223 @@
+"""A connected mailbox in its owner's hands: paused, resumed, its policy changed, disconnected."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import LiteralString
+
+from postroom.errors import PermanentError, PostroomError
+from postroom.flow.mail import policy as policies
+from postroom.flow.mailboxes.connect import FIRST_WORK, Desk, GivenToken
+from postroom.flow.mailboxes.tokens import AccessTokens, provider_of
+from postroom.logs import Log
+from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret
+from postroom.ports import Place, TokenSource
+from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
+from postroom.store.credentials import Credential
+from postroom.store.database import Connection
+from postroom.store.ledger import Entry, Plain
+from postroom.store.mailboxes import Mailbox
+from postroom.store.work import Wake
+
+log = Log()
+
+
+async def pause(
+    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+) -> bool:
+    """Nothing is fetched until it is resumed. Its subscription and its cursor stay. False: no change."""
+    async with desk.database.transaction(organization) as connection:
+        changed = await mailboxes.pause(connection, mailbox)
+        if changed:
+            await _told(connection, organization, "MAILBOX_PAUSED", mailbox, actor)
+    return changed
+
+
+async def resume(
+    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+) -> bool:
+    """Let it go on, at once, whatever it waits for. False: it was not paused."""
+    async with desk.database.transaction(organization) as connection:
+        changed = await mailboxes.resume(connection, mailbox)
+        if changed:
+            await _told(connection, organization, "MAILBOX_RESUMED", mailbox, actor)
+        found = await mailboxes.get(connection, mailbox)
+        if found is not None and found.disconnected_at is None:
+            await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in FIRST_WORK])
+    return changed
+
+
+async def set_policy(
+    desk: Desk,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    policy: ContentPolicy,
+    *,
+    actor: str | None = None,
+) -> bool:
+    """Keep more or less. What is too much goes at once; what is missing is fetched by the next syncs.
+
+    More than the owner allowed needs a new consent.
+    """
+    async with desk.database.transaction(organization) as connection:
+        found = await mailboxes.get(connection, mailbox)
+        credential = await credentials.load(connection, mailbox)
+        if found is None or credential is None:
+            raise PermanentError("This mailbox is not connected.")
+        needed = provider_of(desk.providers, found.provider).login.scopes(policy)
+        by_login = credential.kind is CredentialKind.DELEGATED
+        if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
+            raise PermanentError(
+                "The owner of this mailbox allowed metadata only. Connect it again with the policy"
+                f" `{policy}`, so that the provider asks for more."
+            )
+        await policies.hold(connection, organization, mailbox, before=found.policy, after=policy)
+        changed = await mailboxes.set_policy(connection, mailbox, policy)
+        if changed:
+            await policies.apply(connection, organization, mailbox, before=found.policy, after=policy)
+            await _told(
+                connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, actor, policy=policy.value
+            )
+    if changed and policies.lowers(found.policy, policy):
+        await policies.settle(desk.database, organization, mailbox)
+    return changed
+
+
+async def disconnect(
+    desk: Desk,
+    tokens: AccessTokens,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    *,
+    purge: bool,
+    actor: str | None = None,
+) -> bool:
+    """End it here, and at the provider where no other organization has the account. False: no such mailbox.
+
+    What cannot be undone at the provider does not keep the mailbox connected here: the grant is erased.
+    """
+    async with desk.database.transaction(organization) as connection:
+        found = await mailboxes.get(connection, mailbox)
+        credential = await credentials.load(connection, mailbox)
+    if found is None:
+        return False
+    leaver = await _Leaver.of(desk, tokens, found, credential)
+    others = await _others(desk, found)
+    revoked = await leaver.leave(tokens.of(organization, mailbox), alone=not others)
+    if credential is not None:
+        # Before the row that names it: what is left of a failure can be found, and asked for again.
+        await desk.vault.forget(Place(organization, mailbox, "grant"), credential.grant)
+    async with desk.database.transaction(organization) as connection:
+        await credentials.delete(connection, mailbox)
+        await mailboxes.end_channels(connection, mailbox)
+        await mailboxes.disconnect(connection, mailbox)
+        await work.drop(connection, str(mailbox))
+        if purge:
+            await mailboxes.purge(connection, mailbox)
+            await ledger.purge(connection, "mailbox", str(mailbox))
+        await _told(
+            connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
+        )
+    tokens.held.pop(mailbox, None)
+    if others:
+        others = await _others(desk, found)
+        if not others:
+            await _leave_late(leaver, actor)
+    await _pass_on(desk, others)
+    return True
+
+
+async def _leave_late(leaver: "_Leaver", actor: str | None) -> None:
+    """Two left at the same time, and each had counted on the other."""
+    if await leaver.leave(leaver.last_token, alone=True):
+        organization = leaver.mailbox.organization
+        async with leaver.desk.database.transaction(organization) as connection:
+            await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
+
+
+async def _others(desk: Desk, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
+    async with desk.database.engine() as engine:
+        return await mailboxes.others_of_account(engine, mailbox.provider, mailbox.account_id, but=mailbox.id)
+
+
+@dataclass(frozen=True)
+class _Leaver:
+    """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
+
+    desk: Desk
+    mailbox: Mailbox
+    channels: Sequence[Channel]
+    last_token: GivenToken | None
+    grant: Secret | None
+
+    @classmethod
+    async def of(
+        cls, desk: Desk, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
+    ) -> "_Leaver":
+        token = grant = None
+        if credential is not None:
+            with _trouble_noted("no token", mailbox):
+                token = GivenToken(await tokens.of(mailbox.organization, mailbox.id).current())
+            # An application's own credential is its owner's business.
+            if credential.kind is CredentialKind.DELEGATED:
+                with _trouble_noted("no grant", mailbox):
+                    place = Place(mailbox.organization, mailbox.id, "grant")
+                    grant = await desk.vault.fetch(place, credential.grant)
+        async with desk.database.transaction(mailbox.organization) as connection:
+            channels = await mailboxes.channels(connection, mailbox.id)
+        return cls(desk, mailbox, channels, token, grant)
+
+    async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
+        """Whether access was given back, which ends that of every organization and is left to the last."""
+        if tokens is not None and self.channels:
+            with _trouble_noted("not unsubscribed", self.mailbox):
+                await self._unsubscribe(tokens, alone=alone)
+        if not alone or self.grant is None:
+            return False
+        with _trouble_noted("not revoked", self.mailbox):
+            await provider_of(self.desk.providers, self.mailbox.provider).login.revoke(self.grant)
+            return True
+        return False
+
+    async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
+        """While the token still works. A channel that others are told by stays; any left ends within days."""
+        provider = provider_of(self.desk.providers, self.mailbox.provider)
+        remote = provider.mailbox(self.mailbox.provider_user_id, tokens)
+        named = [each.provider_subscription_id or "" for each in self.channels]
+        async with self.desk.database.engine() as engine:
+            rows = await subscriptions.known(engine, [], named)
+        shared = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
+        for channel in self.channels:
+            whose = channel.provider_subscription_id
+            if whose not in shared and (alone or whose is not None):
+                with _trouble_noted("not unsubscribed", self.mailbox):
+                    await remote.unsubscribe(channel)
+
+
+@contextmanager
+def _trouble_noted(reason: LiteralString, mailbox: Mailbox) -> Generator[None]:
+    try:
+        yield
+    except PostroomError as error:
+        log.warning("mailbox.leaving_failed", error=error, mailbox=mailbox.id, reason=reason)
+
+
+async def _pass_on(desk: Desk, others: list[tuple[OrganizationId, MailboxId]]) -> None:
+    """The channel that went may have been the one that others were told by: they look to their own."""
+    for organization, mailbox in others:
+        with suppress(PostroomError):
+            async with desk.database.transaction(organization) as connection:
+                await work.wake(connection, [Wake(organization, "subscribe", str(mailbox))])
+
+
+async def _told(
+    connection: Connection,
+    organization: OrganizationId,
+    event: str,
+    mailbox: MailboxId,
+    actor: str | None,
+    **payload: Plain,
+) -> None:
+    entry = Entry(event, "mailbox", str(mailbox), actor, payload)
+    await ledger.append(connection, organization, [entry])
+    await feed.tell(connection, event.lower().replace("_", ".", 1), "mailbox", str(mailbox), payload)

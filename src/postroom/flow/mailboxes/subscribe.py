@@ -1,0 +1,400 @@
+"""Keeps the push channel of a mailbox: made, renewed before it lapses, made anew when it is gone.
+
+    nothing ──▶ asked ──▶ live ──(renewed in time)──▶ live
+                  │         └──(gone, or silent)──▶ replaced, and asked anew
+                  └──(a crash: does the provider list it?)──▶ live, or nothing
+
+The row and its secret are committed before the provider is asked, and its id stands in the notification
+address: by that a channel whose answer was lost is found again, and one that belongs to no row is removed.
+Every run renews, so whoever wants a channel looked after only has to wake this work.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import Final
+from uuid import UUID, uuid4
+
+from postroom.errors import (
+    AlreadyExists,
+    DatabaseUnavailable,
+    Gone,
+    GrantLost,
+    OperatorError,
+    PermanentError,
+    TransientError,
+)
+from postroom.flow.mailboxes import mailbox_health
+from postroom.flow.mailboxes.tokens import provider_of
+from postroom.logs import Log
+from postroom.model import (
+    Channel,
+    Health,
+    MailboxId,
+    OrganizationId,
+    ProviderName,
+    Secret,
+    SubscriptionId,
+)
+from postroom.ports import ChannelRequest, Provider, RemoteMailbox, TokenSource
+from postroom.store import ledger, mailboxes, subscriptions, work
+from postroom.store.database import Connection, Database
+from postroom.store.ledger import Entry, Plain
+from postroom.store.mailboxes import Mailbox
+from postroom.store.subscriptions import Subscription
+from postroom.store.work import Finish, Lease, Wake
+
+log = Log()
+
+KIND: Final = "subscribe"
+SYNC: Final = "sync"
+LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days by its own clock
+# Two renewals, or a renewal and a reauthorization, must not come closer to each other than this.
+SPACING_SECONDS: Final = 600.0
+# A provider that refuses may change its mind: a licence, a policy, a permission.
+REFUSED_SECONDS: Final = 6 * 3600.0
+# The provider's own delays, the ten minutes in which it holds back what a slow receiver gets, and some.
+SILENCE_SECONDS: Final = 1200.0
+SKEW_SECONDS: Final = 600.0  # by which a provider's clock and ours may disagree
+ATTEMPTS: Final = 3
+AGAIN_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """When a channel is renewed: so long before its end, and in any case so long after the last time."""
+
+    before_seconds: float
+    every_seconds: float | None = None
+
+    def wait(self, seconds_left: float) -> float:
+        """The jitter keeps apart what was made together."""
+        until = seconds_left - self.before_seconds
+        soonest = until if self.every_seconds is None else min(until, self.every_seconds)
+        return max(soonest * random.uniform(0.95, 1), SPACING_SECONDS)
+
+
+@dataclass(frozen=True)
+class Subscribing:
+    """What the step needs."""
+
+    database: Database
+    providers: Mapping[ProviderName, Provider]
+    tokens: Callable[[OrganizationId, MailboxId], TokenSource]
+    public_url: str | None
+    cadences: Mapping[ProviderName, Cadence]
+
+    def remote(self, mailbox: Mailbox) -> RemoteMailbox:
+        provider = provider_of(self.providers, mailbox.provider)
+        tokens = self.tokens(mailbox.organization, mailbox.id)
+        return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
+
+    def prefix(self, mailbox: Mailbox) -> str:
+        """What the notification addresses of this Postroom begin with; the row's id follows."""
+        if self.public_url is None:
+            raise OperatorError(
+                "Providers cannot be told where to send notifications. Set POSTROOM_PUBLIC_URL to the https"
+                " address of the web process."
+            )
+        return f"{self.public_url}/webhooks/{mailbox.provider}/"
+
+
+async def run(parts: Subscribing, lease: Lease) -> None:
+    """Look after the channel of one mailbox; the end of the lease is part of the last commit."""
+    async with parts.database.transaction(lease.organization) as connection:
+        mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
+    lost = mailbox is not None and mailbox.health is Health.TOKEN_REFRESH_FAILED
+    if mailbox is None or mailbox.disconnected_at is not None or lost:
+        async with work.fenced(parts.database, lease) as connection:
+            await work.finish(connection, [Finish(lease)])
+        return
+    try:
+        await _Keeping(parts, lease, mailbox, parts.remote(mailbox), parts.prefix(mailbox)).run()
+    except GrantLost as error:
+        # Nothing more to be done until a reconnect, which makes this due again.
+        await _end_ill(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error, again_after=None)
+    except PermanentError as error:
+        await _end_ill(parts, lease, mailbox, Health.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS)
+
+
+async def _end_ill(
+    parts: Subscribing,
+    lease: Lease,
+    mailbox: Mailbox,
+    health: Health,
+    error: PermanentError,
+    *,
+    again_after: float | None,
+) -> None:
+    """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
+    async with work.fenced(parts.database, lease) as connection:
+        await mailbox_health.tell(connection, mailbox, health, error)
+        await work.finish(connection, [Finish(lease, again_after)])
+
+
+async def keep_due(database: Database) -> int:
+    """Make this work due for every mailbox that nobody looks after; how many there were."""
+    async with database.engine() as connection:
+        found = await subscriptions.neglected(connection, KIND)
+        await work.wake(
+            connection, [Wake(organization, KIND, str(mailbox)) for organization, mailbox in found]
+        )
+    return len(found)
+
+
+async def keep_all_due(database: Database) -> None:
+    """The same at once and every hour, for ever: whatever removed the work, it comes back."""
+    while True:
+        with suppress(DatabaseUnavailable, TransientError):
+            if count := await keep_due(database):
+                log.info("subscription.neglected", count=count)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+async def push_is_silent(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, changed_at: datetime
+) -> bool:
+    """A sync found a change of this time that no notification announced: whether the channel counts as dead.
+
+    In the caller's transaction. A dead channel is made anew; until then the sweeps go on.
+    """
+    dead = await subscriptions.replace_silent(
+        connection,
+        mailbox,
+        changed_at=changed_at,
+        patience_seconds=SILENCE_SECONDS,
+        skew_seconds=SKEW_SECONDS,
+    )
+    if dead is None:
+        return False
+    words = "Changes came without a notification. The push channel is being made anew."
+    await mailboxes.set_health(connection, mailbox, Health.SUBSCRIPTION_EXPIRED, error=words)
+    await ledger.append(
+        connection, organization, [_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
+    )
+    await work.wake(connection, [Wake(organization, KIND, str(mailbox))])
+    return True
+
+
+def _entry(event: str, subscription: UUID, mailbox: UUID, **payload: Plain) -> Entry:
+    told: dict[str, Plain] = {"mailbox_id": str(mailbox), **payload}
+    return Entry(event, "subscription", str(subscription), payload=told)
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    """One run for one mailbox."""
+
+    parts: Subscribing
+    lease: Lease
+    mailbox: Mailbox
+    remote: RemoteMailbox
+    prefix: str
+
+    async def run(self) -> None:
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            await subscriptions.forget_replaced(connection, self.mailbox.id)
+            rows = await subscriptions.of_mailbox(connection, self.mailbox.id)
+        live = next((row for row in rows if row.live), None)
+        try:
+            if live is not None and await self._stands(live):
+                return
+            if not await self._found_again(rows):
+                await self._make(again=any(row.confirmed_at for row in rows))
+        except TransientError as error:
+            await self._note_trouble(str(error))
+            raise
+
+    # A channel that is known
+
+    async def _stands(self, live: Subscription) -> bool:
+        """Renew it; false when it is gone, and said to be so."""
+        if await self._is_outdated(live):
+            await self._still_ours()
+            await self.remote.unsubscribe(live.channel)
+        elif live.renewed_seconds_ago < SPACING_SECONDS:
+            if await self._is_listed(live):
+                await self._finish_later(SPACING_SECONDS - live.renewed_seconds_ago)
+                return True
+        else:
+            try:
+                channel = await self.remote.renew(live.channel, expires_at=await self._end())
+            except Gone:
+                pass
+            else:
+                await self._confirm(live.id, channel, "SUBSCRIPTION_RENEWED")
+                return True
+        await self._is_gone(live)
+        return False
+
+    async def _is_outdated(self, live: Subscription) -> bool:
+        """Its address is no more ours, or it was shared with a mailbox that has left."""
+        owner = _row_of(live.notification_url, self.prefix)
+        if owner is None or owner == live.id:
+            return owner is None
+        async with self.parts.database.engine() as engine:
+            return not any(row.live for row in await subscriptions.known(engine, [owner], []))
+
+    async def _is_listed(self, live: Subscription) -> bool:
+        """What has no id cannot be looked up, and is taken to stand."""
+        wanted = live.provider_subscription_id
+        return wanted is None or wanted in [
+            channel.provider_subscription_id for channel in await self.remote.channels()
+        ]
+
+    async def _is_gone(self, live: Subscription) -> None:
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            status = await subscriptions.replace(connection, live.id)
+            await self._tell(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
+            await self._set_health(connection, Health.SUBSCRIPTION_EXPIRED, "The push channel was gone.")
+        log.info("subscription.gone", mailbox=self.mailbox.id, state=status)
+
+    # A channel that may have been made
+
+    async def _found_again(self, rows: Sequence[Subscription]) -> bool:
+        """Compare with what the provider lists: take what was asked for before a crash, remove orphans."""
+        channels = [
+            each for each in await self.remote.channels() if _row_of(each.notification_url, self.prefix)
+        ]
+        asked = [row for row in rows if row.confirmed_at is None]
+        for row in asked:
+            found = next((each for each in channels if each.notification_url == row.notification_url), None)
+            if found is not None:
+                await self._remove_orphans([each for each in channels if each != found])
+                await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=asked)
+                return True
+        await self._remove_orphans(channels)
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            for row in asked:
+                await subscriptions.discard(connection, row.id)
+        return False
+
+    async def _remove_orphans(self, channels: Sequence[Channel]) -> None:
+        """Those that have our address and belong to no row, or to one of this mailbox that is no more."""
+        owners = {_row_of(channel.notification_url, self.prefix): channel for channel in channels}
+        provider_ids = [each.provider_subscription_id or "" for each in channels]
+        async with self.parts.database.engine() as engine:
+            rows = await subscriptions.known(engine, [owner for owner in owners if owner], provider_ids)
+        held = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
+        others = {row.id for row in rows if row.mailbox != self.mailbox.id}
+        for owner, channel in owners.items():
+            if owner not in others and channel.provider_subscription_id not in held:
+                await self._still_ours()
+                await self.remote.unsubscribe(channel)
+                log.info("subscription.orphan_removed", mailbox=self.mailbox.id)
+
+    # A new channel
+
+    async def _make(self, *, again: bool) -> None:
+        id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
+        url = f"{self.prefix}{id_}"
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            now = await subscriptions.ask(
+                connection,
+                self.mailbox.id,
+                id_,
+                notification_url=url,
+                secret_sha256=sha256(secret.reveal().encode()).digest(),
+            )
+        wanted = ChannelRequest(url, url, secret, self.mailbox.folder, now + LIFETIME)
+        for _ in range(ATTEMPTS):
+            try:
+                channel = await self.remote.subscribe(wanted)
+            except AlreadyExists as standing:
+                if await self._shared(id_, standing.provider_id):
+                    return
+            except Gone as error:
+                raise PermanentError("The provider does not find this mailbox or its folder.") from error
+            else:
+                event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
+                await self._confirm(id_, channel, event, sync=again)
+                return
+        raise TransientError("The provider keeps an equal subscription that it neither shows nor removes.")
+
+    async def _shared(self, id_: SubscriptionId, provider_id: str) -> bool:
+        """Take an equal channel whose secret a live row holds; remove any other."""
+        equal = Channel(provider_id, "", None, await self._end())
+        async with self.parts.database.engine() as engine:
+            rows = await subscriptions.known(engine, [], [provider_id])
+        holder = next((row for row in rows if row.live), None)
+        if holder is None:
+            await self._still_ours()
+            await self.remote.unsubscribe(equal)
+            return False
+        try:
+            channel = await self.remote.renew(equal, expires_at=equal.expires_at)
+        except Gone:
+            return False
+        await self._confirm(id_, channel, "SUBSCRIPTION_ADOPTED", secret_sha256=holder.client_state_sha256)
+        return True
+
+    # What is written
+
+    async def _confirm(
+        self,
+        id_: SubscriptionId,
+        channel: Channel,
+        event: str,
+        *,
+        secret_sha256: bytes | None = None,
+        discarding: Sequence[Subscription] = (),
+        sync: bool = False,
+    ) -> None:
+        """Everything that follows from the provider's yes, in one transaction with the end of the lease."""
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            left = await subscriptions.confirm(connection, id_, channel, secret_sha256=secret_sha256)
+            for row in discarding:
+                await subscriptions.discard(connection, row.id)
+            await self._tell(connection, event, id_, expires_at=channel.expires_at.isoformat())
+            await self._set_health(connection, Health.ACTIVE, None)
+            if sync:  # nobody told of what happened while there was no channel
+                await work.wake(connection, [Wake(self.mailbox.organization, SYNC, str(self.mailbox.id))])
+            wait = self.parts.cadences[self.mailbox.provider].wait(left)
+            await work.finish(connection, [Finish(self.lease, wait)])
+
+    async def _finish_later(self, seconds: float) -> None:
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            await work.finish(connection, [Finish(self.lease, seconds)])
+
+    async def _note_trouble(self, words: str) -> None:
+        """While an earlier channel lives, trouble with the next one is no news."""
+        async with work.fenced(self.parts.database, self.lease) as connection:
+            rows = await subscriptions.of_mailbox(connection, self.mailbox.id)
+            if not any(row.live and row.seconds_left > 0 for row in rows):
+                await self._set_health(connection, Health.SUBSCRIPTION_EXPIRED, words)
+
+    async def _set_health(self, connection: Connection, health: Health, error: str | None) -> None:
+        """Never over a lost grant, which only a reconnect mends."""
+        now = await mailboxes.get(connection, self.mailbox.id)
+        if now is not None and now.health is not Health.TOKEN_REFRESH_FAILED:
+            await mailboxes.set_health(connection, self.mailbox.id, health, error=error)
+
+    async def _tell(self, connection: Connection, event: str, id_: SubscriptionId, **payload: Plain) -> None:
+        await ledger.append(
+            connection, self.mailbox.organization, [_entry(event, id_, self.mailbox.id, **payload)]
+        )
+
+    async def _end(self) -> datetime:
+        """Until when a channel is asked for."""
+        async with self.parts.database.transaction(self.mailbox.organization) as connection:
+            return await subscriptions.now(connection) + LIFETIME
+
+    async def _still_ours(self) -> None:
+        """Who lost the lease must not remove what the next holder has just made."""
+        async with work.fenced(self.parts.database, self.lease):
+            return
+
+
+def _row_of(url: str | None, prefix: str) -> UUID | None:
+    """The row whose id stands in a notification address of ours."""
+    if url is None or not url.startswith(prefix):
+        return None
+    try:
+        return UUID(url.removeprefix(prefix))
+    except ValueError:
+        return None

@@ -1,0 +1,164 @@
+"""Outgoing webhooks in people's hands: added, changed, replayed, tried out, removed; all in the ledger."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from secrets import token_bytes
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import msgspec
+
+from postroom.errors import PermanentError
+from postroom.flow.outbound import deliver
+from postroom.flow.outbound.deliver import KIND, SECRET_PREFIX, Delivering, context, headers_of
+from postroom.model import OrganizationId, Secret
+from postroom.store import feed, ledger, organizations, webhooks, work
+from postroom.store.database import Connection, Database
+from postroom.store.ledger import Entry, Plain
+from postroom.store.webhooks import Webhook
+from postroom.store.work import Wake
+from postroom.vault import Sealer
+
+
+async def add(
+    database: Database,
+    sealer: Sealer,
+    organization: OrganizationId,
+    url: str,
+    kinds: Sequence[str],
+    *,
+    allows_http: bool = False,
+    actor: str | None = None,
+) -> tuple[Webhook, Secret]:
+    """A new webhook and its secret, shown this once. Plain http is for networks that a setting names."""
+    _check_url(url, allows_http=allows_http)
+    _check_kinds(kinds)
+    webhook = uuid4()
+    secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
+    async with database.transaction(organization) as connection:
+        await organizations.ensure(connection, organization, f"Organization {organization}")
+        while await feed.number(connection) == 1000:
+            pass
+        sealed = sealer.seal(context(organization, webhook), secret)
+        await webhooks.add(connection, webhook, url, kinds, sealed)
+        await _told(connection, organization, "WEBHOOK_ADDED", webhook, actor)
+        made = await webhooks.get(connection, webhook)
+    assert made is not None, "it was written a moment ago"
+    return made, secret
+
+
+async def remove(
+    database: Database, organization: OrganizationId, webhook: UUID, *, actor: str | None = None
+) -> bool:
+    async with database.transaction(organization) as connection:
+        gone = await webhooks.remove(connection, webhook)
+        if gone:
+            await work.drop(connection, str(webhook))
+            await _told(connection, organization, "WEBHOOK_REMOVED", webhook, actor)
+    return gone
+
+
+async def change(
+    database: Database,
+    organization: OrganizationId,
+    webhook: Webhook,
+    *,
+    url: str,
+    kinds: Sequence[str],
+    enabled: bool | None,
+    allows_http: bool = False,
+    actor: str | None = None,
+) -> None:
+    if url != webhook.url:
+        _check_url(url, allows_http=allows_http)
+    if kinds != webhook.kinds:
+        _check_kinds(kinds)
+    async with database.transaction(organization) as connection:
+        await webhooks.change(connection, webhook.id, url=url, kinds=kinds)
+        if enabled is False:
+            await webhooks.disable(connection, webhook.id, "switched off")
+        elif enabled and webhook.disabled_at is not None:
+            await webhooks.enable(connection, webhook.id)
+        await work.restart(connection, [Wake(organization, KIND, str(webhook.id))])
+        await _told(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
+
+
+async def replay(
+    database: Database,
+    organization: OrganizationId,
+    webhook: Webhook,
+    *,
+    after: int,
+    actor: str | None = None,
+) -> None:
+    """Tell everything after a position of the feed once more, and what was given up."""
+    async with database.transaction(organization) as connection:
+        bounds = await feed.bounds(connection)
+        if not bounds.pruned <= after <= bounds.last:
+            raise PermanentError(f"The feed goes from {bounds.pruned} to {bounds.last}.")
+        await webhooks.replay(connection, webhook.id, after)
+        await webhooks.enable(connection, webhook.id)
+        await work.restart(connection, [Wake(organization, KIND, str(webhook.id))])
+        await _told(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
+
+
+async def test(delivering: Delivering, organization: OrganizationId, webhook: Webhook) -> str | None:
+    """Send one test delivery now. Why it was not accepted; None where it was."""
+    async with delivering.database.transaction(organization) as connection:
+        sealed = await webhooks.secret(connection, webhook.id)
+    if sealed is None:
+        raise PermanentError("There is no such webhook.")
+    secret = delivering.sealer.open(context(organization, webhook.id), sealed)
+    body = msgspec.json.encode({"type": "webhook.test", "timestamp": datetime.now(UTC), "data": {}}).decode()
+    posted = await delivering.post(
+        webhook.url, headers_of(secret, f"msg_test_{uuid4()}", body), body.encode()
+    )
+    return posted.fault
+
+
+def _check_url(url: str, *, allows_http: bool) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = (
+            parts.scheme in {"https", "http"}
+            and bool(parts.hostname)
+            and parts.username is None
+            and not parts.fragment
+            and (parts.port is None or parts.port > 0)
+            and len(url) <= 2000
+            and url.isascii()
+            and url.isprintable()
+            and " " not in url
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise PermanentError("A webhook goes to an address such as https://app.example.org/hooks/postroom.")
+    if urlsplit(url).scheme == "http" and not allows_http:
+        raise PermanentError(
+            "Deliveries by plain http can be read on their way: give an https address, or name the network of"
+            " your own that it is in with POSTROOM_WEBHOOK_NETWORKS."
+        )
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    """A filter that lets nothing through is a slip of the pen."""
+    for each in kinds:
+        if not any(deliver.wanted([each], kind) for kind in feed.KINDS):
+            raise PermanentError(
+                f"No event is of the type {each}. There are {', '.join(feed.KINDS)};"
+                " `document.*` stands for all of documents."
+            )
+
+
+async def _told(
+    connection: Connection,
+    organization: OrganizationId,
+    event: str,
+    webhook: UUID,
+    actor: str | None,
+    **payload: Plain,
+) -> None:
+    entry = Entry(event, "webhook", str(webhook), actor, payload)
+    await ledger.append(connection, organization, [entry])
