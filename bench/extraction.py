@@ -32,12 +32,12 @@ from postroom.documents.kind import Kind, installed
 from postroom.documents.limits import Limits
 from postroom.documents.routing import Match
 from postroom.documents.sheet import lay_out
-from training import papers
-from training.truth import same
-from training.worn import worn
 from postroom.documents.transcript import Reading
 from postroom.documents.understand import Understanding, understand
 from postroom.documents.values import values
+from training import papers
+from training.scan_noise import worn
+from training.truth import same
 
 CORPORA = Path(__file__).parents[1].parent / "shared" / "corpora"
 CONFIRM_ABOVE = 0.95  # as the pipelines that ship have it

@@ -103,14 +103,14 @@ def serve_from_memory() -> None:
     from postroom import logs
     from postroom.model import ProviderName
     from postroom.providers.graph.push import GraphPush
-    from postroom.web import app, server, webhooks
+    from postroom.web import app, push, server
     from postroom.web.sessions import Gate
     from postroom.web.throttle import Throttle
 
     async def run() -> None:
         reader = GraphPush()
-        hook = webhooks.Webhook(ProviderName.OUTLOOK, reader, Memory(), Throttle(), webhooks.Keys(reader))
-        paths = webhooks.MANNERS[ProviderName.OUTLOOK].paths
+        hook = push.Webhook(ProviderName.OUTLOOK, reader, Memory(), Throttle(), push.Keys(reader))
+        paths = push.MANNERS[ProviderName.OUTLOOK].paths
         routes = [Route(path, hook, methods=["POST"]) for path in paths]
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
             print(f"Postroom: http://127.0.0.1:{listening.getsockname()[1]}", flush=True)

@@ -16,7 +16,7 @@ from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
 from postroom.documents.result import Signals
 from training import papers
-from training.worn import worn
+from training.scan_noise import worn
 from training.truth import same
 
 TARGET = Path(calibration.__file__).parent / calibration.TABLE

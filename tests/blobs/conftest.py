@@ -9,7 +9,7 @@ import pytest
 import amazon
 import google_storage
 from postroom.blobs import DiskBlobs, gcs, s3
-from postroom.blobs.shelves import DiskArchive
+from postroom.blobs.disk_archive import DiskArchive
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.documents import fitting
+from postroom.documents import field_validation
 from postroom.documents.values import CURRENCIES
 
 
@@ -24,13 +24,13 @@ from postroom.documents.values import CURRENCIES
     ],
 )
 def test_what_fits_is_taken_and_what_does_not_is_told_what_would(shape, right, wrong):
-    assert fitting.misfit(shape, right, ["buy", "sell"]) is None
-    assert fitting.misfit(shape, wrong, ["buy", "sell"])
+    assert field_validation.misfit(shape, right, ["buy", "sell"]) is None
+    assert field_validation.misfit(shape, wrong, ["buy", "sell"])
 
 
 def test_a_table_is_not_typed():
-    assert fitting.misfit("lines", "garbage")
+    assert field_validation.misfit("lines", "garbage")
 
 
 def test_every_currency_that_is_read_can_be_typed():
-    assert set(CURRENCIES) <= fitting.CURRENCIES
+    assert set(CURRENCIES) <= field_validation.CURRENCIES

@@ -19,8 +19,8 @@ from postroom.errors import PermanentError, TransientError
 from postroom.flow.ledger import seal
 from postroom.flow.outbound import deliver, webhooks
 from postroom.flow.outbound.deliver import Delivering
-from postroom.providers import posting
-from postroom.providers.posting import Poster
+from postroom.providers import webhook_sender
+from postroom.providers.webhook_sender import Poster
 from postroom.store import feed, ledger, work
 from postroom.store import webhooks as stored
 from postroom.store.database import open_database
@@ -432,11 +432,11 @@ async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
 )
 def test_public_addresses_are_told_from_private_ones(address, public):
     if public:
-        posting.check(ip_address(address), ())
+        webhook_sender.check(ip_address(address), ())
     else:
         with pytest.raises(OSError, match="private"):
-            posting.check(ip_address(address), ())
-    posting.check(ip_address(address), (ip_network("0.0.0.0/0"), ip_network("::/0")))
+            webhook_sender.check(ip_address(address), ())
+    webhook_sender.check(ip_address(address), (ip_network("0.0.0.0/0"), ip_network("::/0")))
 
 
 async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeypatch):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from postroom.documents import exact, pipelines
+from postroom.documents import einvoice_xml, pipelines
 from postroom.documents.detect import Kind, detect
 from postroom.flow.documents import screen
 from postroom.flow.documents.screen import Fate, File, Mail
@@ -152,4 +152,4 @@ BILL = f'<ubl:Invoice xmlns:ubl="{UBL}"><ubl:ID>1</ubl:ID></ubl:Invoice>'
 def test_an_e_invoice_is_known_in_every_encoding_and_without_a_declaration(content, found):
     assert screen.detected(content[:1024]) == found
     assert (detect(content).kind is Kind.E_INVOICE) == (found == "xml")
-    assert (exact.parse(content, name="x") is not None) == (found == "xml")
+    assert (einvoice_xml.parse(content, name="x") is not None) == (found == "xml")

@@ -11,8 +11,8 @@ import pytest
 
 from postroom.model import ContentPolicy, Login, Secret
 from postroom.ports import Provider
-from postroom.providers import catalogue
-from postroom.providers.pace import Clock
+from postroom.providers import registry
+from postroom.providers.rate_limit import Clock
 from postroom.providers.transport import open_client
 from providers.consent import consent
 from simulator.driver import Simulation, running
@@ -103,9 +103,9 @@ class Hurried:
 
 def gmail(sim: Simulation, client, clock: Clock | None = None) -> Provider:
     known = sim.ready["clients"]["gmail"]
-    return catalogue.gmail(
+    return registry.gmail(
         client,
-        catalogue.Google(
+        registry.Google(
             client_id=known["client_id"],
             client_secret=Secret(known["client_secret"]),
             topic=TOPIC,
@@ -124,9 +124,9 @@ def gmail(sim: Simulation, client, clock: Clock | None = None) -> Provider:
 
 def graph(sim: Simulation, client) -> Provider:
     known = sim.ready["clients"]["outlook"]
-    return catalogue.graph(
+    return registry.graph(
         client,
-        catalogue.Microsoft(
+        registry.Microsoft(
             client_id=known["client_id"],
             client_secret=Secret(known["client_secret"]),
             tenant="organizations",

@@ -76,7 +76,10 @@ STAGES = {
     "classify": ("postroom.documents.classify:classify", 4),
     "extract": ("postroom.documents.reader:read", 3),
     "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
-    "archive": ("postroom.blobs.shelves:DiskArchive.fetch", 1),  # the file stands there, and nothing says so
+    "archive": (
+        "postroom.blobs.disk_archive:DiskArchive.fetch",
+        1,
+    ),  # the file stands there, and nothing says so
 }
 NOTES = ("slip", "brief", "register", "grid", "statement")
 

@@ -13,7 +13,7 @@ from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import Subscribing
 from postroom.store import work
 from postroom.store.work import Wake
-from postroom.web import app, webhooks
+from postroom.web import app, push
 from scenarios.mirrored import MORE_THAN_A_PAGE, postroom
 from scenarios.owner_of_mail import Person
 from scenarios.workers import until
@@ -157,7 +157,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
     given = {"pubsub_subscription": SUBSCRIPTION, "pubsub_token": TOKEN}
     async with (
         postroom(sim, database_url, owner, organization, tmp_path, **given) as room,
-        webhooks.taking_in(room.world.database, room.world.desk.providers, organization) as routes,
+        push.taking_in(room.world.database, room.world.desk.providers, organization) as routes,
         serving(app.create(gate_of(room.world.database, organization), webhooks=routes)) as url,
     ):
         endpoint = f"{url}/webhooks/gmail?token={TOKEN}"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postroom.errors import Throttled, TransientError
-from postroom.providers.pace import Allowance, Clock, Everybody, Pace, Paces, Turns, shared
 from postroom.providers.quotas import GMAIL, GRAPH, Quota, gmail
+from postroom.providers.rate_limit import Allowance, Clock, Everybody, Pace, Paces, Turns, shared
 
 
 class Waits:

@@ -19,11 +19,11 @@ from postroom.errors import (
     Unsupported,
 )
 from postroom.model import Change, Importance, Presence, State
-from postroom.providers import letters
+from postroom.providers import message_parsing
 from postroom.providers.gmail import batch
-from postroom.providers.gmail import letters as gmail_letters
+from postroom.providers.gmail import message_parsing as gmail_letters
 from postroom.providers.gmail import wire as gmail_wire
-from postroom.providers.graph import letters as graph_letters
+from postroom.providers.graph import message_parsing as graph_letters
 from postroom.providers.graph import wire as graph_wire
 from postroom.providers.transport import Answer
 
@@ -46,7 +46,7 @@ def test_label_changes_of_one_message_combined_lead_where_they_lead_one_by_one(s
     after = set(before)
     for change in changes:
         after = (after | change.labels_added) - change.labels_removed
-    [combined] = letters.combined(changes)
+    [combined] = message_parsing.combined(changes)
     assert (before | combined.labels_added) - combined.labels_removed == after
     assert not combined.labels_added & combined.labels_removed
     assert combined.version == f"{len(steps) - 1:02}"
@@ -59,11 +59,11 @@ def test_of_several_changes_of_a_message_the_last_presence_counts_and_states_are
         Change("other", HERE, "2"),
         Change("m", HERE, "2", State(is_read=True)),
     ]
-    other, message = letters.combined(told)
+    other, message = message_parsing.combined(told)
     assert (other.key, message.state) == ("other", State(thread="t", is_read=True))
-    assert letters.combined([*told, gone])[-1] == gone
+    assert message_parsing.combined([*told, gone])[-1] == gone
     back = Change("m", HERE, "4", State(folder="f"))
-    assert letters.combined([*told, gone, back])[-1] == back
+    assert message_parsing.combined([*told, gone, back])[-1] == back
 
 
 def history(**record):

@@ -14,9 +14,9 @@ import httpx2
 import uvicorn
 
 from postroom.model import OrganizationId, ProviderName, Secret
-from postroom.providers import catalogue
+from postroom.providers import registry
 from postroom.providers.transport import open_client
-from postroom.web import app, webhooks
+from postroom.web import app, push
 from web.signing import gate_of
 
 TOKEN = "shared-between-us"
@@ -39,8 +39,8 @@ async def serving(application) -> AsyncGenerator[str]:
             await running
 
 
-def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> catalogue.Google:
-    return catalogue.Google(
+def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> registry.Google:
+    return registry.Google(
         client_id="x",
         client_secret=Secret("x"),
         topic="projects/mailsim/topics/gmail",
@@ -55,7 +55,7 @@ def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> ca
     )
 
 
-MICROSOFT = catalogue.Microsoft("x", Secret("x"), "organizations", "http://127.0.0.1:9", "http://127.0.0.1:9")
+MICROSOFT = registry.Microsoft("x", Secret("x"), "organizations", "http://127.0.0.1:9", "http://127.0.0.1:9")
 
 
 @dataclass
@@ -78,11 +78,11 @@ class Hooks:
 async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> AsyncGenerator[Hooks]:
     async with open_client() as client:
         providers = {
-            ProviderName.OUTLOOK: catalogue.graph(client, MICROSOFT),
-            ProviderName.GMAIL: catalogue.gmail(client, settings or google()),
+            ProviderName.OUTLOOK: registry.graph(client, MICROSOFT),
+            ProviderName.GMAIL: registry.gmail(client, settings or google()),
         }
         operator = OrganizationId(uuid4())
-        async with webhooks.taking_in(database, providers, operator) as routes:
+        async with push.taking_in(database, providers, operator) as routes:
             application = app.create(
                 gate_of(database, operator),
                 webhooks=routes,

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from postroom.flow.outbound import deliver
 from postroom.model import Role
 from postroom.store import feed
-from postroom.web import deliveries
+from postroom.web import webhooks
 from web.hooks import serving
 from web.signing import URL, cookie_of, gate_of
 
@@ -78,7 +78,7 @@ async def test_a_webhook_is_added_tried_switched_off_and_on_replayed_and_removed
 
 
 def test_one_can_tick_everything_that_is_told():
-    assert set(deliveries.ABOUT) == {kind.partition(".")[0] for kind in feed.KINDS}
+    assert set(webhooks.ABOUT) == {kind.partition(".")[0] for kind in feed.KINDS}
 
 
 async def test_what_cannot_be_told_is_said_in_words_and_stays_typed(visitor, owner):

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from postroom.flow.access import members
 from postroom.model import Role, Secret
-from postroom.providers import catalogue
+from postroom.providers import registry
 from postroom.providers.transport import open_client
 from postroom.web import app
 from providers.consent import consent
@@ -83,7 +83,7 @@ async def provider():
 @asynccontextmanager
 async def visitor(database, organization, issuer, client_id="us", secret="hush", **options):
     async with open_client() as client:
-        identities = catalogue.openid(client, issuer, client_id, Secret(secret), **options)
+        identities = registry.openid(client, issuer, client_id, Secret(secret), **options)
         gate = gate_of(database, organization, url=URL, identities=identities)
         transport = httpx2.ASGITransport(app.create(gate), raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=URL) as browser:

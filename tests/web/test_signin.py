@@ -299,12 +299,12 @@ async def test_every_route_is_guarded_or_meant_to_be_open(gate, database):
 
 
 def test_digests_differ_and_tickets_are_for_one_purpose():
-    from postroom.vault import tickets
+    from postroom.vault import sealed_tokens
 
     assert stored.digest(Secret("a")) != stored.digest(Secret("b"))
-    ticket = tickets.write(SEALER, "one", b"x", 60)
-    assert tickets.read(SEALER, "one", ticket) == b"x"
-    assert tickets.read(SEALER, "two", ticket) is None
-    assert tickets.read(SEALER, "one", ticket[:-2] + "AA") is None
-    assert tickets.read(SEALER, "one", tickets.write(SEALER, "one", b"x", -1)) is None
-    assert tickets.read(SEALER, "one", "nonsense") is None
+    ticket = sealed_tokens.write(SEALER, "one", b"x", 60)
+    assert sealed_tokens.read(SEALER, "one", ticket) == b"x"
+    assert sealed_tokens.read(SEALER, "two", ticket) is None
+    assert sealed_tokens.read(SEALER, "one", ticket[:-2] + "AA") is None
+    assert sealed_tokens.read(SEALER, "one", sealed_tokens.write(SEALER, "one", b"x", -1)) is None
+    assert sealed_tokens.read(SEALER, "one", "nonsense") is None

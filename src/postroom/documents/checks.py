@@ -7,9 +7,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from postroom.documents.ambiguity import NUMBERS
 from postroom.documents.checkdigits import iban_is_right, isin_is_right, vat_id_is_right
-from postroom.documents.doubt import NUMBERS
-from postroom.documents.fitting import misfit
+from postroom.documents.field_validation import misfit
 from postroom.documents.kind import Kind, Product, Settlement, Shape, Sum
 from postroom.documents.labels import phrases
 from postroom.documents.result import Check, FieldValue

@@ -16,10 +16,10 @@ from typing import Final, Self
 
 import msgspec
 
-from postroom.documents.companion import Companion
-from postroom.documents.letters import Letter, encoded
+from postroom.documents.helper_process import Companion
+from postroom.documents.html_sanitizer import Letter, encoded
+from postroom.documents.ipc import OUT_OF_MEMORY, REFUSED, RESULT, Order, Report, content_of, write_all
 from postroom.documents.limits import STRIP_RATIO, Limits
-from postroom.documents.orders import OUT_OF_MEMORY, REFUSED, RESULT, Order, Report, content_of, write_all
 from postroom.documents.transcript import Draft, Page, Reading, Recognised, Transcript, Turn
 from postroom.errors import TransientError, Unreadable
 

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Final, Literal, cast
 
 from postroom.documents import reader
+from postroom.documents.ambiguity import doubted
 from postroom.documents.checks import check
-from postroom.documents.doubt import doubted
 from postroom.documents.kind import Kind
 from postroom.documents.result import Extraction, FieldValue, Usage
 from postroom.documents.sheet import Sheet, lay_out

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from postroom.documents.limits import PIXELS, STRIP_RATIO
-from postroom.documents.lines import Piece, in_lines
-from postroom.documents.orders import (
+from postroom.documents.ipc import (
     BITMAP,
     LONGEST_MESSAGE,
     REFUSED,
@@ -27,6 +25,8 @@ from postroom.documents.orders import (
     order_of,
     write_all,
 )
+from postroom.documents.limits import PIXELS, STRIP_RATIO
+from postroom.documents.lines import Piece, in_lines
 from postroom.documents.transcript import Recognised, Turn, turn
 
 # The direction classifier of single lines is off: with it, long lines such as IBANs came out as garbage.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from postroom.documents.currencies import CURRENCIES
+from postroom.documents.field_selection import Pick
+from postroom.documents.label_matching import Surroundings
 from postroom.documents.labels import Hit, phrases
-from postroom.documents.near import Surroundings
-from postroom.documents.pick import Pick
 from postroom.documents.sheet import Line, Sheet
 
 _FORM: Final = re.compile(

@@ -10,13 +10,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from postroom.documents import calibration, choices, parties, pick, solve, table
-from postroom.documents.doubt import doubted
+from postroom.documents import amount_solver, calibration, choices, field_selection, parties, table
+from postroom.documents.ambiguity import doubted
+from postroom.documents.field_selection import Pick
 from postroom.documents.kind import Field, Kind, Product, Relation, Settlement
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
+from postroom.documents.label_matching import Candidate, Surroundings, candidates, surroundings
 from postroom.documents.labels import hits
-from postroom.documents.near import Candidate, Surroundings, candidates, surroundings
-from postroom.documents.pick import Pick
 from postroom.documents.result import Extraction, FieldValue, Signals
 from postroom.documents.sheet import Sheet, lay_out
 from postroom.documents.transcript import Transcript
@@ -47,7 +47,9 @@ def read(transcript: Transcript, kind: Kind) -> Extraction:
     numbers = _numbers(around, kind, found, sides)
     picks |= _with_summed_taxes(around, numbers)
     picks |= {name: _choice(sheet, ranked, picks.get(name)) for name, ranked in sides.items() if ranked}
-    picks |= {name: _placed(sheet, each, "date") for name, each in pick.dates(around, kind).items()}
+    picks |= {
+        name: _placed(sheet, each, "date") for name, each in field_selection.dates(around, kind).items()
+    }
     for name, field in fields.items():
         value = _other(around, name, field, picks)
         if value:
@@ -87,12 +89,12 @@ def _numbers(
 ) -> dict[str, FieldValue]:
     fields = {name: field for name, field in kind.fields.items() if field.shape in _NUMBERS}
     fits = {name: candidates(around, name, field) for name, field in fields.items()}
-    every = solve.numbers(found, fits)
+    every = amount_solver.numbers(found, fits)
     rates = [
         float(value.number) for value in found if value.shape == "number" and value.rate and value.number
     ]
     direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
-    solved, *others = solve.solve(kind, every, rates, direction)
+    solved, *others = amount_solver.solve(kind, every, rates, direction)
     named = {name for relation in kind.relations for name in _names(relation)}
     # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
     unsigned = any(isinstance(relation, Settlement) for relation in kind.relations)
@@ -122,7 +124,9 @@ def _numbers(
     return result
 
 
-def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found, *, converted: bool) -> dict[str, FieldValue]:
+def _concluded(
+    sheet: Sheet, kind: Kind, solved: amount_solver.Found, *, converted: bool
+) -> dict[str, FieldValue]:
     """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
     found: dict[str, FieldValue] = {}
     for relation in kind.relations:
@@ -144,13 +148,13 @@ def _concluded(sheet: Sheet, kind: Kind, solved: solve.Found, *, converted: bool
     return found
 
 
-def _is_alike(one: solve.Number, other: solve.Number) -> bool:
+def _is_alike(one: amount_solver.Number, other: amount_solver.Number) -> bool:
     """Whether nothing says that they are in two currencies."""
     first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
     return not first or not second or bool(first & second)
 
 
-def _side(worth: solve.Number | None, paid: solve.Number) -> tuple[str, str] | None:
+def _side(worth: amount_solver.Number | None, paid: amount_solver.Number) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
         return "buy", "what was paid is written with a minus"
     if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
@@ -181,7 +185,7 @@ def _names(relation: Relation) -> tuple[str, ...]:
     return tuple(part for part in parts if isinstance(part, str))
 
 
-def _scale(kind: Kind, name: str, solved: solve.Found) -> float:
+def _scale(kind: Kind, name: str, solved: amount_solver.Found) -> float:
     lefts = {relation.left for relation in kind.relations if isinstance(relation, Product)}
     return solved.scale if name in lefts else 1.0
 
@@ -189,11 +193,11 @@ def _scale(kind: Kind, name: str, solved: solve.Found) -> float:
 def _number(
     sheet: Sheet,
     name: str,
-    number: solve.Number,
-    solved: solve.Found,
-    every: Sequence[solve.Number],
+    number: amount_solver.Number,
+    solved: amount_solver.Found,
+    every: Sequence[amount_solver.Number],
     *,
-    others: Sequence[solve.Found] = (),
+    others: Sequence[amount_solver.Found] = (),
     shape: str,
     scale: float = 1.0,
     unsigned: bool = False,
@@ -223,7 +227,12 @@ def _number(
     )
 
 
-def _ahead(name: str, number: solve.Number, solved: solve.Found, others: Sequence[solve.Found]) -> float:
+def _ahead(
+    name: str,
+    number: amount_solver.Number,
+    solved: amount_solver.Found,
+    others: Sequence[amount_solver.Found],
+) -> float:
     """How far the best way to read the document is behind in which this field is another number."""
     behind = [
         way.score for way in others if (other := way.chosen.get(name)) is None or other.size != number.size
@@ -231,7 +240,7 @@ def _ahead(name: str, number: solve.Number, solved: solve.Found, others: Sequenc
     return max(min(solved.score - max(behind, default=0.0), 1.0), 0.0)
 
 
-def _same_label(sheet: Sheet, name: str, one: solve.Number, other: solve.Number) -> bool:
+def _same_label(sheet: Sheet, name: str, one: amount_solver.Number, other: amount_solver.Number) -> bool:
     """Whether two amounts stand right of the same words on two lines, and the other is nothing else."""
     fits = (one.fits.get(name), other.fits.get(name))
     here = fits[1] and fits[1].value
@@ -266,11 +275,13 @@ def _several(sheet: Sheet, fits: Sequence[Candidate]) -> FieldValue | None:
     )
 
 
-def _single(sheet: Sheet, name: str, field: Field, every: Sequence[solve.Number]) -> FieldValue | None:
+def _single(
+    sheet: Sheet, name: str, field: Field, every: Sequence[amount_solver.Number]
+) -> FieldValue | None:
     best = max(every, key=lambda each: each.score(name), default=None)
     if best is None or best.score(name) <= 0:
         return None
-    return _number(sheet, name, best, solve.Found(), every, shape=field.shape)
+    return _number(sheet, name, best, amount_solver.Found(), every, shape=field.shape)
 
 
 def _other(
@@ -279,15 +290,15 @@ def _other(
     sheet = around.sheet
     match field.shape:
         case "isin" | "iban" | "vat_id":
-            found = pick.proven(around, name, field)
+            found = field_selection.proven(around, name, field)
         case "code":
-            found = pick.codes(around, name)
+            found = field_selection.codes(around, name)
         case "symbol":
-            found = pick.codes(around, name, pick.SYMBOL)
+            found = field_selection.codes(around, name, field_selection.SYMBOL)
         case "party":
             found = parties.party(around, name)
         case "name":
-            found = pick.names(around, name)
+            found = field_selection.names(around, name)
         case "currency":
             return _currency(around, known.get(field.goes_with))
         case "rates":

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import permutations
 from typing import Final
 
-from postroom.documents.near import Surroundings
+from postroom.documents.label_matching import Surroundings
 from postroom.documents.values import Value
 
 _HIGHEST_RATE: Final = Decimal(30)

@@ -7,11 +7,11 @@ from typing import Final, assert_never
 import msgspec
 from PIL import Image
 
-from postroom.documents import letters, pdf, pictures, plain
+from postroom.documents import html_sanitizer, pdf, pictures, plain
 from postroom.documents.detect import Kind, detect, text_of
-from postroom.documents.letters import Letter
+from postroom.documents.html_sanitizer import Letter
+from postroom.documents.ipc import BITMAP, Order
 from postroom.documents.limits import Limits
-from postroom.documents.orders import BITMAP, Order
 from postroom.documents.transcript import Draft, EmbeddedFile, Reading, Transcript
 from postroom.errors import Unreadable
 
@@ -91,4 +91,4 @@ def warm_up(limits: Limits) -> None:
         Image.new("RGB", (8, 8)).save(encoded, kind)
         bitmap(encoded.getvalue(), Order(0, "bitmap", within=(20, 20)), limits)
     detect(b"<a/>")
-    letters.cleaned(letters.encoded(Letter("<p>a", {})), Order(0, "letter"), limits)
+    html_sanitizer.cleaned(html_sanitizer.encoded(Letter("<p>a", {})), Order(0, "letter"), limits)

@@ -12,10 +12,10 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
-from postroom.documents import classify, exact, reader
+from postroom.documents import classify, einvoice_xml, reader
 from postroom.documents.checks import check, forms, paper
 from postroom.documents.classify import Verdict
-from postroom.documents.exact import Difference, Exact
+from postroom.documents.einvoice_xml import Difference, Exact
 from postroom.documents.kind import Kind
 from postroom.documents.result import Check, Extraction, FieldValue, Usage
 from postroom.documents.sheet import Sheet, lay_out
@@ -102,7 +102,7 @@ def _looked_at(
 ) -> tuple[Sheet, Verdict, Exact | None]:
     sheet = lay_out(reading.transcript)
     invoice = next((kind for kind in kinds if kind.name == "invoice"), None)
-    found = exact.find(reading.embedded) if use_exact and reading.embedded else None
+    found = einvoice_xml.find(reading.embedded) if use_exact and reading.embedded else None
     if found and invoice:
         return sheet, Verdict(invoice, 0.999, None), found
     if found:
@@ -118,14 +118,14 @@ def _skipped(verdict: Verdict) -> Understanding:
 
 def _exactly(verdict: Verdict, found: Exact, sheet: Sheet) -> Understanding:
     assert verdict.kind
-    placed = exact.placed(found, sheet)
+    placed = einvoice_xml.placed(found, sheet)
     return Understanding(
         verdict.kind,
         verdict.certainty,
         None,
         placed,
         (*forms(verdict.kind, placed), *check(verdict.kind, placed)),
-        exact.differences(found, sheet),
+        einvoice_xml.differences(found, sheet),
         source=f"{EXACT} ({found.syntax})",
     )
 

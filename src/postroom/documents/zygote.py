@@ -18,9 +18,8 @@ from typing import Final, Never
 
 import msgspec
 
-from postroom.documents import letters, tasks
-from postroom.documents.limits import Limits
-from postroom.documents.orders import (
+from postroom.documents import html_sanitizer, tasks
+from postroom.documents.ipc import (
     LONGEST_MESSAGE,
     OUT_OF_MEMORY,
     REFUSED,
@@ -34,13 +33,14 @@ from postroom.documents.orders import (
     order_of,
     write_all,
 )
+from postroom.documents.limits import Limits
 from postroom.errors import Unreadable
 
 _TASKS: Final[Mapping[str, Callable[[bytes, Order, Limits], bytes | memoryview]]] = {
     "read": tasks.read,
     "bitmap": tasks.bitmap,
     "image": tasks.image,
-    "letter": letters.cleaned,
+    "letter": html_sanitizer.cleaned,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError
 from postroom.model import Change, Presence, Unfetched
-from postroom.providers.pace import LONGEST_PATIENCE_SECONDS, Pace
+from postroom.providers.rate_limit import LONGEST_PATIENCE_SECONDS, Pace
 from postroom.providers.transport import ATTEMPTS, Answer, Refusal
 
 # Just after a push a message may not be readable yet: it is gone when it is missing a second time.

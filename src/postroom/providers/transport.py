@@ -20,7 +20,7 @@ from postroom import traces
 from postroom.errors import AnswerTooLarge, GrantLost, PostroomError, Throttled, TransientError
 from postroom.model import Secret
 from postroom.ports import TokenSource
-from postroom.providers.pace import Clock, Pace
+from postroom.providers.rate_limit import Clock, Pace
 
 ATTEMPTS: Final = 4
 # Instead of a token held here, another process's may be found, which may have ended too: then a fresh one.

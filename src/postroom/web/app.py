@@ -34,7 +34,7 @@ from postroom.errors import (
 from postroom.logs import Log
 from postroom.model import Secret
 from postroom.store.translate import unfit
-from postroom.web import metrics, overview, pages, signin
+from postroom.web import metrics, overview, pages, sign_in
 from postroom.web.health import Watch
 from postroom.web.hosts import KnownHosts
 from postroom.web.live import Live
@@ -113,7 +113,7 @@ def create(
             *webhooks,
             *routes,
             metrics.route(gate.database, watch, requests, streams, metrics_token),
-            *signin.routes(gate),
+            *sign_in.routes(gate),
             *overview.routes(gate),
             guarded(gate, "/health", pages.health_page),
             guarded(gate, "/health/parts", pages.health_parts),

@@ -4,8 +4,8 @@ import html
 from collections.abc import Mapping
 from typing import Final
 
+from postroom.documents.html_sanitizer import MOST_CHARACTERS, Letter
 from postroom.documents.isolation import Readers
-from postroom.documents.letters import MOST_CHARACTERS, Letter
 from postroom.errors import Unreadable
 
 # Whatever the cleaning might miss cannot run, send or load: the frame has no rights and no sources.

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from postroom.documents.html_sanitizer import PICTURE_BYTES
 from postroom.documents.isolation import Readers
-from postroom.documents.letters import PICTURE_BYTES
 from postroom.errors import Gone
 from postroom.flow.documents.process import content_of
 from postroom.flow.mail import sync

@@ -26,25 +26,25 @@ from postroom.web import (
     address,
     api,
     app,
-    deliveries,
     demo,
     documents,
     live,
     mail,
     mailboxes,
     pages,
+    push,
     upkeep,
     webhooks,
 )
 from postroom.web.api.operations import Parts
 from postroom.web.connect import Counter
-from postroom.web.deliveries import Post
 from postroom.web.demo import Stage
 from postroom.web.documents import Desk
 from postroom.web.live import Live
 from postroom.web.mail import Shelf
 from postroom.web.sessions import Gate
 from postroom.web.upkeep import Upkeep
+from postroom.web.webhooks import Post
 from postroom.wiring.documents import reviewing
 
 log = Log()
@@ -73,7 +73,7 @@ async def application(
     """All that is served under `url`, and its streams, which must be closed before it can end."""
     async with (
         wiring.client(settings) as client,
-        webhooks.taking_in(
+        push.taking_in(
             database, wiring.providers(settings, client), OrganizationId(settings.organization)
         ) as routes,
         live.streaming(database) as streams,
@@ -99,7 +99,7 @@ async def application(
                 *documents.routes(Desk(gate, parts.blobs, readers, parts.reviewing)),
                 *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
                 *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
-                *deliveries.routes(Post(gate, parts.delivering)),
+                *webhooks.routes(Post(gate, parts.delivering)),
                 *access.routes(gate),
                 *_demo(settings, client, gate),
             ],

@@ -1,246 +1,154 @@
-"""Where providers push to: the handshake, the limits, and an answer after one durable write (N1 to N7).
+"""The page of outgoing webhooks: how telling them goes, and what an admin does about it."""
 
-Plain ASGI, without the framework's request objects: this is the one place with a load of its own. Nothing
-of a push is logged; what was refused is counted elsewhere.
-"""
-
-import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Final
-from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import UUID
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from postroom import traces
-from postroom.errors import PostroomError, PushRefused, PushUnclear, TransientError
-from postroom.flow.mail.push import Arrival, Ingress
-from postroom.flow.mail.push_rejections import Refusals
-from postroom.logs import Log
-from postroom.model import OrganizationId, ProviderName, SubscriptionId
-from postroom.ports import Provider, Push, PushReader
-from postroom.store.database import Database
-from postroom.web.throttle import Throttle
+from postroom.errors import PermanentError
+from postroom.flow.outbound import webhooks as flow
+from postroom.flow.outbound.deliver import Delivering
+from postroom.model import Role, Secret
+from postroom.store import feed, webhooks
+from postroom.store.webhooks import Webhook
+from postroom.web import forms, pages
+from postroom.web.sessions import Gate, guarded, visitor_of
 
-LONGEST_HANDSHAKE: Final = 4096
-BODY_SECONDS: Final = 5
-RETRY_SECONDS: Final = 5
-KEYS_HOLD_SECONDS: Final = 3600
-KEYS_PAUSE_SECONDS: Final = 10
-
-log = Log()
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How one provider is answered."""
-
-    paths: Sequence[str]
-    accepted: int
-    refused: int
-    largest_body: int
-    handshake: bool = False
-
-
-MANNERS: Final[Mapping[ProviderName, Manner]] = {
-    ProviderName.OUTLOOK: Manner(
-        (
-            "/webhooks/outlook",
-            "/webhooks/outlook/{subscription}",
-            "/api/graph/notifications",
-            "/api/graph/notifications/{subscription}",
-            "/api/graph/lifecycle",
-            "/api/graph/lifecycle/{subscription}",
-        ),
-        accepted=202,
-        refused=401,
-        largest_body=2**20,
-        handshake=True,
-    ),
-    ProviderName.GMAIL: Manner(("/webhooks/gmail",), accepted=200, refused=403, largest_body=2**16),
+# What an application may want to hear of.
+ABOUT: Final = {"document": "documents", "mailbox": "mailboxes", "message": "messages"}
+# How far back a replay goes, in events of the feed.
+REPLAYS: Final[Mapping[str, int | None]] = {
+    "The last 100 events": 100,
+    "The last 1,000 events": 1_000,
+    "Everything that is kept": None,
 }
 
 
-class _BodyTooLarge(Exception):  # said within this file alone
-    pass
+@dataclass(frozen=True)
+class Post:
+    """What the page needs."""
+
+    gate: Gate
+    delivering: Delivering
 
 
-class Keys:
-    """A provider's signing keys: fetched in the background, at first, hourly, and when one is missing."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of a button, in words; of a new webhook also its secret, this once."""
 
-    def __init__(self, reader: PushReader) -> None:
-        self._reader = reader
-        self._missing = asyncio.Event()
-
-    def ask(self) -> None:
-        self._missing.set()
-
-    async def keep(self) -> None:
-        while True:
-            self._missing.clear()
-            try:
-                await self._reader.refresh_keys()
-            except PostroomError as error:
-                log.warning("push.keys_not_fetched", error=error)
-                self._missing.set()
-            await asyncio.sleep(KEYS_PAUSE_SECONDS)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(KEYS_HOLD_SECONDS):
-                    await self._missing.wait()
+    words: str
+    good: bool = True
+    secret: Secret | None = None
+    url: str = ""
 
 
-class Webhook:
-    """One provider's pushes, as an ASGI application."""
-
-    def __init__(
-        self, name: ProviderName, reader: PushReader, ingress: Ingress, throttle: Throttle, keys: Keys
-    ) -> None:
-        self._name = name
-        self._manner = MANNERS[name]
-        self._reader = reader
-        self._ingress = ingress
-        self._throttle = throttle
-        self._keys = keys
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["counted"] = True  # refusals come by the thousand: they get no log line each
-        query: bytes = scope["query_string"]
-        if self._manner.handshake and b"validationToken=" in query:
-            await _shake_hands(query, send)
-            return
-        source: str = scope["client"][0] if scope.get("client") else "unknown"
-        if self._throttle.shuts_out(source):
-            await _answer(send, 429, retry_after=RETRY_SECONDS)
-            return
-        try:
-            body = await _body(receive, scope, self._manner.largest_body)
-        except _BodyTooLarge:
-            await _answer(send, 413, close=True)
-            return
-        except TimeoutError:
-            await _answer(send, 408, close=True)
-            return
-        if body is not None:
-            with traces.span("receive", {"postroom.provider": self._name}, kind="SERVER"):
-                status, wait = await self._status(scope, body, source)
-                traces.note({"http.response.status_code": status})
-            await _answer(send, status, retry_after=wait)
-
-    async def _status(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
-        try:
-            notices = self._reader.read(_push(scope, body))
-            arrival = Arrival(self._name, _subscription(scope), source, notices, traces.current())
-            verdict = await self._ingress.accept(arrival)
-        except PushUnclear as error:
-            self._keys.ask()
-            return 503, error.retry_after
-        except PushRefused:
-            self._throttle.refused(source)
-            self._ingress.refused(self._name, source)
-            return self._manner.refused, None
-        except PostroomError as error:
-            wait = error.retry_after if isinstance(error, TransientError) else None
-            return 503, wait or RETRY_SECONDS
-        if verdict.wrong and not verdict.right:
-            self._throttle.refused(source)
-            return self._manner.refused, None
-        self._throttle.right(source)
-        return self._manner.accepted, None
+def routes(post: Post) -> list[Route]:
+    gate = post.gate
+    return [
+        guarded(gate, "/deliveries", partial(page, post)),
+        guarded(gate, "/deliveries/add", partial(add, post), Role.ADMIN, methods=["POST"]),
+        guarded(
+            gate, "/deliveries/{webhook:uuid}/{action}", partial(act, post), Role.ADMIN, methods=["POST"]
+        ),
+    ]
 
 
-def _push(scope: Scope, body: bytes) -> Push:
-    authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-    query: bytes = scope["query_string"]
+async def page(post: Post, request: Request, said: Said | None = None) -> Response:
+    async with post.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await webhooks.every(connection)
+    return pages.page(
+        "deliveries.html",
+        400 if said and not said.good else 200,
+        # What stands behind a question mark may be a key of who is told.
+        webhooks=[(each.url.partition("?")[0], each) for each in found],
+        about=ABOUT,
+        replays=REPLAYS,
+        said=said,
+        now=datetime.now(UTC),
+    )
+
+
+async def add(post: Post, request: Request) -> Response:
+    given, visitor = await forms.read(request), visitor_of(request)
+    url = given.get("url", "").strip()
+    kinds = [f"{each}.*" for each in ABOUT if f"about-{each}" in given]
     try:
-        asked = dict(parse_qsl(query.decode("latin-1"), max_num_fields=20)) if query else {}
-    except ValueError as error:
-        raise PushRefused("the address of a push asks too much") from error
-    return Push(asked, authorization.decode("latin-1") if authorization else None, body)
+        _, secret = await flow.add(
+            post.gate.database,
+            post.delivering.sealer,
+            visitor.organization,
+            url,
+            kinds,
+            allows_http=post.delivering.allows_http,
+            actor=visitor.actor,
+        )
+    except PermanentError as error:
+        return await page(post, request, Said(str(error), good=False, url=url))
+    return await page(post, request, Said("Added. It is told of what happens from now on.", secret=secret))
 
 
-def _subscription(scope: Scope) -> SubscriptionId | None:
-    named = scope.get("path_params", {}).get("subscription")
+async def act(post: Post, request: Request) -> Response:
+    """One button."""
+    wanted: UUID = request.path_params["webhook"]
+    action = _ACTIONS.get(request.path_params["action"])
+    async with post.gate.database.transaction(visitor_of(request).organization) as connection:
+        found = await webhooks.get(connection, wanted)
+    if action is None or found is None:
+        raise HTTPException(404)
     try:
-        return SubscriptionId(UUID(named)) if named else None
-    except ValueError:
-        return None
+        said = await action(post, request, found)
+    except PermanentError as error:
+        said = Said(str(error), good=False)
+    return await page(post, request, said) if said else RedirectResponse("/deliveries", 303)
 
 
-async def _body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
-    """The whole body, never more than the limit of it; None when the client is gone."""
-    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    if length.isdigit() and (len(length) > 18 or int(length) > largest):
-        raise _BodyTooLarge
-    async with asyncio.timeout(BODY_SECONDS):
-        read = bytearray()
-        while (message := await receive())["type"] == "http.request":
-            read += message.get("body", b"")
-            if len(read) > largest:
-                raise _BodyTooLarge
-            if not message.get("more_body"):
-                return bytes(read)
-    return None
+async def _switch(enabled: bool, post: Post, request: Request, webhook: Webhook) -> None:  # noqa: FBT001  bound below
+    visitor = visitor_of(request)
+    await flow.change(
+        post.gate.database,
+        visitor.organization,
+        webhook,
+        url=webhook.url,
+        kinds=webhook.kinds,
+        enabled=enabled,
+        actor=visitor.actor,
+    )
 
 
-async def _shake_hands(query: bytes, send: Send) -> None:
-    """Echo the token, decoded once, as plain text (N2): before any proof, since there is none yet."""
-    given = next(part for part in query.split(b"&") if b"validationToken=" in part)
-    token = unquote_to_bytes(given.partition(b"=")[2].replace(b"+", b" "))
-    if len(token) > LONGEST_HANDSHAKE:
-        await _answer(send, 414)
-        return
-    await _answer(send, 200, body=token)
+async def _try(post: Post, request: Request, webhook: Webhook) -> Said:
+    fault = await flow.test(post.delivering, visitor_of(request).organization, webhook)
+    if fault is None:
+        return Said("Accepted: a delivery of the type webhook.test went out and was taken.")
+    return Said(f"Not accepted: the address {fault}.", good=False)
 
 
-async def _answer(
-    send: Send,
-    status: int,
-    *,
-    body: bytes = b"",
-    retry_after: float | None = None,
-    close: bool = False,
-) -> None:
-    headers = [(b"content-length", b"%d" % len(body))]
-    if body:
-        headers.append((b"content-type", b"text/plain; charset=utf-8"))
-    if retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, round(retry_after))))
-    if close:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _replay(post: Post, request: Request, webhook: Webhook) -> None:
+    given, visitor = await forms.read(request), visitor_of(request)
+    if given.get("how") not in REPLAYS:
+        raise HTTPException(400)
+    count = REPLAYS[given["how"]]
+    async with post.gate.database.transaction(visitor.organization) as connection:
+        bounds = await feed.bounds(connection)
+    after = bounds.pruned if count is None else max(bounds.pruned, bounds.last - count)
+    await flow.replay(post.gate.database, visitor.organization, webhook, after=after, actor=visitor.actor)
 
 
-@asynccontextmanager
-async def taking_in(
-    database: Database, providers: Mapping[ProviderName, Provider], operator: OrganizationId
-) -> AsyncGenerator[list[Route]]:
-    """The routes of the providers that are configured, and what runs beside them while they are open.
-
-    The operator's organization hears of pushes that concern nobody.
-    """
-    refusals = Refusals(database, operator)
-    ingress, throttle = Ingress(database, refusals), Throttle()
-    routes: list[Route] = []
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_running(refusals.keep()))
-        for name, provider in providers.items():
-            keys = Keys(provider.push)
-            await stack.enter_async_context(_running(keys.keep()))
-            webhook = Webhook(name, provider.push, ingress, throttle, keys)
-            routes += [Route(path, webhook, methods=["POST"]) for path in MANNERS[name].paths]
-        yield routes
+async def _remove(post: Post, request: Request, webhook: Webhook) -> None:
+    visitor = visitor_of(request)
+    await flow.remove(post.gate.database, visitor.organization, webhook.id, actor=visitor.actor)
 
 
-@asynccontextmanager
-async def _running(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+_ACTIONS: Final[Mapping[str, Callable[[Post, Request, Webhook], Awaitable[Said | None]]]] = {
+    "on": partial(_switch, True),
+    "off": partial(_switch, False),
+    "test": _try,
+    "replay": _replay,
+    "remove": _remove,
+}

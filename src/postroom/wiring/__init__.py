@@ -69,7 +69,7 @@ class Kind:
 
 def delivering(settings: Settings, database: Database) -> Delivering:
     """What telling outside applications needs."""
-    from postroom.providers.posting import Poster
+    from postroom.providers.webhook_sender import Poster
 
     networks = settings.webhook_networks or ()
     sealer = Sealer(vault_keys(settings))
@@ -179,13 +179,13 @@ def simulator(client: "Client", url: str) -> "Simulator":
 
 def providers(settings: Settings, client: "Client") -> Mapping[ProviderName, Provider]:
     """Those that are configured. Outlook always is: app-only mailboxes bring an application of their own."""
-    from postroom.providers import catalogue
+    from postroom.providers import registry
 
     found: dict[ProviderName, Provider] = {ProviderName.OUTLOOK: _outlook(settings, client)}
     if settings.google_client_id and settings.google_client_secret and settings.pubsub_topic:
-        found[ProviderName.GMAIL] = catalogue.gmail(
+        found[ProviderName.GMAIL] = registry.gmail(
             client,
-            catalogue.Google(
+            registry.Google(
                 client_id=settings.google_client_id,
                 client_secret=settings.google_client_secret,
                 topic=settings.pubsub_topic,
@@ -216,11 +216,11 @@ def sign_ins(settings: Settings) -> frozenset[ProviderName]:
 
 def identities(settings: Settings, client: "Client") -> IdentityProvider | None:
     """Who vouches for the members' identities, where that is set."""
-    from postroom.providers import catalogue
+    from postroom.providers import registry
 
     if not settings.oidc_issuer or not settings.oidc_client_id or not settings.oidc_client_secret:
         return None
-    return catalogue.openid(
+    return registry.openid(
         client,
         settings.oidc_issuer,
         settings.oidc_client_id,
@@ -247,11 +247,11 @@ def access_tokens(desk: Desk) -> AccessTokens:
 
 
 def _outlook(settings: Settings, client: "Client") -> Provider:
-    from postroom.providers import catalogue
+    from postroom.providers import registry
 
-    return catalogue.graph(
+    return registry.graph(
         client,
-        catalogue.Microsoft(
+        registry.Microsoft(
             client_id=settings.microsoft_client_id or "",
             client_secret=settings.microsoft_client_secret or Secret(""),
             tenant=settings.microsoft_tenant,

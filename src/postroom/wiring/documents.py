@@ -91,7 +91,7 @@ def archive_of(settings: Settings) -> Archive | None:
     if settings.archive == "none":
         return None
     if settings.archive == "disk":
-        from postroom.blobs.shelves import DiskArchive
+        from postroom.blobs.disk_archive import DiskArchive
 
         return DiskArchive(settings.home or default_home())
     return bucket(settings, settings.archive, settings.archive_endpoint)

@@ -5,12 +5,12 @@ from decimal import Decimal
 import pytest
 
 from documents.fields.test_reading import BILL, NOTE
-from postroom.documents import classify, exact, plain
+from postroom.documents import classify, einvoice_xml, plain
 from postroom.documents.kind import installed
 from postroom.documents.sheet import lay_out
-from training import papers
 from postroom.documents.transcript import EmbeddedFile, Reading
 from postroom.documents.understand import understand
+from training import papers
 
 KINDS = installed()
 INVOICE, NOTES = KINDS["invoice"], KINDS["contract-note"]
@@ -151,7 +151,7 @@ def test_an_amount_that_is_no_number_is_no_amount(amount):
     ],
 )
 def test_xml_that_is_no_invoice_or_is_hostile_gives_nothing(content):
-    assert exact.parse(content, name="x.xml") is None
+    assert einvoice_xml.parse(content, name="x.xml") is None
 
 
 def test_a_contract_note_is_processed_and_a_dividend_is_skipped_with_a_reason():
@@ -242,7 +242,7 @@ def _typed(root, code, gross):
     ],
 )
 def test_what_a_credit_note_gives_back_is_never_an_amount_to_pay(root, code, gross, kept, doubt):
-    found = exact.parse(_typed(root, code, gross), name="x.xml")
+    found = einvoice_xml.parse(_typed(root, code, gross), name="x.xml")
     assert (f"{found.fields['gross'].value}", found.doubt) == (kept, doubt)
     [rate] = found.fields["vat_rates"].value
     assert (rate.vat < 0) == (kept.startswith("-") and doubt is None)
@@ -254,7 +254,7 @@ def test_a_credit_note_in_cii_is_known_by_its_type():
         <ApplicableHeaderTradeSettlement><SpecifiedTradeSettlementHeaderMonetarySummation>
         <GrandTotalAmount>119.00</GrandTotalAmount></SpecifiedTradeSettlementHeaderMonetarySummation>
         </ApplicableHeaderTradeSettlement></SupplyChainTradeTransaction></CrossIndustryInvoice>"""
-    assert str(exact.parse(content, name="x.xml").fields["gross"].value) == "-119.00"
+    assert str(einvoice_xml.parse(content, name="x.xml").fields["gross"].value) == "-119.00"
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_what_is_no_text_does_not_cut_a_value_of_the_xml(split):
 
 
 def test_a_value_of_the_xml_with_an_element_inside_is_none():
-    found = exact.parse(UBL.replace(">4980.30<", "><b>4</b>980.30<").encode(), name="x.xml")
+    found = einvoice_xml.parse(UBL.replace(">4980.30<", "><b>4</b>980.30<").encode(), name="x.xml")
     assert "gross" not in found.fields
 
 

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
+from postroom.documents.html_sanitizer import PICTURE_BYTES, Letter
 from postroom.documents.isolation import Readers
-from postroom.documents.letters import PICTURE_BYTES, Letter
 from postroom.documents.limits import Limits
 from postroom.errors import Unreadable
 

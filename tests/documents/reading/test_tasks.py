@@ -7,8 +7,8 @@ import pytest
 
 from documents.reading import hostile, samples
 from postroom.documents import zygote
+from postroom.documents.ipc import BITMAP, REFUSED, RESULT, Order, content_of, write_all
 from postroom.documents.limits import Limits
-from postroom.documents.orders import BITMAP, REFUSED, RESULT, Order, content_of, write_all
 from postroom.documents.transcript import Draft
 
 PDF = samples.pdf([(50, 700, "Rechnung 4711")])

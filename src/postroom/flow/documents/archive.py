@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
-from postroom.documents import shelf
-from postroom.documents.shelf import Parcel
+from postroom.documents import archive_path
+from postroom.documents.archive_path import Parcel
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.documents.process import content_of
 from postroom.flow.documents.route import ARCHIVE, at_its_end, origin
@@ -85,9 +85,9 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
 async def _put(archiving: Archiving, organization: OrganizationId, document: Document, parcel: Parcel) -> str:
     """The first free name of its place, or the one under which these very bytes stand already; read back."""
     content = await content_of(archiving.blobs, organization, document.sha256)
-    metadata = shelf.metadata(parcel, processed_at=document.state_since)
+    metadata = archive_path.metadata(parcel, processed_at=document.state_since)
     for number in range(1, MOST_OF_ONE_NAME):
-        path = shelf.path(parcel, number=number)
+        path = archive_path.path(parcel, number=number)
         await archiving.archive.put_once(path, content, metadata)
         if sha256(await archiving.archive.fetch(path)).digest() == document.sha256:
             return path

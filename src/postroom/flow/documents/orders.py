@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from postroom.documents import fitting
+from postroom.documents import field_validation
 from postroom.errors import PermanentError
 from postroom.flow.documents.route import Identity, Routing
 from postroom.model import OrganizationId
@@ -27,7 +27,7 @@ def fault(kind: str, identity: Identity, order: Wanted) -> str | None:
     for name, value in order.fields.items():
         if name not in identity.shapes:
             return f"{name} is no field of {kind}; there are {', '.join(identity.shapes)}"
-        if right := fitting.misfit(identity.shapes[name], value, identity.choices.get(name, ())):
+        if right := field_validation.misfit(identity.shapes[name], value, identity.choices.get(name, ())):
             return f"{name} is {right}, not {value}"
     return None
 

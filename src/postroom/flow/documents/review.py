@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from postroom.documents import fitting, routing, tables
+from postroom.documents import field_validation, routing, tables
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.routing import Expected
 from postroom.errors import FieldRefused, Gone, PermanentError
@@ -102,7 +102,7 @@ def _value(name: str, value: Any, identity: Identity) -> Any:
         return tables.rows(name, value, identity.tables.get(name, {}))
     if not isinstance(value, str):
         raise FieldRefused(f"{name} is no table.", field=name)
-    if right := fitting.misfit(shape, value, identity.choices.get(name, ())):
+    if right := field_validation.misfit(shape, value, identity.choices.get(name, ())):
         raise FieldRefused(f"{name} is {right}, not {value}.", field=name)
     return value
 

@@ -13,7 +13,7 @@ import msgspec
 from postroom.flow.mailboxes.connect import LOGIN_SECONDS, Desk, Wish
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName
 from postroom.store import ledger
-from postroom.vault import tickets
+from postroom.vault import sealed_tokens
 
 _PURPOSE: Final = "invitation"
 
@@ -46,13 +46,13 @@ def url(desk: Desk, invitation: Invitation) -> str:
         wish.address,
         wish.mailbox,
     )
-    ticket = tickets.write(desk.sealer, _PURPOSE, msgspec.json.encode(written), LOGIN_SECONDS)
+    ticket = sealed_tokens.write(desk.sealer, _PURPOSE, msgspec.json.encode(written), LOGIN_SECONDS)
     return f"{desk.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': ticket})}"
 
 
 async def read(desk: Desk, ticket: str) -> Invitation | None:
     """None where it is not ours, is too old, or its login has ended."""
-    value = tickets.read(desk.sealer, _PURPOSE, ticket)
+    value = sealed_tokens.read(desk.sealer, _PURPOSE, ticket)
     if value is None:
         return None
     written = msgspec.json.decode(value, type=_Written)

@@ -21,7 +21,7 @@ from postroom.providers.gmail import fetching, reading, wire
 from postroom.providers.gmail.calls import Calls
 from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
-from postroom.providers.pace import Paces
+from postroom.providers.rate_limit import Paces
 from postroom.providers.transport import Transport
 
 # Gmail drops what it would have to tell of an account in the second after it told something; and some.

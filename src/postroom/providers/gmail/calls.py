@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from postroom.ports import TokenSource
 from postroom.providers.gmail import batch
-from postroom.providers.pace import Pace
+from postroom.providers.rate_limit import Pace
 from postroom.providers.transport import LARGEST_ANSWER_BYTES, Answer, Call, Transport
 
 # Of a batch. Messages of more than this together are asked for, and paid for, again in smaller ones.

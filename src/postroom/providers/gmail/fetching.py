@@ -6,26 +6,26 @@ from typing import Final, TypeVar
 from postroom.errors import Gone, PostroomError, Throttled
 from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Unfetched
 from postroom.providers import batching
-from postroom.providers.gmail import letters, wire
+from postroom.providers.gmail import message_parsing, wire
 from postroom.providers.gmail.calls import Calls
-from postroom.providers.letters import of_mail
+from postroom.providers.message_parsing import of_mail
 
 _LARGEST: Final = 45  # parts of a batch: Google advises against more than 50, and others may ask too
 _PARALLEL: Final = 3
 _QUERIES: Final = {
-    ContentPolicy.METADATA: {"format": "metadata", "fields": letters.METADATA},
+    ContentPolicy.METADATA: {"format": "metadata", "fields": message_parsing.METADATA},
     # One call brings bodies and attachments; asking for each alone would cost as much again.
-    ContentPolicy.DOCUMENTS: {"format": "raw", "fields": letters.RAW},
-    ContentPolicy.FULL: {"format": "raw", "fields": letters.RAW},
+    ContentPolicy.DOCUMENTS: {"format": "raw", "fields": message_parsing.RAW},
+    ContentPolicy.FULL: {"format": "raw", "fields": message_parsing.RAW},
 }
-_MINIMAL: Final = {"format": "minimal", "fields": letters.MINIMAL}
+_MINIMAL: Final = {"format": "minimal", "fields": message_parsing.MINIMAL}
 
 T = TypeVar("T")
 
 
 async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
     def convert(message: wire.Message) -> Change | Unfetched:
-        return letters.seen(message)
+        return message_parsing.seen(message)
 
     asking = _asking(calls, _MINIMAL, convert, batching.unseen)
     return await batching.all_answers(asking, keys)
@@ -35,7 +35,7 @@ def fetch(
     calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
 ) -> AsyncGenerator[list[Fetched | Unfetched]]:
     def convert(message: wire.Message) -> Fetched | Unfetched:
-        return letters.fetched(message)
+        return message_parsing.fetched(message)
 
     asking = _asking(calls, _QUERIES[policy], convert, batching.unfetched)
     return batching.answers(asking, [change.key for change in wanted])
@@ -66,7 +66,7 @@ def _is_crowded(error: Throttled) -> bool:
 
 async def raw(calls: Calls, key: str) -> bytes:
     query = _QUERIES[ContentPolicy.FULL]
-    return letters.raw(await calls.get("messages.get", f"messages/{key}", wire.Message, query))
+    return message_parsing.raw(await calls.get("messages.get", f"messages/{key}", wire.Message, query))
 
 
 async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator[bytes]:

@@ -8,7 +8,7 @@ import msgspec
 
 from postroom.errors import CursorExpired, Gone, Unsupported
 from postroom.model import Change, FolderRole, Page, Presence, RemoteFolder, State
-from postroom.providers.gmail import letters, wire
+from postroom.providers.gmail import message_parsing, wire
 from postroom.providers.gmail.calls import Calls
 
 SCOPE: Final = ""
@@ -117,7 +117,7 @@ async def _passed(calls: Calls, place: Place, told: wire.Listed) -> bool:
     if place.searches or place.after is None or not told.messages:
         return False
     path = f"messages/{told.messages[-1].id}"
-    query = {"format": "minimal", "fields": letters.MINIMAL}
+    query = {"format": "minimal", "fields": message_parsing.MINIMAL}
     try:
         last = await calls.get("messages.get", path, wire.Message, query)
     except Gone:
@@ -144,6 +144,6 @@ async def changes(calls: Calls, cursor: str) -> Page:
             raise CursorExpired("Gmail no longer tells what changed since the last sync") from error
         page_token = told.next_page_token
         if page_token is None:
-            return Page(letters.changes(told.history), told.history_id, more=False)
+            return Page(message_parsing.changes(told.history), told.history_id, more=False)
         if told.history:  # a page may be empty and have a successor, and then only its token leads on
-            return Page(letters.changes(told.history), told.history[-1].id, more=True)
+            return Page(message_parsing.changes(told.history), told.history[-1].id, more=True)

@@ -21,7 +21,7 @@ from postroom.providers.graph import fetching, reading, wire
 from postroom.providers.graph.calls import IMMUTABLE, Calls
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
-from postroom.providers.pace import Paces
+from postroom.providers.rate_limit import Paces
 from postroom.providers.transport import Answer, Call, Transport
 
 

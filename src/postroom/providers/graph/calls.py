@@ -10,7 +10,7 @@ from postroom.errors import PermanentError, PostroomError
 from postroom.ports import TokenSource
 from postroom.providers.batching import Asking
 from postroom.providers.graph import wire
-from postroom.providers.pace import Pace
+from postroom.providers.rate_limit import Pace
 from postroom.providers.transport import LARGEST_ANSWER_BYTES, Answer, Call, Transport
 
 IMMUTABLE: Final = 'IdType="ImmutableId"'

@@ -13,7 +13,7 @@ from typing import Final
 from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError, Unsupported
 from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Presence, Unfetched
 from postroom.providers import batching
-from postroom.providers.graph import letters, wire
+from postroom.providers.graph import message_parsing, wire
 from postroom.providers.graph.calls import FEW, Calls, asking
 from postroom.providers.transport import Answer
 
@@ -25,16 +25,16 @@ SMALL_BYTES: Final = 3 * 2**20  # attachments of one message that come together 
 CHUNK_BYTES: Final = 16 * 2**20  # attachments that are held at a time
 _STREAMED_BYTES: Final = 2**20
 MOST_TRANSLATED: Final = 1000  # ids of one call
-_EXPANDED: Final = f"attachments($select={letters.ATTACHMENT})"
-_LISTED: Final = f"{letters.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
+_EXPANDED: Final = f"attachments($select={message_parsing.ATTACHMENT})"
+_LISTED: Final = f"{message_parsing.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
 
 async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
     def convert(_: str, answer: Answer) -> Change | Unfetched:
-        return letters.seen(answer.read(wire.Message))
+        return message_parsing.seen(answer.read(wire.Message))
 
     def path(key: str) -> str:
-        return calls.path("messages", key, select=letters.STATE)
+        return calls.path("messages", key, select=message_parsing.STATE)
 
     asked = asking(calls, path, convert, batching.unseen)
     return await batching.all_answers(asked, keys)
@@ -75,12 +75,14 @@ async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPol
 
     def path(key: str) -> str:
         if policy is ContentPolicy.METADATA:
-            return calls.path("messages", key, select=letters.METADATA)
-        return calls.path("messages", key, select=letters.CONTENT, expand="attachments")
+            return calls.path("messages", key, select=message_parsing.METADATA)
+        return calls.path("messages", key, select=message_parsing.CONTENT, expand="attachments")
 
     def convert(_: str, answer: Answer) -> Fetched | Unfetched | AnswerTooLarge:
         message = answer.read(wire.Message)
-        return letters.fetched(message, [letters.enclosure(each) for each in message.attachments])
+        return message_parsing.fetched(
+            message, [message_parsing.enclosure(each) for each in message.attachments]
+        )
 
     def failed(key: str, error: PostroomError) -> Fetched | Unfetched | AnswerTooLarge:
         if isinstance(error, AnswerTooLarge):
@@ -120,8 +122,8 @@ async def _together(calls: Calls, wanted: Sequence[Change], policy: ContentPolic
 def _options(policy: ContentPolicy) -> dict[str, str]:
     """Of attachments only what they are, so that nobody is surprised by their size."""
     if policy is ContentPolicy.METADATA:
-        return {"select": letters.METADATA}
-    return {"select": letters.CONTENT, "expand": _EXPANDED}
+        return {"select": message_parsing.METADATA}
+    return {"select": message_parsing.CONTENT, "expand": _EXPANDED}
 
 
 def _has_attachments(message: wire.Message) -> bool:
@@ -130,7 +132,7 @@ def _has_attachments(message: wire.Message) -> bool:
 
 
 def _fetched(message: wire.Message, attached: Sequence[Enclosure] | Unfetched) -> Fetched | Unfetched:
-    return attached if isinstance(attached, Unfetched) else letters.fetched(message, attached)
+    return attached if isinstance(attached, Unfetched) else message_parsing.fetched(message, attached)
 
 
 async def _by_listing(
@@ -194,11 +196,11 @@ def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Attac
 
 async def _all_pages(calls: Calls, key: str, page: wire.Attachments) -> list[Enclosure] | Unfetched:
     """One whose pages end too soon fails alone. That it is gone, only its own address can tell."""
-    found = [letters.enclosure(each) for each in page.value]
+    found = [message_parsing.enclosure(each) for each in page.value]
     try:
         while page.next_link:
             page = await calls.get(calls.relative(page.next_link), wire.Attachments)
-            found.extend(letters.enclosure(each) for each in page.value)
+            found.extend(message_parsing.enclosure(each) for each in page.value)
     except Throttled:
         raise
     except (Gone, AnswerTooLarge, TransientError) as error:

@@ -7,9 +7,9 @@ from typing import Final
 from postroom.errors import Gone, PostroomError, TransientError
 from postroom.model import Change, FolderRole, Page, RemoteFolder
 from postroom.providers import batching
-from postroom.providers.graph import letters, wire
+from postroom.providers.graph import message_parsing, wire
 from postroom.providers.graph.calls import Calls, asking
-from postroom.providers.letters import combined
+from postroom.providers.message_parsing import combined
 from postroom.providers.transport import Answer
 
 PAGE: Final = 200  # of a feed, which tells little of each message
@@ -102,7 +102,7 @@ async def listing(calls: Calls, scope: str, cursor: str | None) -> Page:
         scope,
         "messages",
         "delta",
-        select=letters.STATE,
+        select=message_parsing.STATE,
         orderby="receivedDateTime desc",
     )
     return await _round(calls, feed, expected)
@@ -116,7 +116,7 @@ async def changes(calls: Calls, cursor: str) -> Page:
 async def _round(calls: Calls, path: str, expected: int | None = None) -> Page:
     """One page of a feed. Links are followed as they came, without the part that all links have."""
     told = await calls.get(path, wire.Messages, page=PAGE)
-    found = combined(letters.seen(each) for each in told.value)
+    found = combined(message_parsing.seen(each) for each in told.value)
     if told.delta_link is not None:
         return Page(found, "", more=False, live=calls.relative(told.delta_link), expected=expected)
     if told.next_link is None:
@@ -141,11 +141,11 @@ async def recent(
 
 async def _pages(calls: Calls, *place: str, **chosen: str) -> AsyncIterator[Sequence[Change]]:
     """New mail pushes what is older to the next page: what was on the page before is not shown again."""
-    path: str | None = calls.path(*place, **chosen, top=str(PAGE), select=letters.STATE)
+    path: str | None = calls.path(*place, **chosen, top=str(PAGE), select=message_parsing.STATE)
     before: set[str] = set()
     while path is not None:
         told = await calls.get(path, wire.Messages)
-        page = combined(letters.seen(each) for each in told.value)
+        page = combined(message_parsing.seen(each) for each in told.value)
         yield [each for each in page if each.key not in before]
         before = {each.key for each in page}
         path = calls.relative(told.next_link) if told.next_link else None

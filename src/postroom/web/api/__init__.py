@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.web import pages
-from postroom.web.api import decisions, hooks, mail, openapi, orders, papers, upkeep
+from postroom.web.api import decisions, documents, mail, openapi, orders, upkeep, webhooks
 from postroom.web.api.callers import Callers
 from postroom.web.api.openapi import PREFIX
 from postroom.web.api.operations import Operation, Parts, Problem
@@ -18,11 +18,11 @@ from postroom.web.sessions import Gate, guarded
 
 OPERATIONS: Sequence[Operation] = [
     *mail.OPERATIONS,
-    *papers.OPERATIONS,
+    *documents.OPERATIONS,
     *decisions.OPERATIONS,
     *orders.OPERATIONS,
     *upkeep.OPERATIONS,
-    *hooks.OPERATIONS,
+    *webhooks.OPERATIONS,
 ]
 
 

@@ -14,8 +14,8 @@ from postroom.shapes import Confirmation, Document, Record, Rejection, Review
 from postroom.store.database import Connection
 from postroom.store.views import documents as shown
 from postroom.web.api import contents
+from postroom.web.api.documents import DocumentPath, Name, ReviewPath
 from postroom.web.api.operations import Call, Nothing, Operation, Problem, there
-from postroom.web.api.papers import DocumentPath, Name, ReviewPath
 
 
 class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.store import idempotency
-from postroom.vault import Sealer, tickets
+from postroom.vault import Sealer, sealed_tokens
 from postroom.web.api import contents
 from postroom.web.api.callers import Callers
 from postroom.web.api.operations import LONGEST_KEY, Call, Caller, Operation, Parts, Problem
@@ -74,7 +74,7 @@ class Api:
                     await idempotency.forget(connection, actor, key)
             raise
         # Sealed: an answer may hold a secret that is shown this once.
-        kept = tickets.write(sealer, purpose, bytes(response.body), idempotency.KEPT_HOURS * 3600)
+        kept = sealed_tokens.write(sealer, purpose, bytes(response.body), idempotency.KEPT_HOURS * 3600)
         async with call.transaction() as connection:
             await idempotency.end(connection, actor, key, response.status_code, kept.encode())
         return response
@@ -94,7 +94,7 @@ def _again(known: idempotency.Known, digest: bytes, sealer: Sealer, purpose: str
         raise Problem(
             409, "under-way", "The first request with this idempotency key is under way.", retry_after="1"
         )
-    body = tickets.read(sealer, purpose, (known.body or b"").decode())
+    body = sealed_tokens.read(sealer, purpose, (known.body or b"").decode())
     if body is None:
         raise Problem(409, "done", "This was done before; its answer is no longer kept.")
     headers = {"idempotent-replay": "true"}

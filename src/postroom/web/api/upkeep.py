@@ -13,8 +13,8 @@ from postroom.store.feed import Bounds
 from postroom.store.views import upkeep
 from postroom.store.work import Wake
 from postroom.web.api import cursors
+from postroom.web.api.documents import Name
 from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, there
-from postroom.web.api.papers import Name
 
 LONGEST_WAIT_SECONDS: Final = 30
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from postroom.documents.checkdigits import iban_is_right, isin_is_right, vat_id_is_right
 from postroom.documents.kind import Field, Kind
+from postroom.documents.label_matching import Candidate, Surroundings, candidates, weight
 from postroom.documents.labels import DECOY, Hit
-from postroom.documents.near import Candidate, Surroundings, candidates, weight
 from postroom.documents.sheet import Line
 from postroom.documents.values import Value
 

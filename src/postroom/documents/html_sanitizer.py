@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import msgspec
 import nh3
 
+from postroom.documents.ipc import Order
 from postroom.documents.limits import Limits
-from postroom.documents.orders import Order
 from postroom.errors import Unreadable
 
 _TAGS: Final = (nh3.ALLOWED_TAGS | {"font", "center"}) - {"area", "map"}

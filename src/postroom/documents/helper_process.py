@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from postroom.documents.orders import LONGEST_MESSAGE, Order, Report, encode, report_of
+from postroom.documents.ipc import LONGEST_MESSAGE, Order, Report, encode, report_of
 from postroom.errors import TransientError
 
 _STOP_SECONDS = 5.0

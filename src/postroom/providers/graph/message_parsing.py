@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from postroom.mime.text import kept
 from postroom.model import Change, Enclosure, Fetched, Importance, Letter, Person, Presence, State
-from postroom.providers import letters
+from postroom.providers import message_parsing
 from postroom.providers.graph import wire
 
 # What may change. Neither body nor preview: feeds and looks are the same for every policy.
@@ -87,7 +87,7 @@ def _letter(message: wire.Message, enclosures: Sequence[Enclosure]) -> Letter:
     html = body is not None and body.content_type.lower() == "html"
     text = None if body is None or body.content is None else kept(body.content)
     return replace(
-        letters.of_headers(headers),
+        message_parsing.of_headers(headers),
         internet_message_id=message.internet_message_id,
         sender=_person(message.from_) or _person(message.sender),
         to=_people(message.to_recipients),

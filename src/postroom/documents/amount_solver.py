@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final
 
-from postroom.documents import settling
+from postroom.documents import settlement
 from postroom.documents.kind import Kind, Product, Settlement, Sum
-from postroom.documents.near import Candidate
+from postroom.documents.label_matching import Candidate
 from postroom.documents.values import Value
 
 _MANY: Final = 120  # numbers beyond these are looked at only where they have a label
@@ -400,10 +400,10 @@ def _reached(
 
 def _steps(
     relation: Settlement, worth: Number, money: Sequence[Number], rates: Sequence[float]
-) -> Iterator[settling.Step]:
-    amounts = settling.money([place for each in money for place in each.places])
+) -> Iterator[settlement.Step]:
+    amounts = settlement.money([place for each in money for place in each.places])
     below = {each.line: each for each in amounts}
-    yield from settling.booked(worth.size, below, rates)
+    yield from settlement.booked(worth.size, below, rates)
     interest = frozenset(
         each.place("accrued_interest").line for each in money if each.score("accrued_interest") >= 0.5
     )
@@ -412,9 +412,9 @@ def _steps(
         before = sum(
             abs(float(below[line].number)) for line in interest if line < start.line and line in below
         )
-        yield from settling.in_row(start, amounts)
+        yield from settlement.in_row(start, amounts)
         for head in dict.fromkeys((0.0, before)):
-            yield from settling.steps(start, below, rates, interest, head=head)
+            yield from settlement.steps(start, below, rates, interest, head=head)
 
 
 def _leads_to(

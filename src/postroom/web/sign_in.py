@@ -18,7 +18,7 @@ from postroom.flow.access.sign_in import SignedIn
 from postroom.logs import Log
 from postroom.model import Role, Secret
 from postroom.ports import IdentityAsked, IdentityProvider
-from postroom.vault import tickets
+from postroom.vault import sealed_tokens
 from postroom.web import forms, origin, pages, sessions
 from postroom.web.sessions import Gate, guarded
 from postroom.web.throttle import Throttle
@@ -110,7 +110,7 @@ async def to_provider(gate: Gate, request: Request) -> Response:
     except PostroomError as error:
         return _trouble(gate, error)
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    value = tickets.write(gate.sealer, _UNDER_WAY, msgspec.json.encode(under_way), _UNDER_WAY_SECONDS)
+    value = sealed_tokens.write(gate.sealer, _UNDER_WAY, msgspec.json.encode(under_way), _UNDER_WAY_SECONDS)
     response.set_cookie(
         _UNDER_WAY,
         value,
@@ -126,7 +126,7 @@ async def to_provider(gate: Gate, request: Request) -> Response:
 async def by_openid(gate: Gate, request: Request) -> Response:
     """Where the provider sends the browser back to. Only the browser that began may end it, once."""
     identities = _identities(gate)
-    kept = tickets.read(gate.sealer, _UNDER_WAY, request.cookies.get(_UNDER_WAY, ""))
+    kept = sealed_tokens.read(gate.sealer, _UNDER_WAY, request.cookies.get(_UNDER_WAY, ""))
     code = request.query_params.get("code", "")
     if kept is None or not 0 < len(code) <= 4096:
         return _forgetting(_page(gate, "/", words=_NOT_RIGHT, status=400))

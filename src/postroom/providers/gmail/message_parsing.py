@@ -13,7 +13,7 @@ import msgspec
 
 from postroom.errors import TransientError
 from postroom.model import Change, Fetched, Letter, Presence, State
-from postroom.providers import letters
+from postroom.providers import message_parsing
 from postroom.providers.gmail import wire
 
 # The snippet is a piece of the body: it is never asked for.
@@ -47,7 +47,7 @@ def seen(message: wire.Message) -> Change:
 
 
 def fetched(message: wire.Message) -> Fetched:
-    letter = _of_payload(message) if message.payload is not None else letters.of_mail(raw(message))
+    letter = _of_payload(message) if message.payload is not None else message_parsing.of_mail(raw(message))
     return Fetched(message.id, version(message.history_id), state(message), letter)
 
 
@@ -55,7 +55,7 @@ def _of_payload(message: wire.Message) -> Letter:
     """Of a message without its body only its outermost type tells whether something is attached."""
     payload = message.payload or wire.Payload()
     return replace(
-        letters.of_headers((each.name, each.value) for each in payload.headers),
+        message_parsing.of_headers((each.name, each.value) for each in payload.headers),
         size=message.size_estimate,
         has_attachments=payload.mime_type.lower() == "multipart/mixed",
     )
@@ -82,7 +82,7 @@ def _decoded(text: memoryview) -> Iterator[bytes]:
 
 
 def changes(records: Iterable[wire.Record]) -> tuple[Change, ...]:
-    return letters.combined(change for record in records for change in _of_record(record))
+    return message_parsing.combined(change for record in records for change in _of_record(record))
 
 
 def _of_record(record: wire.Record) -> Iterator[Change]:

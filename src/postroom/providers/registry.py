@@ -16,7 +16,7 @@ from postroom.providers.graph.adapter import Graph
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
 from postroom.providers.openid import OpenId
-from postroom.providers.pace import Clock, shared
+from postroom.providers.rate_limit import Clock, shared
 from postroom.providers.transport import Transport
 
 
