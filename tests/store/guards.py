@@ -1,6 +1,6 @@
 """What the catalogue must say of every table, so that organizations stay apart whatever a query forgets."""
 
-from postroom.store.connect import Connection
+from postroom.store.connection import Connection
 from store.rows import SHARED
 
 

@@ -18,9 +18,9 @@ import psycopg
 import pytest
 
 from postroom.store import embedded
-from postroom.store.embedded import home as homes
-from postroom.store.embedded.home import Home
-from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded.database_home import Home
+from postroom.store.embedded.stale_processes import processes_of
 
 SOURCES = Path(__file__).parents[2] / "src"
 NOBODY = 65534

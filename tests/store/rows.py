@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from postroom.store.connect import Connection
+from postroom.store.connection import Connection
 
 # What belongs to the installation, not to an organization.
 SHARED = {"schema_migrations", "clock_offset", "blob_place"}

@@ -12,7 +12,7 @@ import pytest
 
 import databases
 from postroom.errors import DatabaseUnavailable, OperatorError, SettingsError
-from postroom.store import migrate, tools
+from postroom.store import pg_programs, schema_migrations
 from postroom.store.embedded import binaries
 from postroom.store.roles import APPLICATION, ENGINE
 from store.homes import ask, environment, until
@@ -59,12 +59,12 @@ def dump_everything(url, file):
 
 
 async def test_what_was_backed_up_comes_back_with_its_rules(database_url, empty_url, mailbox, tmp_path):
-    await tools.backup(database_url, tmp_path / "backup")
-    await tools.restore(empty_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(empty_url, tmp_path / "backup")
     assert contents(empty_url) == contents(database_url)
     assert len(contents(empty_url)["mailboxes"]) == 1
     assert ask(empty_url, RULES) == ask(database_url, RULES)
-    assert (await migrate.status(empty_url)).current
+    assert (await schema_migrations.status(empty_url)).current
 
 
 async def test_numbers_go_on_after_a_restore(database_url, empty_url, owner, organization, tmp_path):
@@ -72,8 +72,8 @@ async def test_numbers_go_on_after_a_restore(database_url, empty_url, owner, org
         "INSERT INTO postroom.work (organization_id, kind, subject) VALUES (%s, 'sync', %s) RETURNING id"
     )
     [before] = await (await owner.execute(statement, [organization, "one"])).fetchone()
-    await tools.backup(database_url, tmp_path / "backup")
-    await tools.restore(empty_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(empty_url, tmp_path / "backup")
     async with databases.session(empty_url) as restored:
         [after] = await (await restored.execute(statement, [organization, "two"])).fetchone()
     assert after > before
@@ -87,16 +87,16 @@ async def test_a_backup_of_the_embedded_server_comes_back_on_an_older_one(tmp_pa
     with databases.server(servers, 18) as new, databases.server(servers, 16) as old:
         source, target = new.create(), old.create("template1")
         try:
-            await tools.backup(source, tmp_path / "backup")
-            await tools.restore(target, tmp_path / "backup")
-            assert (await migrate.status(target)).current
+            await pg_programs.backup(source, tmp_path / "backup")
+            await pg_programs.restore(target, tmp_path / "backup")
+            assert (await schema_migrations.status(target)).current
         finally:
             new.drop(source)
             old.drop(target)
 
 
 async def test_a_backup_is_for_its_owner_alone_and_nothing_lies_beside_it(database_url, tmp_path):
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir()] == ["backup"]
     assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o600
 
@@ -105,91 +105,91 @@ async def test_a_backup_overwrites_only_when_asked(database_url, tmp_path):
     file = tmp_path / "backup"
     file.write_text("precious")
     with pytest.raises(OperatorError, match="exists already"):
-        await tools.backup(database_url, file)
+        await pg_programs.backup(database_url, file)
     assert file.read_text() == "precious"
-    await tools.backup(database_url, file, overwrite=True)
+    await pg_programs.backup(database_url, file, overwrite=True)
     assert file.read_bytes().startswith(b"PGDMP")
 
 
 async def test_a_backup_to_an_impossible_place_says_so(database_url, tmp_path):
     with pytest.raises(OperatorError, match="is a directory"):
-        await tools.backup(database_url, tmp_path)
+        await pg_programs.backup(database_url, tmp_path)
     with pytest.raises(OperatorError, match=r"Cannot write .*No such file or directory"):
-        await tools.backup(database_url, tmp_path / "missing" / "backup")
+        await pg_programs.backup(database_url, tmp_path / "missing" / "backup")
 
 
 async def test_a_backup_that_fails_midway_leaves_no_file(database_url, owner, tmp_path):
     await owner.execute("ALTER TABLE mailboxes FORCE ROW LEVEL SECURITY")
     with pytest.raises(OperatorError, match=r"The backup failed: .*row-level security policy"):
-        await tools.backup(database_url, tmp_path / "backup")
+        await pg_programs.backup(database_url, tmp_path / "backup")
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_database_without_postroom_has_nothing_to_back_up(empty_url, tmp_path):
     with pytest.raises(OperatorError, match="postroom db migrate"):
-        await tools.backup(empty_url, tmp_path / "backup")
+        await pg_programs.backup(empty_url, tmp_path / "backup")
 
 
 async def test_data_is_replaced_only_when_asked(database_url, mailbox, owner, tmp_path):
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     before = contents(database_url)
     await owner.execute("UPDATE mailboxes SET address = 'later@example.org'")
     await owner.execute("CREATE TABLE added_since (mailbox uuid)")
     with pytest.raises(OperatorError, match="holds data already"):
-        await tools.restore(database_url, tmp_path / "backup")
+        await pg_programs.restore(database_url, tmp_path / "backup")
     assert ask(database_url, "SELECT address FROM postroom.mailboxes") == ("later@example.org",)
-    await tools.restore(database_url, tmp_path / "backup", replace=True)
+    await pg_programs.restore(database_url, tmp_path / "backup", replace=True)
     assert contents(database_url) == before
 
 
 async def test_a_schema_without_an_organization_is_no_data(database_url, database_server, tmp_path):
     fresh = database_server.create()
     try:
-        await tools.backup(database_url, tmp_path / "backup")
-        await tools.restore(fresh, tmp_path / "backup")
-        assert (await migrate.status(fresh)).current
+        await pg_programs.backup(database_url, tmp_path / "backup")
+        await pg_programs.restore(fresh, tmp_path / "backup")
+        assert (await schema_migrations.status(fresh)).current
     finally:
         database_server.drop(fresh)
 
 
 async def test_a_file_cut_short_anywhere_changes_nothing(database_url, mailbox, tmp_path):
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     whole = (tmp_path / "backup").read_bytes()
     before = contents(database_url)
     for share in (0.0005, 0.3, 0.9, 0.999):
         (tmp_path / "cut").write_bytes(whole[: int(len(whole) * share)])
         with pytest.raises(OperatorError, match="damaged or cut short"):
-            await tools.restore(database_url, tmp_path / "cut", replace=True)
+            await pg_programs.restore(database_url, tmp_path / "cut", replace=True)
     assert contents(database_url) == before
 
 
 async def test_a_file_that_is_no_backup_of_postroom_is_refused(empty_url, tmp_path):
     (tmp_path / "letter").write_text("Dear Sir or Madam")
     with pytest.raises(OperatorError, match="is not a backup"):
-        await tools.restore(empty_url, tmp_path / "letter")
+        await pg_programs.restore(empty_url, tmp_path / "letter")
     with pytest.raises(OperatorError, match=r"Cannot read .*No such file"):
-        await tools.restore(empty_url, tmp_path / "missing")
+        await pg_programs.restore(empty_url, tmp_path / "missing")
     dump_everything(empty_url, tmp_path / "foreign")
     with pytest.raises(OperatorError, match="of something else"):
-        await tools.restore(empty_url, tmp_path / "foreign")
+        await pg_programs.restore(empty_url, tmp_path / "foreign")
 
 
 async def test_a_restore_that_the_database_refuses_changes_nothing(database_url, mailbox, owner, tmp_path):
     """Somebody works with the data: replacing it would wait for ever, and gives up instead."""
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     before = contents(database_url)
     async with owner.transaction():
         await owner.execute("SELECT FROM mailboxes")
         with pytest.raises(OperatorError, match=r"nothing was changed.*stop Postroom's other processes"):
-            await tools.restore(database_url, tmp_path / "backup", replace=True, wait_seconds=1)
+            await pg_programs.restore(database_url, tmp_path / "backup", replace=True, wait_seconds=1)
     assert contents(database_url) == before
 
 
 async def test_an_unreachable_database_and_a_malformed_url_are_named(tmp_path):
     with pytest.raises(DatabaseUnavailable):
-        await tools.backup(f"postgresql://nobody@/none?host={tmp_path}", tmp_path / "backup")
+        await pg_programs.backup(f"postgresql://nobody@/none?host={tmp_path}", tmp_path / "backup")
     with pytest.raises(SettingsError, match="not a PostgreSQL URL"):
-        tools.psql("postgresql://%zz", [])
+        pg_programs.psql("postgresql://%zz", [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -222,8 +222,8 @@ async def test_the_table_shared_with_a_scheduler_comes_back_too(
     await owner.execute(SHARE, ["m1"])
     await owner.execute(f"GRANT USAGE ON SCHEMA bo_airflow TO {SCHEDULER}")
     await owner.execute(f"GRANT SELECT, DELETE ON bo_airflow.email_ingestion_state TO {SCHEDULER}")
-    await tools.backup(database_url, tmp_path / "backup")
-    await tools.restore(empty_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(empty_url, tmp_path / "backup")
     assert ask(empty_url, SHARED) == ask(database_url, SHARED) != (None,)
     assert ask(empty_url, SHARED_RULES) == ask(database_url, SHARED_RULES)
     async with databases.session(empty_url, APPLICATION, organization) as us:
@@ -234,27 +234,27 @@ async def test_the_table_shared_with_a_scheduler_comes_back_too(
 async def test_the_shared_table_is_replaced_with_the_rest(database_url, mailbox, owner, tmp_path):
     await owner.execute(SHARE, ["kept"])
     rows, rules = ask(database_url, SHARED), ask(database_url, SHARED_RULES)
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     await owner.execute(SHARE, ["lost"])
-    await tools.restore(database_url, tmp_path / "backup", replace=True)
+    await pg_programs.restore(database_url, tmp_path / "backup", replace=True)
     assert (ask(database_url, SHARED), ask(database_url, SHARED_RULES)) == (rows, rules)
 
 
 async def test_rows_in_the_shared_table_are_data(database_url, owner, tmp_path):
-    await tools.backup(database_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
     await owner.execute(SHARE, ["m1"])
     with pytest.raises(OperatorError, match="holds data already"):
-        await tools.restore(database_url, tmp_path / "backup")
+        await pg_programs.restore(database_url, tmp_path / "backup")
 
 
 async def test_a_shared_table_of_somebody_elses_is_left_alone(database_url, mailbox, owner, tmp_path):
-    await tools.backup(database_url, tmp_path / "while-ours")
+    await pg_programs.backup(database_url, tmp_path / "while-ours")
     await owner.execute(SHARE, ["theirs"])
     await give_away(owner)
-    await tools.backup(database_url, tmp_path / "while-theirs")
+    await pg_programs.backup(database_url, tmp_path / "while-theirs")
     rows = ask(database_url, SHARED)
     for name in ("while-ours", "while-theirs"):
-        await tools.restore(database_url, tmp_path / name, replace=True)
+        await pg_programs.restore(database_url, tmp_path / name, replace=True)
         assert ask(database_url, SHARED) == rows
 
 
@@ -264,8 +264,8 @@ async def test_a_backup_without_the_shared_table_brings_an_empty_one(
     rules = ask(database_url, SHARED_RULES)
     await owner.execute(SHARE, ["theirs"])
     await give_away(owner)
-    await tools.backup(database_url, tmp_path / "backup")
-    await tools.restore(empty_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(empty_url, tmp_path / "backup")
     assert ask(empty_url, SHARED) == (None,)
     assert ask(empty_url, SHARED_RULES) == rules
 
@@ -282,9 +282,9 @@ async def test_what_else_a_scheduler_keeps_in_its_schema_is_left_alone(
     await owner.execute("REVOKE ALL ON FUNCTION bo_airflow.one() FROM PUBLIC")
     await owner.execute("RESET ROLE")
     await owner.execute(SHARE, ["m1"])
-    await tools.backup(database_url, tmp_path / "backup")
-    await tools.restore(database_url, tmp_path / "backup", replace=True)
-    await tools.restore(empty_url, tmp_path / "backup")
+    await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(database_url, tmp_path / "backup", replace=True)
+    await pg_programs.restore(empty_url, tmp_path / "backup")
     await owner.execute(f"SET ROLE {SCHEDULER}")
     cursor = await owner.execute('SELECT id, said, bo_airflow.one() FROM bo_airflow."Dag *Run"')
     assert await cursor.fetchall() == [(1, "theirs", 1)]
@@ -328,11 +328,11 @@ def test_a_password_is_never_on_a_command_line_and_encryption_takes_the_machines
     url = "postgresql://jane:hunter2@db.example.org:5433/post?sslmode=verify-full"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperatorError, match="postgresql-client"):
-        tools.psql(url, [])
+        pg_programs.psql(url, [])
     fake = tmp_path / "psql"
     fake.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexport > {tmp_path}/variables\n')
     fake.chmod(0o755)
-    assert tools.psql(url, ["-l"]) == 0
+    assert pg_programs.psql(url, ["-l"]) == 0
     assert (tmp_path / "arguments").read_text() == "-l\n"
     told = (tmp_path / "variables").read_text()
     for variable in ("PGPASSWORD='hunter2'", "PGHOST='db.example.org'", "PGPORT='5433'", "PGUSER='jane'"):

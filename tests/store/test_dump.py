@@ -4,8 +4,8 @@ import asyncio
 
 from databases import session
 from postroom.store.embedded.binaries import find
-from postroom.store.migrate import status
 from postroom.store.roles import APPLICATION
+from postroom.store.schema_migrations import status
 from store.guards import granted_to_everybody, unguarded
 from store.rows import Filling, key_of, organization_tables
 

@@ -12,7 +12,7 @@ import pytest
 from postroom.errors import DatabaseUnavailable
 from postroom.store import embedded
 from postroom.store.embedded import binaries
-from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded.stale_processes import processes_of
 from store.homes import answers, ask, kill, quick_home, until, watched
 
 

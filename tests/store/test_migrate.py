@@ -8,8 +8,8 @@ from psycopg import errors
 
 from databases import session
 from postroom.errors import DatabaseUnavailable, SchemaError
-from postroom.store import migrate as migrations
-from postroom.store.migrate import migrate, shipped, status
+from postroom.store import schema_migrations as migrations
+from postroom.store.schema_migrations import migrate, shipped, status
 
 VERSIONS = [migration.version for migration in shipped()]
 

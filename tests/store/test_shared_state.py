@@ -4,8 +4,8 @@ import pytest
 from psycopg import errors
 
 from databases import session
-from postroom.store.migrate import migrate
 from postroom.store.roles import APPLICATION
+from postroom.store.schema_migrations import migrate
 
 # As the scheduler's own statements name and expect them.
 COLUMNS = [

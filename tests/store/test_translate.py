@@ -8,10 +8,10 @@ import pytest
 from psycopg import errors
 
 from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SchemaError, SettingsError, TransientError
-from postroom.store.connect import connect
+from postroom.store.connection import connect
 from postroom.store.database import open_database
-from postroom.store.migrate import migrate, status
-from postroom.store.translate import translated
+from postroom.store.database_errors import translated
+from postroom.store.schema_migrations import migrate, status
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
-from postroom.store.connect import Connection, connect
-from postroom.store.translate import translated
+from postroom.store.connection import Connection, connect
+from postroom.store.database_errors import translated
 
 Pool = AsyncConnectionPool[Connection]
 

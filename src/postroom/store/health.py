@@ -15,9 +15,9 @@ from typing import Final
 from psycopg.rows import class_row
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.connect import Connection, connect
+from postroom.store.connection import Connection, connect
 from postroom.store.database import Database
-from postroom.store.translate import translated
+from postroom.store.database_errors import translated
 
 _NAME: Final = re.compile(r"postroom (?P<role>[a-z]+) (?P<pid>[0-9]+) (?P<host>\S+)")
 

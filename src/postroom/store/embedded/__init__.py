@@ -3,7 +3,7 @@
 Read in this order: attachment (what callers use), supervisor (it owns the server), server, home.
 """
 
-from postroom.store.embedded.home import default_home
+from postroom.store.embedded.database_home import default_home
 from postroom.store.embedded.server_handle import Attachment, attach
 
 __all__ = ["Attachment", "attach", "default_home"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded.account import Account
-from postroom.store.embedded.home import OWN_SERVER, account_name
+from postroom.store.embedded.database_home import OWN_SERVER, account_name
+from postroom.store.embedded.server_account import Account
 
 MAJOR = 18
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}

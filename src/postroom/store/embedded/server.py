@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded import home as homes
-from postroom.store.embedded import leftovers
-from postroom.store.embedded.account import Account
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded import stale_processes
 from postroom.store.embedded.binaries import Binaries
-from postroom.store.embedded.home import OWN_SERVER, PORT, Home
+from postroom.store.embedded.database_home import OWN_SERVER, PORT, Home
+from postroom.store.embedded.server_account import Account
 
 HERE = "/proc/self/cwd"
 SUPERUSER = "postroom_superuser"
@@ -71,7 +71,7 @@ class Server:
     def create(self) -> None:
         """Make the data directory beside its place and rename it there: it exists whole or not at all."""
         self._require_name()
-        lock = leftovers.outlive(self.home)
+        lock = stale_processes.outlive(self.home)
         for rest in self.home.root.glob("new-*"):
             shutil.rmtree(rest, ignore_errors=True)
         new = self.home.root / f"new-{secrets.token_hex(4)}"
@@ -131,8 +131,8 @@ class Server:
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
-        lock = leftovers.outlive(self.home)
-        leftovers.clear(self.home)
+        lock = stale_processes.outlive(self.home)
+        stale_processes.clear(self.home)
         settings = [f"--{name}={value}" for name, value in _FIXED.items()]
         return self._spawn(["postgres", "-D", HERE, *settings], self.home.data, lock, stop=signal.SIGINT)
 
@@ -186,7 +186,7 @@ class Server:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(patience_seconds)
                 break
-        os.close(leftovers.outlive(self.home))
+        os.close(stale_processes.outlive(self.home))
 
     def log_size(self) -> int:
         try:

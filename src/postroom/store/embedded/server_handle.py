@@ -18,12 +18,12 @@ from typing import Self
 from urllib.parse import quote
 
 from postroom.errors import DatabaseUnavailable, PostroomError
-from postroom.store.embedded import home as homes
-from postroom.store.embedded import shortcut
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded import socket_link
 from postroom.store.embedded.binaries import MAJOR
-from postroom.store.embedded.home import OWN_SERVER, PORT, Home
-from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded.database_home import OWN_SERVER, PORT, Home
 from postroom.store.embedded.server import SUPERUSER
+from postroom.store.embedded.stale_processes import processes_of
 
 _DATABASE = "postroom"
 _GUARD_SECONDS = 1
@@ -195,7 +195,7 @@ def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
     """Why the database cannot be used now, if it cannot. Makes it on a server that is new."""
     import psycopg  # here, because the supervisor imports this package and must stay small
 
-    if shortcut.directory(home) is None:
+    if socket_link.directory(home) is None:
         return "it has no socket yet"
     patience_seconds = max(2, min(10, int(deadline - time.monotonic())))
     try:
@@ -218,5 +218,5 @@ def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
 
 
 def _url(home: Home, role: str, database: str) -> str:
-    host = quote(os.fsencode(shortcut.directory(home) or home.data), safe="")
+    host = quote(os.fsencode(socket_link.directory(home) or home.data), safe="")
     return f"postgresql://{role}@/{database}?host={host}&port={PORT}"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable, PostroomError
 from postroom.store.embedded import binaries as programs
-from postroom.store.embedded import home as homes
-from postroom.store.embedded import shortcut
-from postroom.store.embedded.account import account_for
-from postroom.store.embedded.home import Home
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded import socket_link
+from postroom.store.embedded.database_home import Home
 from postroom.store.embedded.server import Server
+from postroom.store.embedded.server_account import account_for
 
 _IDLE_SECONDS = 0.5
 _STARTING_SECONDS = 0.02
@@ -59,13 +59,13 @@ def _supervise(home: Home, major: int, starter: int) -> None:
             _tell(starter, f"say creating the database in {home.root}")
             server.create()
         server.check()
-        shortcut.provide(home)
+        socket_link.provide(home)
         try:
             while not _run(home, server, starter):
                 _note("the server ended by itself and is started again")
                 time.sleep(_RESTART_SECONDS)
         finally:
-            shortcut.remove(home)
+            socket_link.remove(home)
 
 
 def _run(home: Home, server: Server, starter: int) -> bool:
@@ -81,7 +81,7 @@ def _run(home: Home, server: Server, starter: int) -> bool:
             # The lock is kept to the end: who comes now waits until the server has stopped, then starts it.
             if homes.take(home.attached, homes.EXCLUSIVE, deadline=0) is not None:
                 return True
-            shortcut.provide(home)
+            socket_link.provide(home)
             signal.sigtimedwait({signal.SIGCHLD}, _IDLE_SECONDS if ready else _STARTING_SECONDS)
     finally:
         server.stop(process)

@@ -10,7 +10,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from postroom.store.embedded.home import Home
+from postroom.store.embedded.database_home import Home
 
 _LONGEST = 107 - len("/.s.PGSQL.5432")
 

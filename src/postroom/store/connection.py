@@ -6,7 +6,7 @@ from psycopg.rows import TupleRow
 
 from postroom.errors import DatabaseTooOld, SettingsError
 from postroom.model import splits_its_password
-from postroom.store.translate import translated
+from postroom.store.database_errors import translated
 
 Connection = AsyncConnection[TupleRow]
 

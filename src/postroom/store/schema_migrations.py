@@ -17,8 +17,8 @@ from psycopg.rows import class_row
 
 from postroom.errors import SchemaError
 from postroom.store import roles
-from postroom.store.connect import Connection, connect
-from postroom.store.translate import translated
+from postroom.store.connection import Connection, connect
+from postroom.store.database_errors import translated
 
 # Any number will do, as long as it is always this one.
 _LOCK = 0x706F7374726F6F6D

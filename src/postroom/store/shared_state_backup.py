@@ -6,8 +6,8 @@ and so is everything else in its schema.
 
 import re
 
-from postroom.store.connect import Connection
-from postroom.store.migrate import shipped
+from postroom.store.connection import Connection
+from postroom.store.schema_migrations import shipped
 
 _VERSION = 8
 _IF_APPLIED = """

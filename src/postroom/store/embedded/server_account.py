@@ -6,7 +6,7 @@ import pwd
 from dataclasses import dataclass
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded.home import OWN_SERVER, Home
+from postroom.store.embedded.database_home import OWN_SERVER, Home
 
 # In this order. An account of its own is the best: nobody else's processes then share the server's rights.
 _FOR_ROOT = ("postroom", "postgres", "nobody")

@@ -21,10 +21,10 @@ from typing import IO
 from psycopg import pq
 
 from postroom.errors import OperatorError
-from postroom.store import roles, shared_table
-from postroom.store.connect import Connection, check_url, connect
+from postroom.store import roles, shared_state_backup
+from postroom.store.connection import Connection, check_url, connect
+from postroom.store.database_errors import translated
 from postroom.store.embedded import binaries
-from postroom.store.translate import translated
 
 _TLS_MODES = {"require", "verify-ca", "verify-full"}
 _CUSTOM_FORMAT = b"PGDMP"
@@ -71,7 +71,7 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
                 "The database holds nothing of Postroom's yet. Run `postroom db migrate` first."
             )
         with translated():
-            shared = await shared_table.dump_options(connection)
+            shared = await shared_state_backup.dump_options(connection)
     part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
     with _file_errors(f"Cannot write {file}"):
         try:
@@ -113,14 +113,14 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
             )
         begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
         if holdings.shared:
-            begin += shared_table.DROP
+            begin += shared_state_backup.DROP
         if holdings.may_create:
             begin += _DROP_SCHEMA
         else:
             unfit.add(_CREATE_SCHEMA)
         if connection.info.server_version < 17_0000:
             unfit.add(_TIMEOUT_OF_17)
-        chosen = shared_table.to_restore(listing, wanted=not holdings.foreign)
+        chosen = shared_state_backup.to_restore(listing, wanted=not holdings.foreign)
         await _pour(file, chosen, environment, begin, unfit)
         with translated():
             await connection.execute("ANALYZE")
@@ -151,8 +151,8 @@ async def _holdings(connection: Connection) -> _Holdings:
             """
         )
         tables, known, may_create = await cursor.fetchone() or (0, False, False)
-        ours, foreign = await shared_table.state(connection)
-        in_use = ours and await shared_table.has_rows(connection)
+        ours, foreign = await shared_state_backup.state(connection)
+        in_use = ours and await shared_state_backup.has_rows(connection)
         if known:
             cursor = await connection.execute("SELECT EXISTS (SELECT FROM postroom.organizations)")
             in_use = in_use or await cursor.fetchone() == (True,)
@@ -192,7 +192,7 @@ async def _pour(file: Path, chosen: str, environment: dict[str, str], begin: str
                 target.stdin.write(begin.encode())
                 await _pump(source.stdout, target.stdin, unfit)
                 if await source.wait() == 0:
-                    target.stdin.write(f"{shared_table.make_where_missing()}COMMIT;\n".encode())
+                    target.stdin.write(f"{shared_state_backup.make_where_missing()}COMMIT;\n".encode())
                     await target.stdin.drain()
                 target.stdin.close()
             refused = await target.wait() != 0

@@ -12,8 +12,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded import home as homes
-from postroom.store.embedded.home import PORT, Home
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded.database_home import PORT, Home
 
 
 def processes_of(data: Path) -> list[int]:

@@ -5,8 +5,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from postroom.store.embedded import home as homes
-from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded import database_home as homes
+from postroom.store.embedded.stale_processes import processes_of
 
 
 def pull_the_plug(home: Path) -> bool:
