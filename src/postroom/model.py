@@ -30,6 +30,24 @@ class ContentPolicy(StrEnum):
     FULL = "full"  # everything
 
 
+class WorkKind(StrEnum):
+    """The kinds of work. Their values are stored in `work.kind`, and appear in metrics and on pages."""
+
+    SUBSCRIBE = "subscribe"  # create or renew the push subscription of a mailbox
+    SYNC = "sync"  # mirror a mailbox from its cursors
+    AUDIT = "audit"  # compare a mailbox at its provider with the store
+    APPLY_POLICY = "apply_policy"  # remove content that a lowered content policy no longer allows
+    APPLY_RETENTION = "apply_retention"  # remove an organization's rows whose retention has passed
+    UNPACK = "unpack"  # open a zip file or a forwarded message
+    PROCESS_DOCUMENT = "process_document"  # read a document and route it
+    ARCHIVE = "archive"  # write a completed document to the archive
+    WATCH_FOLDER = "watch_folder"  # take in new files of a watched folder or bucket
+    SHARE_STATE = "share_state"  # keep a message's row in the table shared with another scheduler
+    SEAL = "seal"  # number an organization's feed and seal its ledger
+    DELIVER = "deliver"  # send events to a webhook
+    COLLECT_GARBAGE = "collect_garbage"  # remove an organization's unreferenced blobs
+
+
 class Health(StrEnum):
     """How a mailbox is connected."""
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 from postroom import wiring
 from postroom.config import Settings
 from postroom.flow.mailboxes import connect
-from postroom.flow.mailboxes.connect import Connected, Desk, Refused, Wish
+from postroom.flow.mailboxes.connect import ConnectContext, Connected, Refused, Wish
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers.transport import open_client
@@ -48,7 +48,7 @@ def settings(sim: Simulation, home: Path, **changed) -> Settings:
 class World:
     sim: Simulation
     database: Database
-    desk: Desk
+    desk: ConnectContext
     tokens: AccessTokens
     organization: OrganizationId
     browser: Secret

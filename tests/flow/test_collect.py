@@ -11,7 +11,8 @@ import pytest
 from postroom.blobs import DiskBlobs
 from postroom.errors import LeaseLost, TransientError
 from postroom.flow.storage import blob_gc, blob_verification
-from postroom.flow.storage.blob_gc import Collecting
+from postroom.flow.storage.blob_gc import BlobGcContext
+from postroom.model import WorkKind
 from postroom.store import blobs, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
@@ -34,10 +35,10 @@ def store(tmp_path):
 def collected(database, store, organization):
     async def run(grace=DAY):
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, blob_gc.KIND, str(organization))])
-            claim = await work.claim(connection, [blob_gc.KIND], batch=1, lease_seconds=60)
+            await work.wake(connection, [Wake(organization, WorkKind.COLLECT_GARBAGE, str(organization))])
+            claim = await work.claim(connection, [WorkKind.COLLECT_GARBAGE], batch=1, lease_seconds=60)
         [lease] = claim.leases
-        done = await blob_gc.run(Collecting(database, store, grace), lease)
+        done = await blob_gc.run(BlobGcContext(database, store, grace), lease)
         async with database.engine() as connection:
             await work.finish(connection, [work.Finish(lease)])
         return done
@@ -136,13 +137,13 @@ async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_
 
     async def collect_if_due():
         async with database.engine() as connection:
-            claim = await work.claim(connection, [blob_gc.KIND], batch=1, lease_seconds=60)
+            claim = await work.claim(connection, [WorkKind.COLLECT_GARBAGE], batch=1, lease_seconds=60)
         for lease in claim.leases:
             with suppress(LeaseLost):
-                await blob_gc.run(Collecting(database, sleepy, DAY), lease)
+                await blob_gc.run(BlobGcContext(database, sleepy, DAY), lease)
 
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, blob_gc.KIND, str(organization))])
+        await work.wake(connection, [Wake(organization, WorkKind.COLLECT_GARBAGE, str(organization))])
     sleeper = asyncio.create_task(collect_if_due())
     await sleepy.asleep.wait()
     async with database.engine() as connection:
@@ -239,7 +240,9 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
 
 
 async def test_every_organization_gets_its_daily_work_once(database, organization, other_organization):
-    keeping = asyncio.create_task(blob_gc.keep_all_due(database, ["collect", "retain"]))
+    keeping = asyncio.create_task(
+        blob_gc.keep_all_due(database, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
+    )
     found = []
     while len(found) < 4:
         async with database.engine() as connection:
@@ -248,4 +251,6 @@ async def test_every_organization_gets_its_daily_work_once(database, organizatio
         await asyncio.sleep(0.01)
     keeping.cancel()
     both = sorted([organization, other_organization])
-    assert found == [(each, kind) for each in both for kind in ("collect", "retain")]
+    assert found == [
+        (each, kind) for each in both for kind in (WorkKind.APPLY_RETENTION, WorkKind.COLLECT_GARBAGE)
+    ]

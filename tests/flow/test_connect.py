@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 
 from flow.connecting import state_of
-from postroom.errors import LoginRefused
+from postroom.errors import LoginRejected
 from postroom.flow.mailboxes import connect, lifecycle
 from postroom.flow.mailboxes.connect import Connected, Reason, Refused, Wish
 from postroom.model import ContentPolicy, Health, ProviderName, Secret
-from postroom.store import ledger, logins, notifications
+from postroom.store import ledger, notifications, oauth_states
 from providers.consent import consent
 
 
@@ -259,7 +259,7 @@ async def test_a_provider_without_an_application_of_ours_cannot_be_begun(desk, p
     from dataclasses import replace
 
     bare = replace(desk.desk, sign_ins=frozenset())
-    with pytest.raises(LoginRefused, match="no application"):
+    with pytest.raises(LoginRejected, match="no application"):
         await connect.begin(bare, desk.organization, provider, Wish(), browser=desk.browser, login_id=uuid4())
 
 
@@ -280,5 +280,5 @@ async def test_lapsed_logins_are_removed_when_another_begins(desk, provider, own
     await move_clock(601)
     url = await desk.begin(provider)
     async with desk.database.engine() as engine:
-        assert await logins.organization_of(engine, Secret(state_of(url))) == desk.organization
+        assert await oauth_states.organization_of(engine, Secret(state_of(url))) == desk.organization
     assert await rows(owner, "oauth_states") == 1

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 import databases
-from postroom.errors import GrantLost, OperatorError, PermanentError
+from postroom.errors import InvalidGrant, OperatorError, PermanentError
 from postroom.flow.mailboxes import connect, lifecycle
 from postroom.flow.mailboxes.connect import Wish
 from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
@@ -183,7 +183,7 @@ async def test_a_disconnect_erases_the_grant_and_keeps_the_mail(desk, provider, 
     assert (await state_of(desk, mailbox)).disconnected_at
     assert await credentials_left(owner) == 0
     assert await (await owner.execute("SELECT 1 FROM work")).fetchall() == []
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await desk.source(mailbox).current()
 
 
@@ -194,7 +194,7 @@ async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
     remote = desk.desk.providers[ProviderName.GMAIL].mailbox(
         mailbox.provider_user_id, connect.GivenToken(token)
     )
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await remote.check()
 
 

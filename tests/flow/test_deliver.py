@@ -18,7 +18,8 @@ from starlette.routing import Route
 from postroom.errors import PermanentError, TransientError
 from postroom.flow.ledger import seal
 from postroom.flow.outbound import deliver, webhooks
-from postroom.flow.outbound.deliver import Delivering
+from postroom.flow.outbound.deliver import DeliverContext
+from postroom.model import WorkKind
 from postroom.providers import webhook_sender
 from postroom.providers.webhook_sender import Poster
 from postroom.store import feed, ledger, work
@@ -78,7 +79,7 @@ async def receiver():
 
 @pytest.fixture
 def delivering(database):
-    return Delivering(database, SEALER, Poster(LOOPBACK).post)
+    return DeliverContext(database, SEALER, Poster(LOOPBACK).post)
 
 
 @pytest.fixture
@@ -292,7 +293,7 @@ async def test_what_waits_behind_another_makes_no_work_before_that_is_due(
     await tell("good")
     await step()  # the first about `bad` is refused again, and waits for longer than the one behind it
     async with database.engine() as connection:
-        claimed = await work.claim(connection, ["deliver"], batch=9, lease_seconds=60)
+        claimed = await work.claim(connection, [WorkKind.DELIVER], batch=9, lease_seconds=60)
     assert claimed.leases == []
     assert claimed.next_in > 0
 

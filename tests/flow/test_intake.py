@@ -87,7 +87,7 @@ async def test_the_same_bytes_in_two_messages_are_one_document_with_two_arrivals
         ("m1", "1", "gmail_push"),
         ("m2", "1", "gmail_push"),
     ]
-    assert await rows(owner, "SELECT count(*) FROM work WHERE kind = 'document'") == [(1,)]
+    assert await rows(owner, "SELECT count(*) FROM work WHERE kind = 'process_document'") == [(1,)]
     assert await rows(owner, "SELECT event_type FROM ledger") == [("DOCUMENT_TAKEN_IN",)]
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from postroom.flow.ledger import seal
-from postroom.flow.mail import purge, retention, sync
-from postroom.flow.mail.retention import Periods
-from postroom.model import ContentPolicy
+from postroom.flow.mail import purge, retention
+from postroom.flow.mail.retention import RetentionPeriods
+from postroom.model import ContentPolicy, WorkKind
 from postroom.store import feed, ledger, mailboxes, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry, Signer
@@ -32,10 +32,10 @@ async def database(database_url):
 def retain(database, organization):
     async def run(**periods):
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, retention.KIND, str(organization))])
-            claim = await work.claim(connection, [retention.KIND], batch=1, lease_seconds=60)
+            await work.wake(connection, [Wake(organization, WorkKind.APPLY_RETENTION, str(organization))])
+            claim = await work.claim(connection, [WorkKind.APPLY_RETENTION], batch=1, lease_seconds=60)
         [lease] = claim.leases
-        done = await retention.run(database, Periods(**periods), lease)
+        done = await retention.run(database, RetentionPeriods(**periods), lease)
         async with database.engine() as connection:
             await work.finish(connection, [work.Finish(lease)])
         assert done.again_after == 86_400
@@ -68,9 +68,9 @@ async def test_a_purge_waits_for_the_page_that_a_sync_is_committing(
 ):
     mailbox = await make_mailbox(organization)
     await message(owner, organization, mailbox, days_ago=4000, deleted_days_ago=3999)
-    await work.wake(owner, [Wake(organization, sync.KIND, str(mailbox))])
+    await work.wake(owner, [Wake(organization, WorkKind.SYNC, str(mailbox))])
     async with database.transaction(organization) as page:
-        await work.hold(page, sync.KIND, str(mailbox))
+        await work.hold(page, WorkKind.SYNC, str(mailbox))
         retaining = asyncio.create_task(retain(deleted_messages=30))
         await until(owner, WAITS)
         assert await rows("messages") == 1

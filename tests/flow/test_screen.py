@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from postroom.documents import einvoice_xml, pipelines
-from postroom.documents.detect import Kind, detect
+from postroom.documents import pipelines
+from postroom.documents.fields import einvoice_xml
+from postroom.documents.files.file_type import Kind, detect
 from postroom.flow.documents import screen
 from postroom.flow.documents.screen import Fate, File, Mail
 from postroom.model import FolderRole

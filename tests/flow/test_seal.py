@@ -8,6 +8,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from postroom.flow.ledger import seal
+from postroom.model import WorkKind
 from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry, Signer
@@ -50,8 +51,8 @@ def write(database, organization):
 def seal_now(database, organization):
     async def seal_now():
         async with database.engine() as connection:
-            await work.wake(connection, [work.Wake(organization, seal.KIND, str(organization))])
-            [lease] = (await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)).leases
+            await work.wake(connection, [work.Wake(organization, WorkKind.SEAL, str(organization))])
+            [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
         await seal.run(database, SIGNER, lease)
 
     return seal_now
@@ -192,7 +193,7 @@ async def test_committed_entries_make_sealing_due_whenever_they_came(database, w
     listening = asyncio.create_task(seal.listen(database))
     assert await due() == [(str(organization),)]
     async with database.engine() as connection:
-        [lease] = (await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)).leases
+        [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
     await seal.run(database, SIGNER, lease)
     await write(1)  # while somebody listens
     assert await due() == [(str(organization),)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flow.connecting import settings_given
-from postroom.errors import GrantLost, OperatorError, TransientError
+from postroom.errors import InvalidGrant, OperatorError, TransientError
 from postroom.model import Health, ProviderName
 from postroom.store import mailboxes
 from simulator.driver import environment
@@ -231,14 +231,14 @@ TRY_AGAIN = [90033, 50033, 90024, 90006, 50196]
 async def lost(desk, mailbox):
     """The consequences of a lost grant."""
     desk.sim.delete("requests")
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await desk.source(mailbox, desk.another_process()).current()
     found = await health_of(desk, mailbox)
     assert found.health is Health.TOKEN_REFRESH_FAILED
     assert found.last_error
     assert mailbox.address not in found.last_error
     assert (await desk.told(mailbox))[-1] == "TOKEN_REFRESH_FAILED"
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await desk.source(mailbox, desk.another_process()).current()
     assert desk.token_calls() == 1, "what was refused for good is not asked for again"
 
@@ -351,7 +351,7 @@ async def test_after_a_reconnect_it_goes_on(desk, provider):
     address = desk.person(provider)
     mailbox = (await desk.login(provider, address)).mailbox
     desk.sim.post(f"mailboxes/{address}/revoke")
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await desk.source(mailbox).instead_of(await desk.source(mailbox).current())
     await desk.login(provider, address)
     found = await health_of(desk, mailbox)
@@ -361,5 +361,5 @@ async def test_after_a_reconnect_it_goes_on(desk, provider):
 
 async def test_a_mailbox_that_is_not_connected_has_no_token(desk, organization, make_mailbox):
     mailbox = await make_mailbox(organization)
-    with pytest.raises(GrantLost, match="not connected"):
+    with pytest.raises(InvalidGrant, match="not connected"):
         await desk.tokens.of(organization, mailbox).current()

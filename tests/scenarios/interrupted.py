@@ -8,6 +8,7 @@ from typing import Any
 
 from postroom.errors import LeaseLost, TransientError
 from postroom.flow.mail import sync
+from postroom.model import WorkKind
 from postroom.store import work
 from postroom.store.work import Lease
 from scenarios.mirrored import Mirrored
@@ -43,7 +44,7 @@ async def overtake_step(box: Mirrored, moment: int) -> None:
 
 async def _claim(box: Mirrored) -> Lease | None:
     async with box.database.engine() as connection:
-        claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=300)
+        claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=300)
     return claim.leases[0] if claim.leases else None
 
 

@@ -13,8 +13,8 @@ from flow.connecting import World, settings, settings_given, world
 from postroom import wiring
 from postroom.errors import TransientError
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync import Syncing
-from postroom.model import MailboxId, OrganizationId
+from postroom.flow.mail.sync import SyncContext
+from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import notifications, work
 from postroom.store.database import Database, open_database
 from postroom.store.notifications import Reached, Told
@@ -47,7 +47,7 @@ class Mirrored:
 
     world: World
     owner: object
-    parts: Syncing
+    parts: SyncContext
     address: str
     mailbox: MailboxId
 
@@ -65,7 +65,7 @@ class Mirrored:
 
     async def wake(self) -> None:
         async with self.database.engine() as connection:
-            await work.wake(connection, [Wake(self.organization, sync.KIND, str(self.mailbox))])
+            await work.wake(connection, [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))])
 
     async def sync(self, *, patiently: bool = False) -> None:
         """Runs whatever is due, of all mailboxes; patiently: trouble that passes is tried again."""
@@ -83,7 +83,7 @@ class Mirrored:
 
     async def _step(self, *, patiently: bool = False) -> bool:
         async with self.database.engine() as connection:
-            claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=300)
+            claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=300)
         if not claim.leases:
             return False
         [lease] = claim.leases

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import httpx2
 import pytest
 
-from postroom.store.embedded.leftovers import processes_of
+from postroom.store.embedded.stale_processes import processes_of
 from scenarios.programs import Program, children, running_in, wait_until
 from web.signing import signed_in
 

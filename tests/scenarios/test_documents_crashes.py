@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from mailsim import letters
+from mailsim import samples
 from postroom import wiring
 from postroom.config import Settings
 from postroom.flow.documents import intake
@@ -42,7 +42,7 @@ MESSAGE = """
     SELECT %s, id, '1', 'file', %s, 'application/zip', %s, %s FROM message
 """
 ENDED = """
-    SELECT count(*) = %s AND NOT EXISTS (SELECT FROM work WHERE kind IN ('document', 'archive'))
+    SELECT count(*) = %s AND NOT EXISTS (SELECT FROM work WHERE kind IN ('process_document', 'archive'))
     FROM documents WHERE archived_at IS NOT NULL
 """
 
@@ -71,10 +71,13 @@ async def holding(database_url, stage):
 # Where a worker is stopped (D5 to D9), and at which call: five notes come while a scan is recognised, and one
 # of them stays behind in each stage.
 STAGES = {
-    "recognise": ("postroom.documents.isolation:Readers._look", 1),
-    "transcribe": ("postroom.documents.isolation:Readers._run", 7),  # the scan was opened, and drawn
-    "classify": ("postroom.documents.classify:classify", 4),
-    "extract": ("postroom.documents.reader:read", 3),
+    "recognise": ("postroom.documents.sandbox.file_reader:Readers._look", 1),
+    "transcribe": (
+        "postroom.documents.sandbox.file_reader:Readers._run",
+        7,
+    ),  # the scan was opened, and drawn
+    "classify": ("postroom.documents.classifier:classify", 4),
+    "extract": ("postroom.documents.fields.offline_reader:read", 3),
     "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
     "archive": (
         "postroom.blobs.disk_archive:DiskArchive.fetch",
@@ -118,7 +121,7 @@ async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
 
 async def _place(desk, *notes):
     """An open order for each."""
-    told = [letters.facts(note) for note in notes]
+    told = [samples.facts(note) for note in notes]
     names = ("isin", "direction", "quantity", "net")
     orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in told]
     async with desk.transaction() as connection:
@@ -127,12 +130,12 @@ async def _place(desk, *notes):
 
 async def _send(box, *mail):
     for order in mail:
-        box.sim.deliver(box.address, letters.write(order))
+        box.sim.deliver(box.address, samples.write(order))
     await box.wake()
 
 
 async def _assert_ended_once(desk, order):
-    facts = letters.facts(order)
+    facts = samples.facts(order)
     document = await desk.document("contract-notes", order)
     record = await desk.record(document)
     told = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
@@ -146,7 +149,7 @@ async def _assert_ended_once(desk, order):
 async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     database_url, owner, organization, make_mailbox, tmp_path, worker
 ):
-    zipped = letters.Order(seed=3, kind="invoice-zip", variant="nested", language="en")
+    zipped = samples.Order(seed=3, kind="invoice-zip", variant="nested", language="en")
     name, content = attached(zipped)
     async with open_database(database_url, pool_size=6, name="test") as database:
         blob = await wiring.blobs(Settings(home=tmp_path)).put(organization, content)
@@ -166,8 +169,10 @@ async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     assert await (await owner.execute("SELECT count(*) FROM documents")).fetchall() == [(0,)]
     with worker() as program:
         await until(owner, "SELECT EXISTS (SELECT FROM records)")
-        await until(owner, "SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('document', 'unpack'))")
+        await until(
+            owner, "SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('process_document', 'unpack'))"
+        )
         program.end()
     query = "SELECT count(*), count(DISTINCT (document_id, part)), count(DISTINCT document_id) FROM arrivals"
     [(arrivals, different, documents)] = await (await owner.execute(query)).fetchall()
-    assert arrivals == different == documents == 2 * len(letters.facts(zipped)["documents"])
+    assert arrivals == different == documents == 2 * len(samples.facts(zipped)["documents"])

@@ -14,11 +14,11 @@ from postroom.errors import SchemaError
 from postroom.store import roles
 from postroom.store.embedded import attach
 from postroom.store.embedded.server import SUPERUSER
-from postroom.store.migrate import migrate, shipped, status
+from postroom.store.schema_migrations import migrate, shipped, status
 
 PROGRAM = """
 import asyncio, sys
-from postroom.store.migrate import migrate
+from postroom.store.schema_migrations import migrate
 for applied in asyncio.run(migrate(sys.argv[1])):
     print(applied.version)
 """

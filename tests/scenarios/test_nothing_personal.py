@@ -5,7 +5,7 @@ import urllib.request
 from contextlib import closing
 
 import databases
-from postroom.store import embedded, migrate
+from postroom.store import embedded, schema_migrations
 from scenarios.programs import Program, fetch, wait_until
 
 MARK = "m4rk3d"
@@ -28,7 +28,7 @@ async def provide(url):
         )
         [[organization]] = await cursor.fetchall()
         await owner.execute(
-            "INSERT INTO work (organization_id, kind, subject, due_at) VALUES (%s, 'collect', %s, now())",
+            "INSERT INTO work (organization_id, kind, subject, due_at) VALUES (%s, 'collect_garbage', %s, now())",
             [organization, f"{MARK}@example.org"],
         )
         await owner.execute(
@@ -69,7 +69,7 @@ def failures(said):
 async def test_no_output_of_any_process_holds_personal_data(tmp_path):
     said = []
     with embedded.attach(tmp_path / "home") as attachment:
-        await migrate.migrate(attachment.url)
+        await schema_migrations.migrate(attachment.url)
         await provide(attachment.url)
         url = attachment.url.replace("postroom@", f"postroom:{MARK}@")
         settings = {"POSTROOM_DATABASE_URL": url, "POSTROOM_LOG_LEVEL": "debug", "POSTROOM_PORT": "0"}

@@ -9,14 +9,14 @@ from importlib import import_module
 import pytest
 
 import amazon
-from mailsim import letters
+from mailsim import samples
 from postroom import sqs, worker
-from postroom.cli import checks
+from postroom.cli import doctor_checks
 from postroom.config import Settings
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.documents import sqs_dispatch
-from postroom.model import Done, ProviderName
-from postroom.store import carried, work
+from postroom.model import Done, ProviderName, WorkKind
+from postroom.store import sqs_dispatches, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
 from postroom.wiring import Kind
@@ -26,7 +26,7 @@ from scenarios.programs import Program
 from scenarios.test_documents_crashes import ENDED
 from scenarios.workers import until
 
-READING = {"extract": ("postroom.documents.reader:read", 1)}
+READING = {"extract": ("postroom.documents.fields.offline_reader:read", 1)}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,9 @@ def visible(client, url):
 
 async def due(database, organization, *subjects):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, sqs_dispatch.KIND, each) for each in subjects])
+        await work.wake(
+            connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, each) for each in subjects]
+        )
 
 
 def named(messages):
@@ -92,7 +94,9 @@ async def test_who_ends_between_commit_and_send_loses_nothing(database, organiza
     await due(database, organization, "one")
     async with database.engine() as connection:
         # What a process does that is killed before it sends, and what one does that cannot reach the queue.
-        assert await carried.to_tell(connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS) == ["one"]
+        assert await sqs_dispatches.to_tell(connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS) == [
+            "one"
+        ]
     assert not await sqs_dispatch.tell(database, queue)
     await move_clock(sqs_dispatch.HOLD_SECONDS + 1)
     with pytest.raises(TransientError, match="cannot be reached"):
@@ -128,7 +132,7 @@ async def test_waiting_for_messages_holds_nobody_up(queue):
     waiting = asyncio.create_task(queue.receive(1, invisible_seconds=60))
     await asyncio.sleep(0.2)
     assert not waiting.done()
-    await queue.send([sqs.Named(sqs_dispatch.KIND, "one")])
+    await queue.send([sqs.Named(WorkKind.PROCESS_DOCUMENT, "one")])
     assert named(await waiting) == ["one"]
 
 
@@ -136,7 +140,7 @@ async def test_a_message_about_nothing_goes_and_one_that_says_nothing_becomes_a_
     database, queue, queues, client
 ):
     url, dead = queues
-    await queue.send([sqs.Named(sqs_dispatch.KIND, "done already")])
+    await queue.send([sqs.Named(WorkKind.PROCESS_DOCUMENT, "done already")])
     for body in ("nonsense", '{"kind": 1}', "[]"):
         client.send_message(QueueUrl=url, MessageBody=body)
     for _ in range(2):
@@ -153,9 +157,14 @@ async def test_a_queue_that_cannot_be_used_says_why(queue, moto):
     missing = f"{moto}/123456789012/missing"
     with pytest.raises(OperatorError, match=r"Amazon SQS refuses \(.*NonExistentQueue"):
         await sqs.connect(missing).check()
-    assert (await checks.queue(Settings(queue=f"sqs:{queue.url}"))).state is checks.State.OK
-    found = await checks.queue(Settings(queue=f"sqs:{missing}"))
-    assert (found.state, "Check POSTROOM_QUEUE" in found.remedy) == (checks.State.FAIL, True)
+    assert (
+        await doctor_checks.queue(Settings(queue=f"sqs:{queue.url}"))
+    ).state is doctor_checks.DoctorCheckState.OK
+    found = await doctor_checks.queue(Settings(queue=f"sqs:{missing}"))
+    assert (found.state, "Check POSTROOM_QUEUE" in found.remedy) == (
+        doctor_checks.DoctorCheckState.FAIL,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +188,7 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
     async def begun(number):
         return sorted([await began.get() for _ in range(number)])
 
-    kinds = {"other": Kind(step, None), sqs_dispatch.KIND: Kind(step, None)}
+    kinds = {"other": Kind(step, None), WorkKind.PROCESS_DOCUMENT: Kind(step, None)}
     stop = asyncio.Event()
     limits = replace(worker.limits(Settings()), concurrency=2)
     await work.wake(owner, [Wake(organization, "other", each) for each in "abc"])
@@ -188,11 +197,11 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
         await sqs_dispatch.tell(database, queue)
         async with asyncio.TaskGroup() as tasks:
             async with owner.transaction():
-                await work.hold_all(owner, sqs_dispatch.KIND)
+                await work.hold_all(owner, WorkKind.PROCESS_DOCUMENT)
                 # There is room for two when it hears of the two documents, and none when it gets them.
                 tasks.create_task(worker.run(database, kinds, limits, stop, queue))
                 assert await begun(2) == ["other"] * 2
-            assert await begun(2) == [sqs_dispatch.KIND] * 2
+            assert await begun(2) == [WorkKind.PROCESS_DOCUMENT] * 2
             may_end.release()
             await until(owner, "SELECT count(*) = 4 FROM work")
             for _ in range(4):
@@ -218,7 +227,7 @@ async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_wo
         for provider, orders in mail.items():
             box = await room.mailbox(provider)
             for order in orders:
-                sim.deliver(box.address, letters.write(order))
+                sim.deliver(box.address, samples.write(order))
             await box.wake()
         with Program(tmp_path, "work", held=READING, **given) as program:
             await asyncio.to_thread(program.line, "inside extract")
@@ -238,7 +247,7 @@ async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_wo
 
 
 async def _assert_read(desk, pipeline, order, *fields):
-    facts = letters.facts(order)
+    facts = samples.facts(order)
     document = await desk.document(pipeline, order)
     record = await desk.record(document)
     assert {name: record.fields[name] for name in fields} == {name: facts[name] for name in fields}

@@ -8,10 +8,10 @@ import pytest
 
 from databases import session
 from flow.connecting import TOPIC
-from mailsim import letters
-from postroom.flow.documents import intake, review
+from mailsim import samples
+from postroom.flow.documents import review
 from postroom.flow.documents.shared_state import LOOK_AGAIN_SECONDS, PROCESSED_ELSEWHERE
-from postroom.model import DocumentState, ProviderName
+from postroom.model import DocumentState, ProviderName, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import Wake
 from scenarios import foreign
@@ -122,7 +122,7 @@ async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_si
 
 async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box, them):
     note = desk.order("contract-note", "statement")
-    box.sim.deliver(box.address, letters.write(note))
+    box.sim.deliver(box.address, samples.write(note))
     [theirs] = await passing_ids(box)
     await foreign.claim(them, theirs, box.address)
     await desk.deliver(box)
@@ -134,13 +134,15 @@ async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box,
     left = await desk.document("contract-notes", note)
     assert (left.state, left.skip_reason) == (DocumentState.SKIPPED, PROCESSED_ELSEWHERE)
     assert await desk.rows(ROW, theirs) == [("success", "them")]
-    assert await desk.rows("SELECT count(*) FROM work WHERE kind IN ('share', 'document')") == [(0,)]
+    assert await desk.rows("SELECT count(*) FROM work WHERE kind IN ('share_state', 'process_document')") == [
+        (0,)
+    ]
 
 
 @pytest.mark.parametrize("end", ["failure", "death"])
 async def test_what_they_fail_at_or_leave_behind_is_processed_by_us(desk, box, them, end):
     note = desk.order("contract-note", "statement")
-    box.sim.deliver(box.address, letters.write(note))
+    box.sim.deliver(box.address, samples.write(note))
     [theirs] = await passing_ids(box)
     await foreign.claim(them, theirs, box.address)
     await desk.deliver(box)
@@ -160,7 +162,7 @@ async def test_a_row_that_they_reopen_is_ended_again_and_the_document_not_read_a
     [theirs] = await passing_ids(box)
     await foreign.fail(them, theirs)  # too late, and it asks for no owner
     [(document, message)] = await desk.rows("SELECT document_id::text, message_id FROM arrivals")
-    subjects = {intake.PROCESS: document, intake.SHARE: f"contract-notes/{message}"}
+    subjects = {WorkKind.PROCESS_DOCUMENT: document, WorkKind.SHARE_STATE: f"contract-notes/{message}"}
     async with desk.transaction() as connection:
         wakes = [Wake(box.organization, kind, subject) for kind, subject in subjects.items()]
         await work.wake(connection, wakes)
@@ -212,7 +214,7 @@ async def test_beside_the_scheduler_nothing_is_read_twice_by_us_and_nothing_is_l
 ):
     notes = [desk.order("contract-note", "statement", seed=seed) for seed in range(6)]
     for note in notes:
-        box.sim.deliver(box.address, letters.write(note))
+        box.sim.deliver(box.address, samples.write(note))
     theirs, stop = await passing_ids(box), asyncio.Event()
     workers = [
         asyncio.create_task(foreign.run(database_url, name, box.address, theirs, stop))

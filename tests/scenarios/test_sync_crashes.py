@@ -19,8 +19,8 @@ from flow.connecting import TOPIC
 from postroom import worker as worker_loop
 from postroom.errors import DatabaseUnavailable
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync import Syncing
-from postroom.model import OrganizationId, ProviderName
+from postroom.flow.mail.sync import SyncContext
+from postroom.model import OrganizationId, ProviderName, WorkKind
 from postroom.store.database import open_database
 from postroom.wiring import Kind
 from postroom.worker import Limits
@@ -106,7 +106,7 @@ async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker
 
 
 @asynccontextmanager
-async def working(url: str, parts: Syncing, *, count: int) -> AsyncGenerator[None]:
+async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator[None]:
     """So many workers in this process, each with connections of its own."""
     stop = asyncio.Event()
     limits = Limits(
@@ -122,7 +122,7 @@ async def working(url: str, parts: Syncing, *, count: int) -> AsyncGenerator[Non
         running: list[asyncio.Task[None]] = []
         for _ in range(count):
             database = await stack.enter_async_context(open_database(url, pool_size=4, name="postroom tests"))
-            kinds = {sync.KIND: Kind(partial(sync.run, replace(parts, database=database)), None)}
+            kinds = {WorkKind.SYNC: Kind(partial(sync.run, replace(parts, database=database)), None)}
             running.append(asyncio.create_task(worker_loop.run(database, kinds, limits, stop)))
         yield
         stop.set()

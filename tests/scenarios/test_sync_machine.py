@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import databases
 from flow.connecting import TOPIC
-from postroom.flow.mail.sync.gather import EARLY_WAITS
+from postroom.flow.mail.sync.page_fetch import EARLY_WAITS
 from postroom.model import OrganizationId, ProviderName
 from scenarios.interrupted import cancel_step, overtake_step, try_step
 from scenarios.mirrored import postroom

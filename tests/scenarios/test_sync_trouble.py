@@ -8,9 +8,10 @@ import pytest
 
 from flow.connecting import TOPIC
 from flow.subscribe.subscribing import CADENCES
-from postroom.errors import Throttled, TransientError
+from postroom.errors import RateLimited, TransientError
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import Subscribing
+from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.model import WorkKind
 from postroom.store import work
 from postroom.store.work import Wake
 from postroom.web import app, push
@@ -75,7 +76,7 @@ async def test_a_provider_that_asks_for_long_patience_is_left_alone_so_long(room
     await box.sync()
     Person(box.sim, box.address, seed=16).act(5)
     box.sim.fault("throttle", mailbox=box.address, times=1, retry_after=120)
-    with pytest.raises(Throttled) as refused:
+    with pytest.raises(RateLimited) as refused:
         await box.sync()
     assert refused.value.retry_after > 100
     await box.one("UPDATE work SET lease_token = NULL, leased_until = NULL WHERE kind = 'sync' RETURNING 1")
@@ -171,9 +172,9 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
 async def open_channel(room, box, url) -> None:
     world = room.world
     async with world.database.engine() as connection:
-        await work.wake(connection, [Wake(box.organization, subscribe.KIND, str(box.mailbox))])
-        claim = await work.claim(connection, [subscribe.KIND], batch=1, lease_seconds=60)
-    parts = Subscribing(world.database, world.desk.providers, world.tokens.of, url, CADENCES)
+        await work.wake(connection, [Wake(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
+        claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)
+    parts = SubscribeContext(world.database, world.desk.providers, world.tokens.of, url, CADENCES)
     await subscribe.run(parts, claim.leases[0])
 
 

@@ -14,11 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from flow.connecting import TOPIC
-from mailsim import letters
+from mailsim import samples
 from postroom import traces, wiring, worker
-from postroom.flow.documents import archive, process
-from postroom.flow.mail import sync
-from postroom.model import ProviderName
+from postroom.model import ProviderName, WorkKind
 from postroom.providers.transport import open_client
 from postroom.wiring import documents as wired
 from scenarios.mirrored import postroom
@@ -63,7 +61,7 @@ async def at_work(desk):
     async with open_client() as client:
         kinds = wiring.kinds(desk.settings, database, client)
         kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers, desk.room.world.remote)}
-        wanted = {name: kinds[name] for name in (sync.KIND, process.KIND, archive.KIND)}
+        wanted = {name: kinds[name] for name in (WorkKind.SYNC, WorkKind.PROCESS_DOCUMENT, WorkKind.ARCHIVE)}
         working = asyncio.create_task(worker.run(database, wanted, worker.limits(desk.settings), stop))
         yield
         stop.set()
@@ -80,7 +78,7 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(desk):
     box = await desk.room.mailbox(ProviderName.GMAIL)
     await box.sync()
     order = desk.order("invoice", "letterhead")
-    world.sim.deliver(box.address, letters.write(order))
+    world.sim.deliver(box.address, samples.write(order))
     async with collecting() as (url, spans), hooks(world.database) as hook:
         traces.start("test", url)
         try:

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 import amazon
-from mailsim import letters
+from mailsim import samples
 from postroom.config import Settings
-from postroom.documents.isolation import Readers
+from postroom.documents.sandbox.file_reader import Readers
 from postroom.errors import OperatorError
-from postroom.flow.documents import watch
-from postroom.store import watched, work
+from postroom.model import WorkKind
+from postroom.store import watched_files, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish, Wake
 from postroom.wiring import documents as wired
@@ -24,8 +24,8 @@ from scenarios.office import attached
 from scenarios.programs import Program
 from scenarios.workers import until
 
-BILL = attached(letters.Order(seed=1, kind="invoice", variant="letterhead", language="en"))[1]
-OTHER = attached(letters.Order(seed=2, kind="invoice", variant="letterhead", language="en"))[1]
+BILL = attached(samples.Order(seed=1, kind="invoice", variant="letterhead", language="en"))[1]
+OTHER = attached(samples.Order(seed=2, kind="invoice", variant="letterhead", language="en"))[1]
 PIPELINE = '[invoices]\nkind = "invoice"\nwatch = "{place}"\nwatch_seconds = 1\n'
 ARRIVALS = """
     SELECT file_name, sender, source, bucket_generation, received_at::date::text
@@ -62,7 +62,9 @@ def look(database, organization, tmp_path, move_clock, readers):
         settings = Settings(home=tmp_path / "home", pipelines=file, organization=organization, **given)
         kinds = wired.kinds(settings, database, readers, remote=None)
         async with database.engine() as connection:
-            await work.provide(connection, [Wake(organization, watch.KIND, f"{organization}/invoices")])
+            await work.provide(
+                connection, [Wake(organization, WorkKind.WATCH_FOLDER, f"{organization}/invoices")]
+            )
         await move_clock(2)
         while True:
             async with database.engine() as connection:
@@ -119,7 +121,7 @@ async def test_what_cannot_be_taken_is_refused_with_its_reason_and_what_is_gone_
         await look(folder)
     assert await rows("SELECT count(*) FROM documents") == [(0,)]
     async with database.transaction(organization) as connection:
-        [known] = await watched.known(connection)
+        [known] = await watched_files.known(connection)
     assert (known.name, known.taken_at) == ("notes.doc", None)
     assert "it is no PDF" in known.refused
     (folder / "notes.doc").unlink()
@@ -190,7 +192,9 @@ async def test_objects_of_a_watched_bucket_are_taken_with_their_generation(look,
         client.put_object(Bucket="watched", Key="elsewhere/other.pdf", Body=OTHER)
         for _ in range(2):
             await look("s3://watched/inbox", blobs_endpoint=url)
-        tag = client.head_object(Bucket="watched", Key="inbox/sender_email=ann@example.com/bill.pdf")["ETag"]
+        tag = client.head_object(Bucket="watched_files", Key="inbox/sender_email=ann@example.com/bill.pdf")[
+            "ETag"
+        ]
     [(name, sender, source, generation, _)] = await rows(ARRIVALS)
     assert (name, sender, source) == ("bill.pdf", "ann@example.com", "poller")
     assert generation == tag.strip('"')

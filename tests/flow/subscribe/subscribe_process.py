@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from flow.subscribe.subscribing import CADENCES
 from postroom import worker
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import Subscribing
-from postroom.model import ProviderName, Secret
+from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.model import ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database
 from postroom.wiring import Kind
@@ -34,14 +34,14 @@ async def main() -> None:
     ):
         provider = graph(SimpleNamespace(**options["sim"]), client)
         tokens = Tokens(provider, Secret(options["access"]), Secret(options["refresh"]))
-        parts = Subscribing(
+        parts = SubscribeContext(
             database,
             {ProviderName.OUTLOOK: provider},
             lambda *_: tokens,
             options["public_url"],
             CADENCES,
         )
-        kinds = {subscribe.KIND: Kind(partial(subscribe.run, parts), None)}
+        kinds = {WorkKind.SUBSCRIBE: Kind(partial(subscribe.run, parts), None)}
         print("ready", flush=True)
         await worker.run(database, kinds, limits, asyncio.Event())
 

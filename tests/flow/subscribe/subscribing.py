@@ -7,8 +7,8 @@ from uuid import UUID
 
 from postroom.errors import PostroomError
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import Cadence, Subscribing
-from postroom.model import Grant, MailboxId, OrganizationId, ProviderName
+from postroom.flow.mailboxes.subscribe import RenewalSchedule, SubscribeContext
+from postroom.model import Grant, MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.database import Database
 from postroom.store.work import Wake
@@ -17,7 +17,10 @@ from providers.receiver import Receiver
 
 DAY = 86400
 HOUR = 3600
-CADENCES = {ProviderName.OUTLOOK: Cadence(DAY), ProviderName.GMAIL: Cadence(DAY, every_seconds=DAY)}
+CADENCES = {
+    ProviderName.OUTLOOK: RenewalSchedule(DAY),
+    ProviderName.GMAIL: RenewalSchedule(DAY, every_seconds=DAY),
+}
 
 
 @dataclass
@@ -41,7 +44,7 @@ class Kept:
     def base(self) -> str:
         return self.receiver.url.removesuffix("/push")
 
-    def parts(self, **changed) -> Subscribing:
+    def parts(self, **changed) -> SubscribeContext:
         given = {
             "database": self.database,
             "providers": {self.contract.provider.name: self.contract.provider},
@@ -49,18 +52,20 @@ class Kept:
             "public_url": self.base,
             "cadences": CADENCES,
         }
-        return Subscribing(**given | changed)
+        return SubscribeContext(**given | changed)
 
     async def wake(self, mailbox: UUID | None = None, organization: UUID | None = None) -> None:
         async with self.database.engine() as connection:
             subject = str(mailbox or self.mailbox)
-            await work.wake(connection, [Wake(organization or self.organization, subscribe.KIND, subject)])
+            await work.wake(
+                connection, [Wake(organization or self.organization, WorkKind.SUBSCRIBE, subject)]
+            )
 
     async def work_off(self, **changed) -> list[PostroomError]:
         """Do what is due, as a worker does; the errors that it would have backed off from."""
         errors: list[PostroomError] = []
         async with self.database.engine() as connection:
-            claim = await work.claim(connection, [subscribe.KIND], batch=10, lease_seconds=60)
+            claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=10, lease_seconds=60)
         for lease in claim.leases:
             try:
                 await subscribe.run(self.parts(**changed), lease)

@@ -10,7 +10,7 @@ from flow.connecting import TOPIC, World, world
 from flow.connecting import settings as settings_of
 from postroom import wiring
 from postroom.flow.mailboxes import connect, subscribe
-from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret
+from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store import work
 from postroom.store.database import open_database
@@ -68,7 +68,7 @@ class AppOnly:
     async def kept(self) -> dict:
         """Look after the channel, as a worker does; the one that stands at the provider then."""
         async with self.desk.database.engine() as connection:
-            claim = await work.claim(connection, [subscribe.KIND], batch=5, lease_seconds=60)
+            claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=5, lease_seconds=60)
         assert claim.leases
         for lease in claim.leases:
             await subscribe.run(self.parts, lease)

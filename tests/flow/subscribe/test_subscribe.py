@@ -10,7 +10,7 @@ import httpx2
 
 from flow.subscribe.conftest import only_graph
 from flow.subscribe.subscribing import DAY, HOUR, insert_mailbox
-from postroom.errors import GrantLost, OperatorError, TransientError
+from postroom.errors import InvalidGrant, OperatorError, TransientError
 from postroom.flow.mailboxes import subscribe
 from postroom.model import ProviderName
 from postroom.store.subscriptions import Subscription
@@ -285,7 +285,7 @@ async def test_mailboxes_that_nobody_looks_after_are_found(kept):
 async def test_a_lost_grant_ends_the_work_until_a_reconnect(kept):
     class Lost:
         async def current(self):
-            raise GrantLost("The grant is gone. Connect the mailbox again.")
+            raise InvalidGrant("The grant is gone. Connect the mailbox again.")
 
     kept.tokens[kept.mailbox] = Lost()
     assert await kept.run() == []
@@ -306,7 +306,7 @@ async def test_a_grant_found_lost_after_a_reconnect_is_the_former_one(kept):
             await kept.owner.execute("UPDATE mailboxes SET connected_at = postroom_now()")
             await kept.wake()
             kept.tokens[kept.mailbox] = good
-            raise GrantLost("The former grant is gone.")
+            raise InvalidGrant("The former grant is gone.")
 
     kept.tokens[kept.mailbox] = Former()
     assert await kept.run() == []

@@ -6,8 +6,8 @@ from hashlib import sha256
 
 from flow.sync.provider import Remote
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync import Syncing
-from postroom.model import MailboxId, OrganizationId, ProviderName
+from postroom.flow.mail.sync import SyncContext
+from postroom.model import MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.ports import Blob
 from postroom.store import mailboxes, notifications, work
 from postroom.store.database import Database
@@ -38,7 +38,7 @@ class Mirror:
     mailbox: MailboxId
     blobs: Bytes = field(default_factory=Bytes)
 
-    def parts(self, **changed) -> Syncing:
+    def parts(self, **changed) -> SyncContext:
         given = {
             "database": self.database,
             "remote": lambda _: self.remote,
@@ -48,7 +48,7 @@ class Mirror:
             "backfill_days": 30,
             "slice_seconds": 60,
         }
-        return Syncing(**given | changed)
+        return SyncContext(**given | changed)
 
     async def hint(self, *keys: str, missed: bool = False) -> None:
         reached = Reached(self.organization, self.mailbox)
@@ -57,13 +57,13 @@ class Mirror:
                 connection,
                 [Told(reached, keys, missed)],
                 [],
-                [Wake(self.organization, sync.KIND, str(self.mailbox))],
+                [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))],
             )
 
     async def claim(self):
         async with self.database.engine() as connection:
-            await work.wake(connection, [Wake(self.organization, sync.KIND, str(self.mailbox))])
-            claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=60)
+            await work.wake(connection, [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))])
+            claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=60)
         [lease] = claim.leases
         return lease
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from postroom.errors import CursorExpired, Gone, TransientError
+from postroom.errors import CursorExpired, NotFound, TransientError
 from postroom.model import (
     Change,
     ContentPolicy,
@@ -166,7 +166,7 @@ class Remote:
     async def listing(self, scope, *, cursor, since):
         self._call("listing")
         if not self.labelled and scope not in {folder.key for folder in self.tree}:
-            raise Gone("no such folder")
+            raise NotFound("no such folder")
         start, pinned = (int(part) for part in (cursor or f"0:{len(self.log)}").split(":"))
         if pinned < self.floor and cursor is not None:
             raise CursorExpired("the listing is too old")
@@ -191,7 +191,7 @@ class Remote:
     async def changes(self, scope, cursor):
         self._call("changes")
         if not self.labelled and scope not in {folder.key for folder in self.tree}:
-            raise Gone("no such folder")
+            raise NotFound("no such folder")
         if int(cursor) < self.floor:
             raise CursorExpired("too old")
         found = [

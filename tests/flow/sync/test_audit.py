@@ -8,6 +8,7 @@ from flow.sync.provider import NOW
 from postroom.errors import PermanentError
 from postroom.flow.mail import audit
 from postroom.flow.mail.audit import Depth
+from postroom.model import WorkKind
 from postroom.store import audits, work
 from postroom.store.work import Wake
 
@@ -150,8 +151,8 @@ async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
 
 async def test_audits_come_by_themselves(mirror):
     async with mirror.database.engine() as connection:
-        await work.wake(connection, [Wake(mirror.organization, audit.KIND, str(mirror.mailbox))])
-        [lease] = (await work.claim(connection, [audit.KIND], batch=1, lease_seconds=60)).leases
+        await work.wake(connection, [Wake(mirror.organization, WorkKind.AUDIT, str(mirror.mailbox))])
+        [lease] = (await work.claim(connection, [WorkKind.AUDIT], batch=1, lease_seconds=60)).leases
     await audit.run(mirror.parts(), 7 * 86400, lease)
     assert await mirror.one("SELECT count(*) FROM audits") == 1
     due = "SELECT extract(epoch FROM due_at - postroom_now())::int / 86400 FROM work WHERE kind = 'audit'"

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.flow.mail import sync
-from postroom.model import Health, RemoteFolder
+from postroom.model import Health, RemoteFolder, WorkKind
 from postroom.store import notifications, work
 
 DAY = timedelta(days=1)
@@ -158,7 +158,7 @@ async def due_in(mirror) -> int:
 async def run_what_is_due(mirror) -> None:
     """Without anybody waking it."""
     async with mirror.database.engine() as connection:
-        claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=60)
+        claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=60)
     [lease] = claim.leases
     await sync.run(mirror.parts(), lease)
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.errors import Gone, TransientError
-from postroom.flow.mail.sync import asked
-from postroom.flow.mail.sync.step import UNREADABLE
+from postroom.errors import NotFound, TransientError
+from postroom.flow.mail.sync import sync_requests
+from postroom.flow.mail.sync.sync_step import UNREADABLE
 from postroom.model import FolderRole, Health, RemoteFolder
 
 DAY = timedelta(days=1)
@@ -124,7 +124,7 @@ async def test_a_full_sync_that_is_asked_for_lists_everything_once(mirror, durin
     else:
         await mirror.sync(slice_seconds=0)
     async with mirror.database.transaction(mirror.organization) as connection:
-        await asked.ask(connection, mirror.organization, mirror.mailbox, full=True)
+        await sync_requests.ask(connection, mirror.organization, mirror.mailbox, full=True)
     await mirror.sync()
     pages = {"labels": 4 + 4, "folders": 4 + 1 + 1}  # of keys alone the window is listed too, for what is new
     assert mirror.remote.calls["listing"] == pages["labels" if mirror.remote.labelled else "folders"]
@@ -202,7 +202,7 @@ async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before
     await folders.sync(slice_seconds=0)
     folders.remote.delete(keys[0])
     async with folders.database.transaction(folders.organization) as connection:
-        await asked.reach_back(connection, folders.organization, folders.mailbox, days=60)
+        await sync_requests.reach_back(connection, folders.organization, folders.mailbox, days=60)
     await folders.settle()
     await folders.assert_mirrors()
 
@@ -237,7 +237,7 @@ async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone
     async def refuse(scope, *rest, **named):
         if scope == "archive":
             folders.remote.calls["refused"] += 1
-            raise Gone("no such folder")
+            raise NotFound("no such folder")
         return await real(scope, *rest, **named)
 
     setattr(folders.remote, during, refuse)

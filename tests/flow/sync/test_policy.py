@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.flow.mail import policy as policies
-from postroom.model import ContentPolicy, Done
+from postroom.model import ContentPolicy, Done, WorkKind
 from postroom.store import mailboxes, work
 from scenarios.workers import until
 
@@ -41,7 +41,7 @@ async def go_on(mirror, move_clock):
     """What a worker does some time later."""
     await move_clock(policies.SPARE_SECONDS + 1)
     async with mirror.database.engine() as connection:
-        claim = await work.claim(connection, [policies.KIND], batch=1, lease_seconds=60)
+        claim = await work.claim(connection, [WorkKind.APPLY_POLICY], batch=1, lease_seconds=60)
     [lease] = claim.leases
     assert await policies.run(mirror.database, lease) == Done()
 

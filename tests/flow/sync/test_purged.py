@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.flow.mail import audit, purge
-from postroom.flow.mail.sync import asked
+from postroom.flow.mail.sync import sync_requests
 from postroom.model import ContentPolicy
 
 DAY = timedelta(days=1)
@@ -23,12 +23,12 @@ def stored(mirror):
 
 async def list_anew(mirror):
     async with mirror.database.transaction(mirror.organization) as connection:
-        await asked.ask(connection, mirror.organization, mirror.mailbox, full=True)
+        await sync_requests.ask(connection, mirror.organization, mirror.mailbox, full=True)
 
 
 async def reach_back(mirror, days):
     async with mirror.database.transaction(mirror.organization) as connection:
-        await asked.reach_back(connection, mirror.organization, mirror.mailbox, days=days)
+        await sync_requests.reach_back(connection, mirror.organization, mirror.mailbox, days=days)
 
 
 async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, stored):

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.errors import GrantLost, LeaseLost, PermanentError, TransientError
+from postroom.errors import InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync.step import MOST_LOST
+from postroom.flow.mail.sync.sync_step import MOST_LOST
 from postroom.model import Health
 from postroom.store import work
 
@@ -158,7 +158,7 @@ async def test_a_lost_grant_stops_the_sync_and_it_goes_on_from_its_cursor(mirror
     for age in range(1, 8):
         mirror.remote.deliver(age=age * DAY)
     mirror.remote.before = lambda call: (
-        mirror.remote.refused.append(GrantLost("gone")) if mirror.remote.calls["listing"] == 2 else None
+        mirror.remote.refused.append(InvalidGrant("gone")) if mirror.remote.calls["listing"] == 2 else None
     )
     await mirror.sync()
     assert (await mirror.get()).health is Health.TOKEN_REFRESH_FAILED

@@ -12,7 +12,7 @@ from postroom.documents import archive_path
 from postroom.documents.archive_path import Parcel
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.documents.process import content_of
-from postroom.flow.documents.route import ARCHIVE, at_its_end, origin
+from postroom.flow.documents.route import at_its_end, origin
 from postroom.model import Done, OrganizationId
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
@@ -21,12 +21,11 @@ from postroom.store.documents import Document
 from postroom.store.ledger import Entry
 from postroom.store.work import Lease
 
-KIND: Final = ARCHIVE
 MOST_OF_ONE_NAME: Final = 1000
 
 
 @dataclass(frozen=True)
-class Archiving:
+class ArchiveContext:
     """What the step needs."""
 
     database: Database
@@ -34,7 +33,7 @@ class Archiving:
     archive: Archive
 
 
-async def run(archiving: Archiving, lease: Lease) -> Done:
+async def run(archiving: ArchiveContext, lease: Lease) -> Done:
     """Put one document where it belongs. Repeated after a crash, it finds its own bytes there."""
     document_id = UUID(lease.subject)
     async with archiving.database.transaction(lease.organization) as connection:
@@ -82,7 +81,9 @@ async def run(archiving: Archiving, lease: Lease) -> Done:
     return Done()
 
 
-async def _put(archiving: Archiving, organization: OrganizationId, document: Document, parcel: Parcel) -> str:
+async def _put(
+    archiving: ArchiveContext, organization: OrganizationId, document: Document, parcel: Parcel
+) -> str:
     """The first free name of its place, or the one under which these very bytes stand already; read back."""
     content = await content_of(archiving.blobs, organization, document.sha256)
     metadata = archive_path.metadata(parcel, processed_at=document.state_since)

@@ -12,7 +12,7 @@ from uuid import UUID
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.flow.documents import screen
 from postroom.flow.documents.screen import Fate, File, Mail
-from postroom.model import FolderRole, OrganizationId, ProviderName
+from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
 from postroom.store import documents, feed, ledger, work
 from postroom.store.database import Connection
 from postroom.store.documents import Arrival, Attachment, Incoming, Source, Taken, Verdict
@@ -20,9 +20,6 @@ from postroom.store.feed import News
 from postroom.store.ledger import Entry
 from postroom.store.work import Wake
 
-PROCESS: Final = "document"  # the work of reading a document; its subject is the document's id
-UNPACK: Final = "unpack"  # the work of opening a container; its subject is message and part
-SHARE: Final = "share"  # the work of sharing a message's state (K6); its subject is pipeline and message
 SOURCES: Final[dict[ProviderName, Source]] = {
     ProviderName.GMAIL: "gmail_push",
     ProviderName.OUTLOOK: "graph_webhook",
@@ -45,7 +42,7 @@ async def take_in(
     await documents.decide(connection, [each.verdict for each in decided])
     await record(connection, organization, [each.arrival for each in decided if each.arrival])
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
-    await work.wake(connection, [Wake(organization, UNPACK, subject) for subject in sorted(opened)])
+    await work.wake(connection, [Wake(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)])
     await work.wake(connection, _shared(pipelines, organization, decided))
 
 
@@ -55,7 +52,9 @@ async def record(
     """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
     taken = await documents.take(connection, arrivals)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
-    await work.wake(connection, [Wake(organization, PROCESS, str(document)) for document in new])
+    await work.wake(
+        connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
+    )
     await feed.tell_all(connection, [_news(document, arrival) for document, arrival in new.items()])
     await ledger.append(
         connection, organization, [_entry(document, arrival) for document, arrival in new.items()]
@@ -66,7 +65,7 @@ async def record(
 def _shared(pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_Decided"]) -> list[Wake]:
     """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
     return [
-        Wake(organization, SHARE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
+        Wake(organization, WorkKind.SHARE_STATE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
         for each in decided
         if each.verdict.part == ""
         and each.verdict.accepted

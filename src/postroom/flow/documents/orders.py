@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from postroom.documents import field_validation
+from postroom.documents.fields import field_validation
 from postroom.errors import PermanentError
-from postroom.flow.documents.route import Identity, Routing
+from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.model import OrganizationId
 from postroom.store import ledger, records
 from postroom.store.database import Connection
@@ -22,7 +22,7 @@ class Wanted:
     fields: Mapping[str, str]
 
 
-def fault(kind: str, identity: Identity, order: Wanted) -> str | None:
+def fault(kind: str, identity: RecordIdentity, order: Wanted) -> str | None:
     """The first field that is none of the kind's, or holds what does not fit it, in words."""
     for name, value in order.fields.items():
         if name not in identity.shapes:
@@ -34,7 +34,7 @@ def fault(kind: str, identity: Identity, order: Wanted) -> str | None:
 
 async def take(
     connection: Connection,
-    by: Routing,
+    by: RouteContext,
     organization: OrganizationId,
     kind: str,
     orders: Sequence[Wanted],

@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from postroom.documents import routing
-from postroom.documents import understood as lessons
-from postroom.documents.kind import Shape
+from postroom.documents import record_matching
+from postroom.documents import stored_extraction as lessons
+from postroom.documents.files.transcript import Reading, Transcript
+from postroom.documents.kinds.document_kind import Shape
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.documents.transcript import Reading, Transcript
-from postroom.documents.understood import Understood
+from postroom.documents.stored_extraction import Understood
 from postroom.errors import LeaseLost, PermanentError, PostroomError
-from postroom.flow.documents import intake, route, shared_state
-from postroom.flow.documents.route import Case, Routing
-from postroom.flow.documents.shared_state import Sharing
+from postroom.flow.documents import route, shared_state
+from postroom.flow.documents.route import Case, RouteContext
+from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.model import DocumentState, Done, OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
@@ -32,7 +32,6 @@ from postroom.store.records import Extraction
 from postroom.store.reviews import Lesson
 from postroom.store.work import Lease
 
-KIND: Final = intake.PROCESS
 BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 # What stays the same from one document of a supplier to the next; amounts, dates and numbers do not.
 LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban"})
@@ -42,18 +41,18 @@ Understand = Callable[[Reading, Pipeline, bytes, OrganizationId], Awaitable[Unde
 
 
 @dataclass(frozen=True)
-class Processing:
+class ProcessDocumentContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
     read: Read
     understand: Understand
-    routing: Routing
+    routing: RouteContext
     max_attempts: int
-    sharing: Sharing | None = None  # where a pipeline shares its state with a foreign scheduler
+    sharing: SharedStateContext | None = None  # where a pipeline shares its state with a foreign scheduler
 
 
-async def run(processing: Processing, lease: Lease) -> Done:
+async def run(processing: ProcessDocumentContext, lease: Lease) -> Done:
     """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
     if processing.sharing and (instead := await shared_state.instead_of_reading(processing.sharing, lease)):
         return instead
@@ -80,7 +79,7 @@ async def run(processing: Processing, lease: Lease) -> Done:
 
 
 async def _settle(
-    processing: Processing,
+    processing: ProcessDocumentContext,
     lease: Lease,
     document: Document,
     pipeline: Pipeline,
@@ -98,7 +97,7 @@ async def content_of(blobs: BlobStore, organization: OrganizationId, sha256: byt
     return b"".join([piece async for piece in blobs.read(organization, sha256)])
 
 
-async def _begin(processing: Processing, lease: Lease) -> Document | None:
+async def _begin(processing: ProcessDocumentContext, lease: Lease) -> Document | None:
     """The document, if it is still to be read: a repeated wake-up finds it ended."""
     async with work.fenced(processing.database, lease) as connection:
         document = await documents.move(
@@ -109,7 +108,7 @@ async def _begin(processing: Processing, lease: Lease) -> Document | None:
         return document
 
 
-def _pipeline(processing: Processing, lease: Lease, document: Document) -> Pipeline:
+def _pipeline(processing: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
     if lease.lost >= processing.max_attempts:
         raise PermanentError("its worker ended at every attempt")
     pipeline = processing.pipelines.get(document.pipeline)
@@ -118,17 +117,17 @@ def _pipeline(processing: Processing, lease: Lease, document: Document) -> Pipel
     return pipeline
 
 
-async def _fail(processing: Processing, lease: Lease, document: Document, words: str) -> None:
+async def _fail(processing: ProcessDocumentContext, lease: Lease, document: Document, words: str) -> None:
     async with work.fenced(processing.database, lease) as connection:
         await route.fail(connection, Case(lease.organization, document), words)
 
 
-async def _taught(connection: Connection, by: Routing, understood: Understood) -> Understood:
+async def _taught(connection: Connection, by: RouteContext, understood: Understood) -> Understood:
     """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
     if understood.skip_reason is not None or understood.is_exact:
         return understood
     shapes = by.identities[understood.kind].shapes
-    known = routing.parties(understood.values, shapes)
+    known = record_matching.parties(understood.values, shapes)
     learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
     corrected = {
         name: {str(each.read_value or ""): each.right_value for each in reversed(found) if fits(each, known)}

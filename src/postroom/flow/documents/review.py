@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from postroom.documents import field_validation, routing, tables
+from postroom.documents import record_matching
+from postroom.documents.fields import field_validation, table_validation
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.documents.routing import Expected
-from postroom.errors import FieldRefused, Gone, PermanentError
-from postroom.flow.documents import intake, route
-from postroom.flow.documents.route import Case, Identity, Routing, Told
-from postroom.model import DocumentState, OrganizationId
+from postroom.documents.record_matching import Expected
+from postroom.errors import InvalidField, NotFound, PermanentError
+from postroom.flow.documents import route
+from postroom.flow.documents.route import Case, RecordIdentity, RouteContext, Told
+from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
 from postroom.store.documents import Document
@@ -24,16 +25,16 @@ AGAIN = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NE
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewing:
+class ReviewContext:
     """What decisions need: the kinds, and the pipelines as they are declared."""
 
-    routing: Routing
+    routing: RouteContext
     pipelines: Pipelines
 
 
 async def confirm(
     connection: Connection,
-    by: Reviewing,
+    by: ReviewContext,
     organization: OrganizationId,
     document: UUID,
     *,
@@ -48,7 +49,7 @@ async def confirm(
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        known = routing.parties(read, by.routing.identities[extraction.kind].shapes)
+        known = record_matching.parties(read, by.routing.identities[extraction.kind].shapes)
         lessons = [
             Lesson(name, read.get(name), value, next((known[each] for each in known if each != name), None))
             for name, value in right.items()
@@ -58,7 +59,7 @@ async def confirm(
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
     orders = await records.open_orders(connection, extraction.kind)
     shapes = by.routing.identities[extraction.kind].shapes
-    match = routing.match(values, [Expected(each.reference, each.fields) for each in orders], shapes)
+    match = record_matching.match(values, [Expected(each.reference, each.fields) for each in orders], shapes)
     identity = by.routing.identities[extraction.kind]
     unsure = route.doubted(extraction.fields, identity, is_recognised=extraction.is_recognised)
     told = Told(extraction.kind, values, unsure - set(right))
@@ -73,7 +74,7 @@ def _nothing_is_lost(record: Record, right: Mapping[str, Any]) -> None:
     """What is the same as a record adds nothing to it, so a correction that it does not have is refused."""
     for name, value in right.items():
         if value != record.fields.get(name):
-            raise FieldRefused(
+            raise InvalidField(
                 f"This is the same as record {record.key or record.id}, which says"
                 f" {_said(record.fields.get(name))} for {name}: confirm it without that correction,"
                 " or reject it.",
@@ -87,29 +88,29 @@ def _said(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _checked(corrections: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
+def _checked(corrections: Mapping[str, Any], identity: RecordIdentity) -> dict[str, Any]:
     """Corrections as values are kept; an empty one says that the document does not tell."""
     return {name: _value(name, value, identity) for name, value in corrections.items()}
 
 
-def _value(name: str, value: Any, identity: Identity) -> Any:
+def _value(name: str, value: Any, identity: RecordIdentity) -> Any:
     shape = identity.shapes.get(name)
     if shape is None:
-        raise FieldRefused(f"{name} is no field; there are {', '.join(identity.shapes)}.", field=name)
+        raise InvalidField(f"{name} is no field; there are {', '.join(identity.shapes)}.", field=name)
     if value in (None, ""):
         return None
-    if shape in tables.TABLES:
-        return tables.rows(name, value, identity.tables.get(name, {}))
+    if shape in table_validation.TABLES:
+        return table_validation.rows(name, value, identity.tables.get(name, {}))
     if not isinstance(value, str):
-        raise FieldRefused(f"{name} is no table.", field=name)
+        raise InvalidField(f"{name} is no table.", field=name)
     if right := field_validation.misfit(shape, value, identity.choices.get(name, ())):
-        raise FieldRefused(f"{name} is {right}, not {value}.", field=name)
+        raise InvalidField(f"{name} is {right}, not {value}.", field=name)
     return value
 
 
 async def reject(
     connection: Connection,
-    by: Reviewing,
+    by: ReviewContext,
     organization: OrganizationId,
     document: UUID,
     *,
@@ -137,18 +138,18 @@ async def read_again(
     await route.tell(connection, moved)
     entry = Entry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
     await ledger.append(connection, organization, [entry])
-    await work.wake(connection, [Wake(organization, intake.PROCESS, str(document))])
+    await work.wake(connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
 
 
 async def _found(connection: Connection, document: UUID) -> Document:
     found = await documents.get(connection, document)
     if found is None:
-        raise Gone("There is no such document.")
+        raise NotFound("There is no such document.")
     return found
 
 
 async def _case(
-    connection: Connection, by: Reviewing, organization: OrganizationId, document: UUID, actor: str
+    connection: Connection, by: ReviewContext, organization: OrganizationId, document: UUID, actor: str
 ) -> tuple[Case, Pipeline, Extraction]:
     found = await _found(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from postroom.documents import routing
-from postroom.documents.kind import Shape
+from postroom.documents import record_matching
+from postroom.documents.fields.table_validation import Column
+from postroom.documents.kinds.document_kind import Shape
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.routing import Expected, Match, Said
-from postroom.documents.tables import Column
-from postroom.documents.understood import Understood
-from postroom.flow.documents.intake import SHARE
-from postroom.model import DocumentState, OrganizationId
+from postroom.documents.record_matching import Expected, Match, Said
+from postroom.documents.stored_extraction import Understood
+from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
 from postroom.store.database import Connection
 from postroom.store.documents import Arrival, Document
@@ -23,14 +22,13 @@ from postroom.store.ledger import Entry, Plain
 from postroom.store.records import Order, Record
 from postroom.store.work import Wake
 
-ARCHIVE: Final = "archive"  # the work of archiving a document
 MACHINE: Final = "postroom"  # who confirmed, where no person did
 NOBODY: Final = "unknown@localhost"  # the sender, where a purge took the name away
 CERTAIN: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RecordIdentity:
     """What a record of a kind needs, what tells it from another, what names it, and how its fields look."""
 
     needed: tuple[str, ...]
@@ -45,10 +43,10 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Routing:
+class RouteContext:
     """What decides: the kinds there are, and whether there is an archive."""
 
-    identities: Mapping[str, Identity]
+    identities: Mapping[str, RecordIdentity]
     archives: bool
 
 
@@ -79,10 +77,10 @@ class Seen:
     conflict: str | None = None
 
 
-async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: Told) -> Seen:
+async def seen(connection: Connection, by: RouteContext, pipeline: Pipeline, told: Told) -> Seen:
     """What is known of the thing that a document tells of. Others wait until this transaction ends."""
     identity = by.identities[told.kind]
-    marks = routing.marks(
+    marks = record_matching.marks(
         told.kind,
         identity.fingerprint,
         told.values,
@@ -95,7 +93,7 @@ async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: To
         others = await _others(connection, identity, each, told)
         if any(other.is_sure and name not in told.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all the same, but for the note's number
-        wrong = routing.disagreements(told.values, each.fields, identity.needed, identity.shapes)
+        wrong = record_matching.disagreements(told.values, each.fields, identity.needed, identity.shapes)
         instead = {name: each.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
@@ -106,7 +104,9 @@ async def seen(connection: Connection, by: Routing, pipeline: Pipeline, told: To
     return Seen(marks, conflict=conflict)
 
 
-async def _others(connection: Connection, identity: Identity, record: Record, told: Told) -> dict[str, Said]:
+async def _others(
+    connection: Connection, identity: RecordIdentity, record: Record, told: Told
+) -> dict[str, Said]:
     """What the record and its documents say otherwise, of the fields that tell records apart."""
     if not identity.apart:
         return {}
@@ -122,14 +122,14 @@ async def _others(connection: Connection, identity: Identity, record: Record, to
             sayings.append(Said(value, is_sure=True))  # a person said so
     shapes = identity.shapes
     told_otherwise = {
-        name: routing.said_instead(told.values.get(name), sayings, shapes[name])
+        name: record_matching.said_instead(told.values.get(name), sayings, shapes[name])
         for name, sayings in found.items()
     }
     return {name: other for name, other in told_otherwise.items() if other}
 
 
 def doubted(
-    fields: Mapping[str, Mapping[str, Any]], identity: Identity, *, is_recognised: bool
+    fields: Mapping[str, Mapping[str, Any]], identity: RecordIdentity, *, is_recognised: bool
 ) -> frozenset[str]:
     """What was not surely read: numbers of a picture have no check digits that would tell."""
     return frozenset(
@@ -140,7 +140,7 @@ def doubted(
 
 
 async def settle(
-    connection: Connection, by: Routing, pipeline: Pipeline, case: Case, understood: Understood
+    connection: Connection, by: RouteContext, pipeline: Pipeline, case: Case, understood: Understood
 ) -> None:
     """The state that follows from what was understood."""
     if understood.skip_reason is not None:
@@ -155,12 +155,12 @@ async def settle(
     orders = await records.open_orders(connection, understood.kind)
     identity = by.identities[understood.kind]
     expected = [Expected(each.reference, each.fields) for each in orders]
-    match = routing.match(understood.values, expected, identity.shapes)
+    match = record_matching.match(understood.values, expected, identity.shapes)
     read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
     unsure = doubted(read, identity, is_recognised=understood.is_recognised)
     told = Told(understood.kind, understood.values, unsure)
     known = await seen(connection, by, pipeline, told)
-    doubts = routing.doubts(
+    doubts = record_matching.doubts(
         needed=identity.needed,
         confidences={name: each.confidence for name, each in understood.fields.items()},
         confirm_above=pipeline.confirm_above,
@@ -177,7 +177,7 @@ async def settle(
 
 async def confirm(
     connection: Connection,
-    by: Routing,
+    by: RouteContext,
     pipeline: Pipeline,
     case: Case,
     said: Told,
@@ -198,10 +198,10 @@ async def confirm(
             kind=said.kind,
             pipeline=pipeline.name,
             # Without all that tells one record from another, only the same bytes are the same.
-            fingerprint=routing.fingerprint(known.marks[0], told_apart, values, identity.shapes)
+            fingerprint=record_matching.fingerprint(known.marks[0], told_apart, values, identity.shapes)
             if known.marks
             else case.document.sha256,
-            key=routing.key(identity.key, values, identity.shapes, username=username) or "",
+            key=record_matching.key(identity.key, values, identity.shapes, username=username) or "",
             fields=values,
             order=order.id if order else None,
             confirmed_by=case.actor,
@@ -212,7 +212,7 @@ async def confirm(
     told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
     await end(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
     if by.archives and pipeline.archive:
-        await work.wake(connection, [Wake(case.organization, ARCHIVE, str(case.document.id))])
+        await work.wake(connection, [Wake(case.organization, WorkKind.ARCHIVE, str(case.document.id))])
     return record
 
 
@@ -264,7 +264,7 @@ async def end(
 
 async def at_its_end(connection: Connection, document: UUID) -> None:
     """Whoever waits for the documents of its message looks again."""
-    await work.nudge(connection, SHARE, await shared_messages.subjects(connection, document))
+    await work.nudge(connection, WorkKind.SHARE_STATE, await shared_messages.subjects(connection, document))
 
 
 async def tell(connection: Connection, document: Document) -> None:

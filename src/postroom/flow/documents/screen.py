@@ -10,9 +10,9 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from postroom.documents.detect import E_INVOICES
-from postroom.documents.limits import FILE_BYTES
+from postroom.documents.files.file_type import E_INVOICES
 from postroom.documents.pipelines import Pipeline
+from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.model import FolderRole
 
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})

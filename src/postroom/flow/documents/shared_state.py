@@ -14,9 +14,9 @@ from uuid import UUID
 
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.errors import OperatorError, PermanentError
-from postroom.flow.documents import intake, route
+from postroom.flow.documents import route
 from postroom.flow.documents.route import Case
-from postroom.model import DocumentState, Done, OrganizationId
+from postroom.model import DocumentState, Done, OrganizationId, WorkKind
 from postroom.ports import RemoteMailbox
 from postroom.store import documents, mailboxes, shared_messages, shared_state, work
 from postroom.store.database import Connection, Database
@@ -26,13 +26,12 @@ from postroom.store.shared_messages import SharedMessage
 from postroom.store.shared_state import Claim, Key
 from postroom.store.work import Lease, Wake
 
-KIND: Final = intake.SHARE
 LOOK_AGAIN_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
 PROCESSED_ELSEWHERE: Final = "the other system that shares the pipeline's state has processed its message"
 
 
 @dataclass(frozen=True)
-class Sharing:
+class SharedStateContext:
     database: Database
     pipelines: Pipelines
     remote: Callable[[Mailbox], RemoteMailbox]
@@ -47,7 +46,7 @@ class _Shared:
     app_name: str
 
 
-async def run(sharing: Sharing, lease: Lease) -> Done:
+async def run(sharing: SharedStateContext, lease: Lease) -> Done:
     """One message of one pipeline: claim it, tell how it ended, or look again."""
     name, _, number = lease.subject.partition("/")
     shared = _shared(sharing, name)
@@ -70,11 +69,11 @@ async def run(sharing: Sharing, lease: Lease) -> Done:
             return Done()
         # Those that may be read now, or need not be read any more.
         waiting = await shared_messages.queued(connection, name, message.id)
-        await work.nudge(connection, intake.PROCESS, waiting)
+        await work.nudge(connection, WorkKind.PROCESS_DOCUMENT, waiting)
     return Done() if claimed in {Claim.DONE, Claim.ENDED} else Done(again_after=LOOK_AGAIN_SECONDS)
 
 
-async def instead_of_reading(sharing: Sharing, lease: Lease) -> Done | None:
+async def instead_of_reading(sharing: SharedStateContext, lease: Lease) -> Done | None:
     """How the work on a document ends that is not ours to read now; None where it is."""
     async with work.fenced(sharing.database, lease) as connection:
         document = await documents.get(connection, UUID(lease.subject))
@@ -125,17 +124,19 @@ async def _permission(
 
 def _wake(organization: OrganizationId, shared: _Shared, message: SharedMessage) -> Wake:
     delay = 0 if message.foreign_id is None else LOOK_AGAIN_SECONDS
-    return Wake(organization, KIND, f"{shared.pipeline.name}/{message.id}", delay)
+    return Wake(organization, WorkKind.SHARE_STATE, f"{shared.pipeline.name}/{message.id}", delay)
 
 
-def _shared(sharing: Sharing, name: str) -> _Shared | None:
+def _shared(sharing: SharedStateContext, name: str) -> _Shared | None:
     pipeline = sharing.pipelines.get(name)
     if pipeline is None or pipeline.shared_state is None:
         return None
     return _Shared(pipeline, pipeline.shared_state)
 
 
-async def _foreign_id(sharing: Sharing, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage) -> str:
+async def _foreign_id(
+    sharing: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
+) -> str:
     """The id by which the other side knows the message; ours where the provider has no other any more."""
     ours = message.provider_message_id
     if pipeline.shared_state_ids == "immutable":
@@ -167,7 +168,12 @@ async def _claim(
 
 
 async def _settle(
-    connection: Connection, sharing: Sharing, shared: _Shared, lease: Lease, message: int, foreign_id: str
+    connection: Connection,
+    sharing: SharedStateContext,
+    shared: _Shared,
+    lease: Lease,
+    message: int,
+    foreign_id: str,
 ) -> bool:
     """End the row as the documents ended. False: not all of them have."""
     key, worker = Key(shared.app_name, foreign_id), _worker(lease.organization)

@@ -11,13 +11,12 @@ carries it, and a message about a row that is done, held or not due is thrown aw
 from collections.abc import Sequence
 from typing import Final
 
-from postroom.flow.documents import intake
+from postroom.model import WorkKind
 from postroom.sqs import Named, Received, SqsQueue
-from postroom.store import carried
+from postroom.store import sqs_dispatches
 from postroom.store.database import Database
 from postroom.store.work import Lease
 
-KIND: Final = intake.PROCESS
 HOLD_SECONDS: Final = 60.0  # until somebody else sends what we wanted to send
 AGAIN_AFTER_SECONDS: Final = 3600.0  # a message that nobody received until then may be lost
 MOST: Final = 100
@@ -26,12 +25,14 @@ MOST: Final = 100
 async def tell(database: Database, queue: SqsQueue) -> bool:
     """Tell the queue of documents that are due; whether there may be more."""
     async with database.engine() as connection:
-        subjects = await carried.to_tell(connection, most=MOST, hold_seconds=HOLD_SECONDS)
+        subjects = await sqs_dispatches.to_tell(connection, most=MOST, hold_seconds=HOLD_SECONDS)
     if not subjects:
         return False
-    sent = await queue.send([Named(KIND, subject) for subject in subjects])
+    sent = await queue.send([Named(WorkKind.PROCESS_DOCUMENT, subject) for subject in subjects])
     async with database.engine() as connection:
-        await carried.told(connection, [each.subject for each in sent], again_after=AGAIN_AFTER_SECONDS)
+        await sqs_dispatches.told(
+            connection, [each.subject for each in sent], again_after=AGAIN_AFTER_SECONDS
+        )
     return len(subjects) == MOST
 
 
@@ -41,10 +42,12 @@ async def claimed(
     """Leases on the rows that messages name, each with its receipt. Others go, or become dead letters."""
     found: list[tuple[Lease, str]] = []
     for message in messages:
-        if message.named is None or message.named.kind != KIND:
+        if message.named is None or message.named.kind != WorkKind.PROCESS_DOCUMENT:
             continue  # not ours: it comes again until the queue puts it to the dead letters
         async with database.engine() as connection:
-            lease = await carried.claim(connection, KIND, message.named.subject, lease_seconds=lease_seconds)
+            lease = await sqs_dispatches.claim(
+                connection, WorkKind.PROCESS_DOCUMENT, message.named.subject, lease_seconds=lease_seconds
+            )
         if lease is None:
             await queue.delete(message.receipt)
         else:

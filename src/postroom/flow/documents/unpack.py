@@ -6,13 +6,12 @@ The part of such a file continues the container's: "2/0" is the first file insid
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from postroom import mime
-from postroom.documents import unpack
-from postroom.documents.detect import detect
+from postroom.documents.files import unpack
+from postroom.documents.files.file_type import detect
+from postroom.documents.files.unpack import Enclosed, Found, LeftOut
 from postroom.documents.pipelines import Pipelines
-from postroom.documents.unpack import Enclosed, Found, LeftOut
 from postroom.flow.documents import intake, screen
 from postroom.flow.documents.process import content_of
 from postroom.flow.documents.screen import Fate, File
@@ -24,11 +23,9 @@ from postroom.store.database import Database
 from postroom.store.documents import Attachment, Incoming, Verdict
 from postroom.store.work import Lease
 
-KIND: Final = intake.UNPACK
-
 
 @dataclass(frozen=True)
-class Unpacking:
+class UnpackContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
@@ -45,7 +42,7 @@ class Inside:
     content: bytes | None = None
 
 
-async def run(unpacking: Unpacking, lease: Lease) -> Done:
+async def run(unpacking: UnpackContext, lease: Lease) -> Done:
     """One container of one message. What was inside before a crash is found again, and is the same."""
     message_id, _, part = lease.subject.partition("/")
     async with unpacking.database.transaction(lease.organization) as connection:
@@ -100,7 +97,7 @@ def files_of(message: bytes) -> Iterator[Enclosed]:
 
 
 async def _record(
-    unpacking: Unpacking,
+    unpacking: UnpackContext,
     lease: Lease,
     message: Incoming,
     inside: Sequence[Inside],

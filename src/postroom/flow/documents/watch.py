@@ -14,26 +14,25 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
-from postroom.documents.limits import FILE_BYTES
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.errors import DatabaseUnavailable, Gone, PermanentError, PostroomError, TransientError
+from postroom.documents.sandbox.file_limits import FILE_BYTES
+from postroom.errors import DatabaseUnavailable, NotFound, PermanentError, PostroomError, TransientError
 from postroom.flow.documents import upload
 from postroom.flow.documents.upload import Upload
 from postroom.logs import Log
-from postroom.model import Done, OrganizationId
+from postroom.model import Done, OrganizationId, WorkKind
 from postroom.ports import BlobStore, Folder, WatchedFile
-from postroom.store import organizations, watched, work
+from postroom.store import organizations, watched_files, work
 from postroom.store.database import Database
 from postroom.store.work import Lease, Wake
 
 log = Log()
-KIND: Final = "watch"
 SENDER: Final = "folder@localhost"  # where the path names nobody
 MOST_AT_A_TIME: Final = 50
 
 
 @dataclass(frozen=True)
-class Watching:
+class WatchContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
@@ -42,7 +41,7 @@ class Watching:
 
 async def keep_all_due(database: Database, organization: OrganizationId, watching: Sequence[str]) -> None:
     """Every folder is looked at, for ever."""
-    wakes = [Wake(organization, KIND, f"{organization}/{pipeline}") for pipeline in watching]
+    wakes = [Wake(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in watching]
     while True:
         if wakes:
             with suppress(DatabaseUnavailable, TransientError):
@@ -52,7 +51,7 @@ async def keep_all_due(database: Database, organization: OrganizationId, watchin
         await asyncio.sleep(3600)
 
 
-async def run(watching: Watching, lease: Lease) -> Done:
+async def run(watching: WatchContext, lease: Lease) -> Done:
     """One look at the folder of one pipeline."""
     name = lease.subject.partition("/")[2]
     pipeline, folder = watching.pipelines.get(name), watching.folders.get(name)
@@ -66,18 +65,22 @@ async def run(watching: Watching, lease: Lease) -> Done:
 
 
 async def _ready(
-    watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, listed: Mapping[str, WatchedFile]
+    watching: WatchContext,
+    lease: Lease,
+    pipeline: Pipeline,
+    folder: Folder,
+    listed: Mapping[str, WatchedFile],
 ) -> list[WatchedFile]:
     """What is to be taken in now; what is new is remembered, what is gone forgotten."""
     async with work.fenced(watching.database, lease) as connection:
-        known = {each.name: each for each in await watched.known(connection, pipeline.name)}
+        known = {each.name: each for each in await watched_files.known(connection, pipeline.name)}
         new = [
             file
             for file in listed.values()
             if file.name not in known or known[file.name].version != file.version
         ]
-        await watched.see(connection, pipeline.name, new)
-        await watched.forget(connection, pipeline.name, sorted(known.keys() - listed.keys()))
+        await watched_files.see(connection, pipeline.name, new)
+        await watched_files.forget(connection, pipeline.name, sorted(known.keys() - listed.keys()))
     appeared = {file.name for file in new}
     return [
         file
@@ -87,7 +90,7 @@ async def _ready(
 
 
 async def _take(
-    watching: Watching, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
+    watching: WatchContext, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
 ) -> None:
     if file.size > FILE_BYTES:
         refused = f"it is larger than {FILE_BYTES:,} bytes"
@@ -97,8 +100,8 @@ async def _take(
             prepared = await upload.prepare(watching.blobs, lease.organization, pipeline, given)
             async with work.fenced(watching.database, lease) as connection:
                 await upload.commit(connection, lease.organization, prepared)
-                await watched.end(connection, pipeline.name, file)
-        except Gone:
+                await watched_files.end(connection, pipeline.name, file)
+        except NotFound:
             return  # it is not what it was: the next look tells
         except PermanentError as error:
             refused = str(error)
@@ -110,7 +113,7 @@ async def _take(
         else:
             return
     async with work.fenced(watching.database, lease) as connection:
-        await watched.end(connection, pipeline.name, file, refused=refused)
+        await watched_files.end(connection, pipeline.name, file, refused=refused)
 
 
 def _upload(file: WatchedFile, content: bytes) -> Upload:

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.model import OrganizationId
+from postroom.model import OrganizationId, WorkKind
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Database
 from postroom.store.ledger import Seal, Signer, Stored
 from postroom.store.work import Finish, Lease, Wake
 
-KIND = "seal"
-DELIVER = "deliver"  # what follows where somebody outside wants to be told
 BATCH = 1000
 
 # Whether a signature by the key of this id is good; None where the key is not known here.
@@ -44,7 +42,9 @@ async def run(database: Database, signer: Signer, lease: Lease) -> None:
         async with work.fenced(database, lease) as connection:
             numbered = await feed.number(connection, batch=BATCH)
             behind = await webhooks.behind(connection)
-            await work.wake(connection, [Wake(lease.organization, DELIVER, str(each)) for each in behind])
+            await work.wake(
+                connection, [Wake(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
+            )
     while True:
         async with work.fenced(database, lease) as connection:
             sealed = await ledger.seal(connection, lease.organization, signer, batch=BATCH)
@@ -66,7 +66,7 @@ async def listen(database: Database) -> None:
                     if heard is None
                     else [OrganizationId(UUID(heard))]
                 )
-                await work.wake(connection, [Wake(each, KIND, str(each)) for each in organizations])
+                await work.wake(connection, [Wake(each, WorkKind.SEAL, str(each)) for each in organizations])
 
 
 async def verify(

@@ -19,9 +19,8 @@ from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, PermanentError, TransientError
-from postroom.flow.mail import sync
-from postroom.flow.mail.sync import Syncing, content, merge
-from postroom.flow.mail.sync.reading import first_day, later
+from postroom.flow.mail.sync import SyncContext, content_filter, message_state
+from postroom.flow.mail.sync.sync_run import first_day, later
 from postroom.logs import Log
 from postroom.model import (
     Change,
@@ -32,6 +31,7 @@ from postroom.model import (
     OrganizationId,
     Presence,
     State,
+    WorkKind,
 )
 from postroom.ports import RemoteMailbox
 from postroom.store import (
@@ -39,10 +39,10 @@ from postroom.store import (
     cursors,
     failures,
     folders,
-    forgotten_people,
     ledger,
     mailboxes,
     messages,
+    purged_people,
     subscriptions,
     work,
 )
@@ -50,15 +50,14 @@ from postroom.store.audits import Kept
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.failures import Failure
-from postroom.store.forgotten_people import Sent
 from postroom.store.ledger import Entry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.messages import Content, Stored
+from postroom.store.purged_people import Sent
 from postroom.store.work import Finish, Lease, Wake
 
 log = Log()
 
-KIND: Final = "audit"
 PAGE: Final = 100
 # What arrived so lately may be on its way here.
 ON_ITS_WAY: Final = timedelta(minutes=10)
@@ -98,7 +97,7 @@ class Findings:
         return [*self.missing, *self.extra, *self.different]
 
 
-async def run(parts: Syncing, every_seconds: float, lease: Lease) -> None:
+async def run(parts: SyncContext, every_seconds: float, lease: Lease) -> None:
     """The audit of one mailbox, as work that is due. One whose syncs go on or fail is audited later."""
     async with parts.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
@@ -116,7 +115,7 @@ async def run(parts: Syncing, every_seconds: float, lease: Lease) -> None:
         await work.finish(connection, [Finish(lease, again)])
 
 
-async def audit(parts: Syncing, mailbox: Mailbox, depth: Depth) -> Findings:
+async def audit(parts: SyncContext, mailbox: Mailbox, depth: Depth) -> Findings:
     """Compare, and keep the result."""
     return await _Audit(parts, mailbox, parts.remote(mailbox), depth).run()
 
@@ -127,7 +126,7 @@ async def repair(
     """Have the next sync look at and fetch what was found."""
     rows = [Failure("message", key, "An audit found it missing or different.", 0) for key in found.everything]
     await failures.record(connection, mailbox, rows)
-    await work.restart(connection, [Wake(organization, sync.KIND, str(mailbox))])
+    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def keep_all_due(database: Database, every_seconds: float) -> None:
@@ -135,10 +134,10 @@ async def keep_all_due(database: Database, every_seconds: float) -> None:
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
-                found = await subscriptions.neglected(connection, KIND)
+                found = await subscriptions.neglected(connection, WorkKind.AUDIT)
                 delays = [random.uniform(0, every_seconds) for _ in found]
                 wakes = [
-                    Wake(organization, KIND, str(mailbox), delay)
+                    Wake(organization, WorkKind.AUDIT, str(mailbox), delay)
                     for (organization, mailbox), delay in zip(found, delays, strict=True)
                 ]
                 await work.wake(connection, wakes)
@@ -147,7 +146,7 @@ async def keep_all_due(database: Database, every_seconds: float) -> None:
 
 @dataclass(frozen=True)
 class _Audit:
-    parts: Syncing
+    parts: SyncContext
     mailbox: Mailbox
     remote: RemoteMailbox
     depth: Depth
@@ -221,8 +220,8 @@ class _Audit:
         return [
             _Seen(
                 Change(each.key, Presence.HERE, each.version, each.state),
-                content.kept(each.letter, policy),
-                {part.part for part in content.kept_enclosures(each.letter, policy, accept)},
+                content_filter.kept(each.letter, policy),
+                {part.part for part in content_filter.kept_enclosures(each.letter, policy, accept)},
             )
             async for group in self.remote.fetch(changes, policy)
             for each in group
@@ -248,10 +247,10 @@ class _Audit:
     def _differs(self, row: Stored, kept: Mapping[str, Kept], seen: _Seen) -> bool:
         """Whether what the provider tells now is not what is stored. What is on its way differs too."""
         ours, told = kept[row.key], seen.change
-        before = merge.stored(row)
-        after, _ = merge.merged(before, told)
+        before = message_state.stored(row)
+        after, _ = message_state.merged(before, told)
         return (
-            bool(merge.events(before, after, told.version))
+            bool(message_state.events(before, after, told.version))
             or ours.lacks_content
             or (ours.lacks_bytes and self.mailbox.policy is ContentPolicy.FULL)
             or told.state.thread not in {None, ours.thread}
@@ -296,7 +295,7 @@ class _Audit:
     async def _not_left_out(self, missing: list[str]) -> list[str]:
         """Mail of people who were purged is not missed."""
         async with self.parts.database.transaction(self.mailbox.organization) as connection:
-            if not missing or not await forgotten_people.there_are_any(connection):
+            if not missing or not await purged_people.there_are_any(connection):
                 return missing
         wanted = [Change(key, Presence.HERE) for key in missing]
         sent = [
@@ -306,7 +305,7 @@ class _Audit:
             if isinstance(each, Fetched) and each.letter.sender is not None
         ]
         async with self.parts.database.transaction(self.mailbox.organization) as connection:
-            out = await forgotten_people.mail_of(connection, sent)
+            out = await purged_people.mail_of(connection, sent)
         return [key for key in missing if key not in out]
 
     async def _still_different(self, found: Findings) -> list[str]:

@@ -11,16 +11,14 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from postroom.flow.mail.sync import reading
-from postroom.flow.mail.sync.content import accepts
-from postroom.model import ContentPolicy, Done, Letter, MailboxId, OrganizationId, Person
-from postroom.store import contents, cursors, ledger, mailboxes, work
-from postroom.store.contents import Held
+from postroom.flow.mail.sync.content_filter import accepts
+from postroom.model import ContentPolicy, Done, Letter, MailboxId, OrganizationId, Person, WorkKind
+from postroom.store import cursors, ledger, mailboxes, message_contents, work
 from postroom.store.cursors import Begin, CursorKind
 from postroom.store.database import Connection, Database
+from postroom.store.message_contents import Held
 from postroom.store.work import Lease, Wake
 
-KIND: Final = "lower"
 BATCH: Final = 500
 SPARE_SECONDS: Final = 600.0  # until somebody else goes on with what whoever asked has not ended
 _ORDER: Final = (ContentPolicy.METADATA, ContentPolicy.DOCUMENTS, ContentPolicy.FULL)
@@ -44,8 +42,10 @@ async def hold(
     mailbox is, so that it outlives a disconnect.
     """
     if lowers(before, after):
-        await work.wake(connection, [Wake(organization, KIND, f"content of {mailbox}", SPARE_SECONDS)])
-    await work.hold(connection, reading.KIND, str(mailbox))
+        await work.wake(
+            connection, [Wake(organization, WorkKind.APPLY_POLICY, f"content of {mailbox}", SPARE_SECONDS)]
+        )
+    await work.hold(connection, WorkKind.SYNC, str(mailbox))
 
 
 async def apply(
@@ -61,7 +61,7 @@ async def apply(
         await cursors.drop(connection, mailbox, [(CursorKind.REFILL, "")])
         return
     await cursors.begin(connection, mailbox, [Begin(CursorKind.REFILL, "")])
-    await work.wake(connection, [Wake(organization, reading.KIND, str(mailbox))])
+    await work.wake(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def settle(
@@ -89,21 +89,21 @@ async def _settle(
 
 async def _lower(connection: Connection, mailbox: MailboxId, after: int, batch: int) -> int | None:
     """Of the next messages; the last of them, or None where there is nothing more to do."""
-    await work.hold(connection, reading.KIND, str(mailbox))
+    await work.hold(connection, WorkKind.SYNC, str(mailbox))
     found = await mailboxes.get(connection, mailbox)
     if found is None or found.policy is ContentPolicy.FULL:
         return None
-    messages = await contents.messages_after(connection, mailbox, after, limit=batch)
+    messages = await message_contents.messages_after(connection, mailbox, after, limit=batch)
     if not messages:
         return None
-    await contents.strip(connection, messages)
+    await message_contents.strip(connection, messages)
     some = found.policy is ContentPolicy.DOCUMENTS
     gone = [
         each
-        for each in await contents.attachments(connection, messages)
+        for each in await message_contents.attachments(connection, messages)
         if not (some and accepts(_letter(each), each.enclosure))
     ]
-    await contents.detach(connection, [(each.message, each.enclosure.part) for each in gone])
+    await message_contents.detach(connection, [(each.message, each.enclosure.part) for each in gone])
     names = [f"{each.message}/{each.enclosure.part}" for each in gone]
     await ledger.purge_all(connection, "attachment", names)
     return messages[-1]

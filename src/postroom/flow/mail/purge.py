@@ -6,9 +6,8 @@ a name. Where their mail is still at a provider, syncs leave it there: first it 
 
 from typing import Final
 
-from postroom.flow.mail import sync
-from postroom.model import OrganizationId
-from postroom.store import forgotten_people, ledger, purge, work
+from postroom.model import OrganizationId, WorkKind
+from postroom.store import ledger, purge, purged_people, work
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
 from postroom.store.purge import Traces
@@ -28,8 +27,10 @@ async def person(
     """Forget, in batches that may be repeated after a crash; what was there before."""
     before = await traces(database, organization, address)
     async with database.transaction(organization) as connection:
-        await work.hold_all(connection, sync.KIND)  # no page is being committed by somebody who does not know
-        await forgotten_people.add(connection, address)
+        await work.hold_all(
+            connection, WorkKind.SYNC
+        )  # no page is being committed by somebody who does not know
+        await purged_people.add(connection, address)
     while True:
         async with database.transaction(organization) as connection:
             ids = await purge.sent_by(connection, address, limit=BATCH)

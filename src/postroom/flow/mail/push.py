@@ -16,15 +16,13 @@ from typing import Final
 from postroom.errors import PostroomError, TransientError
 from postroom.flow.mail.push_rejections import Refusals
 from postroom.logs import Log
-from postroom.model import LifecycleEvent, Notice, ProviderName, Secret, SubscriptionId
+from postroom.model import LifecycleEvent, Notice, ProviderName, Secret, SubscriptionId, WorkKind
 from postroom.store import notifications
 from postroom.store.database import Connection, Database
 from postroom.store.group_commit import GroupCommit, Patience
 from postroom.store.notifications import Known, Reached, Told
 from postroom.store.work import Wake
 
-SYNC: Final = "sync"
-SUBSCRIBE: Final = "subscribe"
 # A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
 PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
 LARGEST_GROUP: Final = 1000
@@ -84,8 +82,8 @@ class Group:
             self.lifecycle[known.id, event] = known.owner
 
     def wakes(self) -> list[Wake]:
-        return [self._wake(SYNC, each) for each in self.told] + [
-            self._wake(SUBSCRIBE, each) for each in self.lifecycle.values()
+        return [self._wake(WorkKind.SYNC, each) for each in self.told] + [
+            self._wake(WorkKind.SUBSCRIBE, each) for each in self.lifecycle.values()
         ]
 
     def _wake(self, kind: str, mailbox: Reached) -> Wake:

@@ -14,7 +14,6 @@ from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
 from postroom.store.work import Lease
 
-KIND: Final = "retain"
 EVERY_SECONDS: Final = 86_400.0
 BATCH: Final = 500
 FAILURE_DAYS: Final = 90.0
@@ -23,7 +22,7 @@ log = Log()
 
 
 @dataclass(frozen=True, slots=True)
-class Periods:
+class RetentionPeriods:
     """How many days each is kept; None: for ever."""
 
     events: float | None = None
@@ -37,7 +36,7 @@ class Periods:
 Removal = Callable[[Connection, float], Awaitable[int]]
 
 
-async def run(database: Database, periods: Periods, lease: Lease) -> Done:
+async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> Done:
     removed: dict[str, int] = {}
     for name, days, removal in _removals(periods):
         if days is not None:
@@ -60,7 +59,7 @@ async def _remove(database: Database, lease: Lease, removal: Removal, days: floa
     return total
 
 
-def _removals(periods: Periods) -> list[tuple[str, float | None, Removal]]:
+def _removals(periods: RetentionPeriods) -> list[tuple[str, float | None, Removal]]:
     """In the order in which they are done: mail takes its events with it."""
     return [
         *(

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from postroom.errors import LoginRefused, OperatorError, PermanentError, PostroomError, TransientError
+from postroom.errors import LoginRejected, OperatorError, PermanentError, PostroomError, TransientError
 from postroom.flow.mail import policy as policies
 from postroom.flow.mailboxes.tokens import application
 from postroom.logs import Log
@@ -32,14 +32,25 @@ from postroom.model import (
     ProviderName,
     Secret,
     Tokens,
+    WorkKind,
 )
 from postroom.ports import Place, Provider, Vault
-from postroom.store import alarms, credentials, cursors, feed, ledger, logins, mailboxes, organizations, work
+from postroom.store import (
+    alerts,
+    credentials,
+    cursors,
+    feed,
+    ledger,
+    mailboxes,
+    oauth_states,
+    organizations,
+    work,
+)
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
-from postroom.store.logins import Pending
 from postroom.store.mailboxes import Mailbox
+from postroom.store.oauth_states import Pending
 from postroom.store.work import Wake
 from postroom.vault import Sealer
 
@@ -48,7 +59,7 @@ log = Log()
 LOGIN_SECONDS: Final = 600
 INBOX: Final = "Inbox"
 # What is to be done for a mailbox that came in.
-FIRST_WORK: Final = ("subscribe", "sync")
+FIRST_WORK: Final = (WorkKind.SUBSCRIBE, WorkKind.SYNC)
 
 
 class Reason(StrEnum):
@@ -95,7 +106,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Desk:
+class ConnectContext:
     """What connecting needs. `url` is where browsers reach the web process."""
 
     database: Database
@@ -124,7 +135,7 @@ async def provide_organization(database: Database, organization: OrganizationId)
 
 
 async def begin(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     provider: ProviderName,
     wish: Wish,
@@ -135,7 +146,9 @@ async def begin(
 ) -> str:
     """Where to send the browser. Raises LoginRefused where this cannot be connected by signing in."""
     if provider not in desk.sign_ins:
-        raise LoginRefused("Nobody can sign in there yet: this Postroom has no application at that provider.")
+        raise LoginRejected(
+            "Nobody can sign in there yet: this Postroom has no application at that provider."
+        )
     wish, hint = await _hint(desk, organization, wish)
     state = Secret(f"{login_id.hex}.{token_urlsafe(32)}")
     verifier = Secret(token_urlsafe(48))
@@ -144,23 +157,23 @@ async def begin(
     sealed = desk.sealer.seal(_context(organization, state), Secret(msgspec.json.encode(kept).decode()))
     async with desk.database.transaction(organization) as connection:
         pending = Pending(provider, policy, sealed, actor)
-        await logins.begin(connection, pending, state=state, browser=browser, seconds=LOGIN_SECONDS)
+        await oauth_states.begin(connection, pending, state=state, browser=browser, seconds=LOGIN_SECONDS)
     login = Login(state, verifier, desk.callback(provider), policy, hint, wish.ask_again)
     return desk.providers[provider].login.authorization_url(login)
 
 
-async def _hint(desk: Desk, organization: OrganizationId, wish: Wish) -> tuple[Wish, str | None]:
+async def _hint(desk: ConnectContext, organization: OrganizationId, wish: Wish) -> tuple[Wish, str | None]:
     if wish.mailbox is None:
         return wish, wish.address
     async with desk.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, wish.mailbox)
     if found is None:
-        raise LoginRefused("There is no such mailbox.")
+        raise LoginRejected("There is no such mailbox.")
     return replace(wish, policy=found.policy), found.address
 
 
 async def complete(
-    desk: Desk,
+    desk: ConnectContext,
     provider: ProviderName,
     *,
     state: Secret,
@@ -170,11 +183,11 @@ async def complete(
 ) -> Connected | Refused:
     """What came of a login. Whatever the answer, its state is used up."""
     async with desk.database.engine() as engine:
-        organization = await logins.organization_of(engine, state)
+        organization = await oauth_states.organization_of(engine, state)
     if organization is None:
         return unknown()
     async with desk.database.transaction(organization) as connection:
-        pending = await logins.take(connection, state, browser or Secret(""))
+        pending = await oauth_states.take(connection, state, browser or Secret(""))
     if pending is None:
         return await _refused(desk, organization, state, None, unknown())
     if pending.provider is not provider:
@@ -187,7 +200,7 @@ async def complete(
 
 
 async def _completed(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     pending: Pending,
     state: Secret,
@@ -211,7 +224,7 @@ async def _completed(
 
 
 def _context(organization: OrganizationId, state: Secret) -> str:
-    return f"oauth_states/{organization}/{logins.digest(state).hex()}"
+    return f"oauth_states/{organization}/{oauth_states.digest(state).hex()}"
 
 
 def unknown() -> Refused:
@@ -234,13 +247,17 @@ def _denied(error: str | None, wish: Wish) -> Refused:
 
 
 async def _failed(
-    desk: Desk, organization: OrganizationId, provider: ProviderName, fault: PostroomError, wish: Wish
+    desk: ConnectContext,
+    organization: OrganizationId,
+    provider: ProviderName,
+    fault: PostroomError,
+    wish: Wish,
 ) -> Refused:
     match fault:
         case OperatorError():
             log.error("login.failed", error=fault, kind=provider)
             async with desk.database.transaction(organization) as connection:
-                await alarms.set_to(connection, organization, application(provider, None), str(fault))
+                await alerts.set_to(connection, organization, application(provider, None), str(fault))
             return Refused(
                 Reason.APPLICATION,
                 "The provider does not accept this Postroom. Whoever runs it must act; the log says how.",
@@ -254,7 +271,7 @@ async def _failed(
 
 
 async def _problem(
-    desk: Desk, organization: OrganizationId, provider: ProviderName, grant: Grant, wish: Wish
+    desk: ConnectContext, organization: OrganizationId, provider: ProviderName, grant: Grant, wish: Wish
 ) -> Refused | None:
     """Why a grant is not good enough: too little is allowed, it is for another account, nothing opens."""
     if grant.missing_scopes:
@@ -310,7 +327,7 @@ class GivenToken:
 
 
 async def _refused(
-    desk: Desk, organization: OrganizationId, state: Secret, actor: str | None, refused: Refused
+    desk: ConnectContext, organization: OrganizationId, state: Secret, actor: str | None, refused: Refused
 ) -> Refused:
     entry = Entry("LOGIN_REFUSED", "login", login_of(state), actor, {"reason": refused.reason})
     async with desk.database.transaction(organization) as connection:
@@ -336,7 +353,7 @@ class _Opening:
 
 
 async def _connect(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     pending: Pending,
     grant: Grant,
@@ -354,7 +371,7 @@ async def _connect(
 
 
 async def connect_app(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     credential: AppCredential,
     *,
@@ -382,7 +399,7 @@ async def connect_app(
     return done
 
 
-async def _spread(desk: Desk, from_: Mailbox, opening: _Opening, client_id: str) -> None:
+async def _spread(desk: ConnectContext, from_: Mailbox, opening: _Opening, client_id: str) -> None:
     organization = from_.organization
     async with desk.database.transaction(organization) as connection:
         found = await credentials.of_application(connection, client_id)
@@ -398,7 +415,7 @@ async def _spread(desk: Desk, from_: Mailbox, opening: _Opening, client_id: str)
 
 
 async def _store(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     provider: ProviderName,
     account: Account,
@@ -487,7 +504,7 @@ async def _tell(
     await ledger.append(connection, mailbox.organization, [connected, *also])
     kind = "mailbox.connected" if made else "mailbox.reconnected"
     await feed.tell(connection, kind, "mailbox", str(mailbox.id), {"provider": mailbox.provider})
-    if await alarms.set_to(
+    if await alerts.set_to(
         connection, mailbox.organization, application(mailbox.provider, opening.client_id), None
     ):
         await work.resume_waiting(connection)

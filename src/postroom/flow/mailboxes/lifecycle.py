@@ -7,10 +7,10 @@ from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.mail import policy as policies
-from postroom.flow.mailboxes.connect import FIRST_WORK, Desk, GivenToken
+from postroom.flow.mailboxes.connect import FIRST_WORK, ConnectContext, GivenToken
 from postroom.flow.mailboxes.tokens import AccessTokens, provider_of
 from postroom.logs import Log
-from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret
+from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret, WorkKind
 from postroom.ports import Place, TokenSource
 from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
 from postroom.store.credentials import Credential
@@ -23,7 +23,7 @@ log = Log()
 
 
 async def pause(
-    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+    desk: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
     """Nothing is fetched until it is resumed. Its subscription and its cursor stay. False: no change."""
     async with desk.database.transaction(organization) as connection:
@@ -34,7 +34,7 @@ async def pause(
 
 
 async def resume(
-    desk: Desk, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+    desk: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
     """Let it go on, at once, whatever it waits for. False: it was not paused."""
     async with desk.database.transaction(organization) as connection:
@@ -48,7 +48,7 @@ async def resume(
 
 
 async def set_policy(
-    desk: Desk,
+    desk: ConnectContext,
     organization: OrganizationId,
     mailbox: MailboxId,
     policy: ContentPolicy,
@@ -84,7 +84,7 @@ async def set_policy(
 
 
 async def disconnect(
-    desk: Desk,
+    desk: ConnectContext,
     tokens: AccessTokens,
     organization: OrganizationId,
     mailbox: MailboxId,
@@ -135,7 +135,7 @@ async def _leave_late(leaver: "_Leaver", actor: str | None) -> None:
             await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
 
 
-async def _others(desk: Desk, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
+async def _others(desk: ConnectContext, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
     async with desk.database.engine() as engine:
         return await mailboxes.others_of_account(engine, mailbox.provider, mailbox.account_id, but=mailbox.id)
 
@@ -144,7 +144,7 @@ async def _others(desk: Desk, mailbox: Mailbox) -> list[tuple[OrganizationId, Ma
 class _Leaver:
     """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
 
-    desk: Desk
+    desk: ConnectContext
     mailbox: Mailbox
     channels: Sequence[Channel]
     last_token: GivenToken | None
@@ -152,7 +152,7 @@ class _Leaver:
 
     @classmethod
     async def of(
-        cls, desk: Desk, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
+        cls, desk: ConnectContext, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
     ) -> "_Leaver":
         token = grant = None
         if credential is not None:
@@ -202,12 +202,12 @@ def _trouble_noted(reason: LiteralString, mailbox: Mailbox) -> Generator[None]:
         log.warning("mailbox.leaving_failed", error=error, mailbox=mailbox.id, reason=reason)
 
 
-async def _pass_on(desk: Desk, others: list[tuple[OrganizationId, MailboxId]]) -> None:
+async def _pass_on(desk: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]) -> None:
     """The channel that went may have been the one that others were told by: they look to their own."""
     for organization, mailbox in others:
         with suppress(PostroomError):
             async with desk.database.transaction(organization) as connection:
-                await work.wake(connection, [Wake(organization, "subscribe", str(mailbox))])
+                await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
 
 
 async def _told(

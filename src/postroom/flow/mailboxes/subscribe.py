@@ -23,8 +23,8 @@ from uuid import UUID, uuid4
 from postroom.errors import (
     AlreadyExists,
     DatabaseUnavailable,
-    Gone,
-    GrantLost,
+    InvalidGrant,
+    NotFound,
     OperatorError,
     PermanentError,
     TransientError,
@@ -40,6 +40,7 @@ from postroom.model import (
     ProviderName,
     Secret,
     SubscriptionId,
+    WorkKind,
 )
 from postroom.ports import ChannelRequest, Provider, RemoteMailbox, TokenSource
 from postroom.store import ledger, mailboxes, subscriptions, work
@@ -51,8 +52,6 @@ from postroom.store.work import Finish, Lease, Wake
 
 log = Log()
 
-KIND: Final = "subscribe"
-SYNC: Final = "sync"
 LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days by its own clock
 # Two renewals, or a renewal and a reauthorization, must not come closer to each other than this.
 SPACING_SECONDS: Final = 600.0
@@ -66,7 +65,7 @@ AGAIN_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cadence:
+class RenewalSchedule:
     """When a channel is renewed: so long before its end, and in any case so long after the last time."""
 
     before_seconds: float
@@ -80,14 +79,14 @@ class Cadence:
 
 
 @dataclass(frozen=True)
-class Subscribing:
+class SubscribeContext:
     """What the step needs."""
 
     database: Database
     providers: Mapping[ProviderName, Provider]
     tokens: Callable[[OrganizationId, MailboxId], TokenSource]
     public_url: str | None
-    cadences: Mapping[ProviderName, Cadence]
+    cadences: Mapping[ProviderName, RenewalSchedule]
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
         provider = provider_of(self.providers, mailbox.provider)
@@ -104,7 +103,7 @@ class Subscribing:
         return f"{self.public_url}/webhooks/{mailbox.provider}/"
 
 
-async def run(parts: Subscribing, lease: Lease) -> None:
+async def run(parts: SubscribeContext, lease: Lease) -> None:
     """Look after the channel of one mailbox; the end of the lease is part of the last commit."""
     async with parts.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
@@ -114,8 +113,8 @@ async def run(parts: Subscribing, lease: Lease) -> None:
             await work.finish(connection, [Finish(lease)])
         return
     try:
-        await _Keeping(parts, lease, mailbox, parts.remote(mailbox), parts.prefix(mailbox)).run()
-    except GrantLost as error:
+        await _SubscribeRun(parts, lease, mailbox, parts.remote(mailbox), parts.prefix(mailbox)).run()
+    except InvalidGrant as error:
         # Nothing more to be done until a reconnect, which makes this due again.
         await _end_ill(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error, again_after=None)
     except PermanentError as error:
@@ -123,7 +122,7 @@ async def run(parts: Subscribing, lease: Lease) -> None:
 
 
 async def _end_ill(
-    parts: Subscribing,
+    parts: SubscribeContext,
     lease: Lease,
     mailbox: Mailbox,
     health: Health,
@@ -140,9 +139,10 @@ async def _end_ill(
 async def keep_due(database: Database) -> int:
     """Make this work due for every mailbox that nobody looks after; how many there were."""
     async with database.engine() as connection:
-        found = await subscriptions.neglected(connection, KIND)
+        found = await subscriptions.neglected(connection, WorkKind.SUBSCRIBE)
         await work.wake(
-            connection, [Wake(organization, KIND, str(mailbox)) for organization, mailbox in found]
+            connection,
+            [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox)) for organization, mailbox in found],
         )
     return len(found)
 
@@ -177,7 +177,7 @@ async def push_is_silent(
     await ledger.append(
         connection, organization, [_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
     )
-    await work.wake(connection, [Wake(organization, KIND, str(mailbox))])
+    await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
     return True
 
 
@@ -187,10 +187,10 @@ def _entry(event: str, subscription: UUID, mailbox: UUID, **payload: Plain) -> E
 
 
 @dataclass(frozen=True)
-class _Keeping:
+class _SubscribeRun:
     """One run for one mailbox."""
 
-    parts: Subscribing
+    parts: SubscribeContext
     lease: Lease
     mailbox: Mailbox
     remote: RemoteMailbox
@@ -224,7 +224,7 @@ class _Keeping:
         else:
             try:
                 channel = await self.remote.renew(live.channel, expires_at=await self._end())
-            except Gone:
+            except NotFound:
                 pass
             else:
                 await self._confirm(live.id, channel, "SUBSCRIPTION_RENEWED")
@@ -308,7 +308,7 @@ class _Keeping:
             except AlreadyExists as standing:
                 if await self._shared(id_, standing.provider_id):
                     return
-            except Gone as error:
+            except NotFound as error:
                 raise PermanentError("The provider does not find this mailbox or its folder.") from error
             else:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
@@ -328,7 +328,7 @@ class _Keeping:
             return False
         try:
             channel = await self.remote.renew(equal, expires_at=equal.expires_at)
-        except Gone:
+        except NotFound:
             return False
         await self._confirm(id_, channel, "SUBSCRIPTION_ADOPTED", secret_sha256=holder.client_state_sha256)
         return True
@@ -353,7 +353,9 @@ class _Keeping:
             await self._tell(connection, event, id_, expires_at=channel.expires_at.isoformat())
             await self._set_health(connection, Health.ACTIVE, None)
             if sync:  # nobody told of what happened while there was no channel
-                await work.wake(connection, [Wake(self.mailbox.organization, SYNC, str(self.mailbox.id))])
+                await work.wake(
+                    connection, [Wake(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
+                )
             wait = self.parts.cadences[self.mailbox.provider].wait(left)
             await work.finish(connection, [Finish(self.lease, wait)])
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from uuid import UUID, uuid4
 
-from postroom.errors import GrantLost, OperatorError, PermanentError, TransientError
+from postroom.errors import InvalidGrant, OperatorError, PermanentError, TransientError
 from postroom.logs import Log
 from postroom.model import (
     AppCredential,
@@ -29,11 +29,11 @@ from postroom.model import (
     Tokens,
 )
 from postroom.ports import Place, Provider, TokenSource, Vault
-from postroom.store import alarms, ledger, mailboxes, refreshes, work
+from postroom.store import alerts, ledger, mailboxes, token_refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
-from postroom.store.refreshes import Standing
+from postroom.store.token_refreshes import Standing
 from postroom.vault import Sealer
 
 log = Log()
@@ -120,17 +120,17 @@ class _MailboxTokens:
     ) -> tuple[Standing, Secret | None, bool]:
         """What stands; the token in it if that can be used; else whether it is now ours to refresh."""
         async with self.desk.database.transaction(self.organization) as connection:
-            standing = _open(await refreshes.look(connection, self.mailbox))
+            standing = _open(await token_refreshes.look(connection, self.mailbox))
             usable = self._usable(standing, refused)
-            if usable is not None or not await refreshes.claim(
+            if usable is not None or not await token_refreshes.claim(
                 connection, self.mailbox, lease, seconds=LEASE_SECONDS
             ):
                 return standing, usable, False
             # Somebody may have refreshed it between the look and the claim.
-            standing = _open(await refreshes.look(connection, self.mailbox))
+            standing = _open(await token_refreshes.look(connection, self.mailbox))
             usable = self._usable(standing, refused)
             if usable is not None:
-                await refreshes.release(connection, self.mailbox, lease)
+                await token_refreshes.release(connection, self.mailbox, lease)
             return standing, usable, usable is None
 
     def _usable(self, standing: Standing, refused: Secret | None) -> Secret | None:
@@ -167,7 +167,7 @@ class _MailboxTokens:
                 grant = await self.desk.vault.fetch(self._place("grant"), standing.credential.grant)
                 tokens = await self._asked(standing, grant)
             return await self._kept(standing, lease, grant, tokens)
-        except GrantLost as error:
+        except InvalidGrant as error:
             await self._lost(standing, lease, error)
             raise
         except PermanentError as error:
@@ -195,7 +195,7 @@ class _MailboxTokens:
 
     async def _kept(self, standing: Standing, lease: UUID, grant: Secret, tokens: Tokens) -> Secret | None:
         async with self.desk.database.transaction(self.organization) as connection:
-            if not await refreshes.holds(connection, self.mailbox, lease):
+            if not await token_refreshes.holds(connection, self.mailbox, lease):
                 return None
         kept = None
         if tokens.refresh is not None and tokens.refresh != grant:
@@ -203,21 +203,21 @@ class _MailboxTokens:
         access = self.desk.sealer.seal(self._place("access").context, tokens.access)
         seconds = tokens.expires_in_seconds
         async with self.desk.database.transaction(self.organization) as connection:
-            stored = await refreshes.store(
+            stored = await token_refreshes.store(
                 connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
             )
-            accepted = await alarms.set_to(connection, self.organization, _application_of(standing), None)
+            accepted = await alerts.set_to(connection, self.organization, _application_of(standing), None)
         if accepted:  # again: nobody need wait any longer, in whatever organization
             async with self.desk.database.engine() as engine:
                 await work.resume_waiting(engine)
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._hold(tokens.access, seconds) if stored else None
 
-    async def _lost(self, standing: Standing, lease: UUID, error: GrantLost) -> None:
+    async def _lost(self, standing: Standing, lease: UUID, error: InvalidGrant) -> None:
         """The mailbox waits for its owner, unless it was connected again meanwhile."""
         self.desk.held.pop(self.mailbox, None)
         async with self.desk.database.transaction(self.organization) as connection:
-            if not await refreshes.release(connection, self.mailbox, lease):
+            if not await token_refreshes.release(connection, self.mailbox, lease):
                 return
             await mailboxes.set_health(
                 connection, self.mailbox, Health.TOKEN_REFRESH_FAILED, error=str(error)
@@ -229,12 +229,12 @@ class _MailboxTokens:
     async def _alarm(self, standing: Standing, error: OperatorError) -> None:
         """One for all mailboxes of an application, and no mailbox is blamed."""
         async with self.desk.database.transaction(self.organization) as connection:
-            if await alarms.set_to(connection, self.organization, _application_of(standing), str(error)):
+            if await alerts.set_to(connection, self.organization, _application_of(standing), str(error)):
                 log.error("application.refused", kind=standing.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
         async with self.desk.database.transaction(self.organization) as connection:
-            await refreshes.release(connection, self.mailbox, lease)
+            await token_refreshes.release(connection, self.mailbox, lease)
 
 
 def app_credential(credential: Credential, grant: Secret) -> AppCredential:
@@ -255,7 +255,7 @@ def _application_of(standing: Standing) -> str:
 def _open(standing: Standing | None) -> Standing:
     """A lost grant is not tried again: every attempt would be refused, and only its owner can help."""
     if standing is None:
-        raise GrantLost("This mailbox is not connected.")
+        raise InvalidGrant("This mailbox is not connected.")
     if standing.health is Health.TOKEN_REFRESH_FAILED:
-        raise GrantLost(standing.last_error or "The grant of this mailbox is lost. Connect it again.")
+        raise InvalidGrant(standing.last_error or "The grant of this mailbox is lost. Connect it again.")
     return standing

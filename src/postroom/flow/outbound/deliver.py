@@ -35,7 +35,6 @@ from postroom.store.webhooks import Outcome, Waiting, Webhook
 from postroom.store.work import Finish, Lease
 from postroom.vault import Sealer
 
-KIND: Final = "deliver"
 BATCH: Final = 100
 MOST_WAITING: Final = 5000
 AT_A_TIME: Final = 8
@@ -48,7 +47,7 @@ Post = Callable[[str, Mapping[str, str], bytes], Awaitable[Posted]]
 
 
 @dataclass(frozen=True)
-class Delivering:
+class DeliverContext:
     database: Database
     sealer: Sealer
     post: Post
@@ -101,7 +100,7 @@ class _Sent:
         return bool(self.errors) and not accepted
 
 
-async def run(delivering: Delivering, lease: Lease) -> Done | None:
+async def run(delivering: DeliverContext, lease: Lease) -> Done | None:
     """Tell everything there is to tell; due again when the next delivery is."""
     while True:
         look = await _look(delivering, lease)
@@ -123,7 +122,7 @@ async def run(delivering: Delivering, lease: Lease) -> Done | None:
             raise TransientError("the receiver of a webhook accepts nothing")
 
 
-async def _look(delivering: Delivering, lease: Lease) -> _Look | None:
+async def _look(delivering: DeliverContext, lease: Lease) -> _Look | None:
     """What is to be sent: what waits and is due, and what is new."""
     async with work.fenced(delivering.database, lease) as connection:
         webhook = await webhooks.get(connection, UUID(lease.subject))
@@ -137,7 +136,7 @@ async def _look(delivering: Delivering, lease: Lease) -> _Look | None:
         room = BATCH if len(waiting) < MOST_WAITING else 0
         events = await feed.after(connection, webhook.position, room)
         known = await webhooks.known(connection, webhook.id, webhook.position)
-    secret = delivering.sealer.open(context(lease.organization, webhook.id), sealed)
+    secret = delivering.sealer.open(secret_context(lease.organization, webhook.id), sealed)
     items = [
         _Item(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
         for each in waiting
@@ -156,7 +155,7 @@ async def _look(delivering: Delivering, lease: Lease) -> _Look | None:
     return _Look(webhook, secret, list(groups.values()), held, position, more)
 
 
-async def _send_all(delivering: Delivering, look: _Look) -> _Sent:
+async def _send_all(delivering: DeliverContext, look: _Look) -> _Sent:
     """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
     ready = [group for group in look.groups if group[0].entity not in look.held]
     probes = ready
@@ -178,7 +177,7 @@ async def _send_all(delivering: Delivering, look: _Look) -> _Sent:
 
 
 async def _send_groups(
-    delivering: Delivering, look: _Look, groups: Sequence[Sequence[_Item]]
+    delivering: DeliverContext, look: _Look, groups: Sequence[Sequence[_Item]]
 ) -> list[Outcome]:
     turns = asyncio.Semaphore(AT_A_TIME)
     sent = await asyncio.gather(*(_send_group(delivering, look, group, turns) for group in groups))
@@ -186,7 +185,7 @@ async def _send_groups(
 
 
 async def _send_group(
-    delivering: Delivering, look: _Look, group: Sequence[_Item], turns: asyncio.Semaphore
+    delivering: DeliverContext, look: _Look, group: Sequence[_Item], turns: asyncio.Semaphore
 ) -> list[Outcome]:
     """One after the other, up to the first that is refused. What was refused for too long is given up."""
     outcomes: list[Outcome] = []
@@ -226,7 +225,7 @@ def _wait(attempts: int) -> float:
     return longest * random.uniform(0.5, 1)
 
 
-async def _send(delivering: Delivering, look: _Look, item: _Item) -> str | None:
+async def _send(delivering: DeliverContext, look: _Look, item: _Item) -> str | None:
     """Why it was not accepted; None where it was."""
     posted = await delivering.post(
         look.webhook.url, headers_of(look.secret, f"msg_{item.event_id}", item.body), item.body.encode()
@@ -277,5 +276,5 @@ def headers_of(secret: Secret, message: str, body: str) -> dict[str, str]:
     }
 
 
-def context(organization: OrganizationId, webhook: UUID) -> str:
+def secret_context(organization: OrganizationId, webhook: UUID) -> str:
     return f"webhooks/{organization}/{webhook}"

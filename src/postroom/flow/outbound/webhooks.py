@@ -11,8 +11,8 @@ import msgspec
 
 from postroom.errors import PermanentError
 from postroom.flow.outbound import deliver
-from postroom.flow.outbound.deliver import KIND, SECRET_PREFIX, Delivering, context, headers_of
-from postroom.model import OrganizationId, Secret
+from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, headers_of, secret_context
+from postroom.model import OrganizationId, Secret, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry, Plain
@@ -40,7 +40,7 @@ async def add(
         await organizations.ensure(connection, organization, f"Organization {organization}")
         while await feed.number(connection) == 1000:
             pass
-        sealed = sealer.seal(context(organization, webhook), secret)
+        sealed = sealer.seal(secret_context(organization, webhook), secret)
         await webhooks.add(connection, webhook, url, kinds, sealed)
         await _told(connection, organization, "WEBHOOK_ADDED", webhook, actor)
         made = await webhooks.get(connection, webhook)
@@ -80,7 +80,7 @@ async def change(
             await webhooks.disable(connection, webhook.id, "switched off")
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [Wake(organization, KIND, str(webhook.id))])
+        await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
         await _told(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
 
 
@@ -99,17 +99,17 @@ async def replay(
             raise PermanentError(f"The feed goes from {bounds.pruned} to {bounds.last}.")
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [Wake(organization, KIND, str(webhook.id))])
+        await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
         await _told(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
 
 
-async def test(delivering: Delivering, organization: OrganizationId, webhook: Webhook) -> str | None:
+async def test(delivering: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
     """Send one test delivery now. Why it was not accepted; None where it was."""
     async with delivering.database.transaction(organization) as connection:
         sealed = await webhooks.secret(connection, webhook.id)
     if sealed is None:
         raise PermanentError("There is no such webhook.")
-    secret = delivering.sealer.open(context(organization, webhook.id), sealed)
+    secret = delivering.sealer.open(secret_context(organization, webhook.id), sealed)
     body = msgspec.json.encode({"type": "webhook.test", "timestamp": datetime.now(UTC), "data": {}}).decode()
     posted = await delivering.post(
         webhook.url, headers_of(secret, f"msg_test_{uuid4()}", body), body.encode()

@@ -19,7 +19,6 @@ from postroom.store import blobs, organizations, work
 from postroom.store.database import Database
 from postroom.store.work import Lease, Wake
 
-KIND: Final = "collect"
 EVERY_SECONDS: Final = 86_400.0
 BATCH: Final = 500
 
@@ -27,7 +26,7 @@ log = Log()
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class BlobGcContext:
     """Nothing goes that was stored within the grace; it is longer than any put needs to its commit."""
 
     database: Database
@@ -52,7 +51,7 @@ async def keep_all_due(database: Database, kinds: Sequence[str]) -> None:
         await asyncio.sleep(3600)
 
 
-async def run(collecting: Collecting, lease: Lease) -> Done:
+async def run(collecting: BlobGcContext, lease: Lease) -> Done:
     doomed = await _doom_rows(collecting, lease) + await _doom_objects(collecting, lease)
     removed = await _remove(collecting, lease)
     async with work.fenced(collecting.database, lease) as connection:
@@ -62,7 +61,7 @@ async def run(collecting: Collecting, lease: Lease) -> Done:
     return Done(again_after=EVERY_SECONDS)
 
 
-async def _doom_rows(collecting: Collecting, lease: Lease) -> int:
+async def _doom_rows(collecting: BlobGcContext, lease: Lease) -> int:
     total, last = 0, BATCH
     while last == BATCH:
         async with work.fenced(collecting.database, lease) as connection:
@@ -73,7 +72,7 @@ async def _doom_rows(collecting: Collecting, lease: Lease) -> int:
     return total
 
 
-async def _doom_objects(collecting: Collecting, lease: Lease) -> int:
+async def _doom_objects(collecting: BlobGcContext, lease: Lease) -> int:
     """Objects without a row: put by somebody who never committed."""
     async with collecting.database.transaction(lease.organization) as connection:
         _, now = await blobs.to_remove(connection, limit=0)
@@ -88,7 +87,7 @@ async def _doom_objects(collecting: Collecting, lease: Lease) -> int:
     return total
 
 
-async def _remove(collecting: Collecting, lease: Lease) -> int:
+async def _remove(collecting: BlobGcContext, lease: Lease) -> int:
     total = 0
     while True:
         async with collecting.database.transaction(lease.organization) as connection:
@@ -109,7 +108,7 @@ async def _remove(collecting: Collecting, lease: Lease) -> int:
             total += gone
 
 
-async def _removed(collecting: Collecting, lease: Lease, digest: bytes, before: datetime) -> bool:
+async def _removed(collecting: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
     """Remove one object; one that was put again after the mark is spared.
 
     The caller lets nobody else remove: however long it takes, no other collector can remove the object before
@@ -124,7 +123,7 @@ async def _removed(collecting: Collecting, lease: Lease, digest: bytes, before: 
     return True
 
 
-def _grace(collecting: Collecting) -> timedelta:
+def _grace(collecting: BlobGcContext) -> timedelta:
     return timedelta(seconds=collecting.grace_seconds)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from postroom.errors import Gone
+from postroom.errors import NotFound
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import blobs
@@ -63,7 +63,7 @@ async def _check(
         async for piece in store.read(organization, row.sha256):
             digest.update(piece)
             size += len(piece)
-    except Gone:
+    except NotFound:
         what = "missing"
     else:
         findings.size += size

@@ -142,7 +142,7 @@ async def _webhooks(database: Database, sealer: Sealer, organization: Organizati
     done = 0
     async with database.transaction(organization) as connection:
         for webhook, old in await webhooks.outdated(connection, sealer.keys.first().id):
-            context = deliver.context(organization, webhook)
+            context = deliver.secret_context(organization, webhook)
             try:
                 new = sealer.seal(context, sealer.open(context, old))
             except OperatorError:

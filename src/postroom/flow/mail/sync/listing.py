@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from postroom.errors import CursorExpired, Gone, PostroomError, TransientError
-from postroom.flow.mail.sync import live, tree
-from postroom.flow.mail.sync.commit import Passing, commit
-from postroom.flow.mail.sync.gather import Gathered, Manner, Told, Turn, certain, gather, look, observed
-from postroom.flow.mail.sync.reading import Reading
+from postroom.errors import CursorExpired, NotFound, PostroomError, TransientError
+from postroom.flow.mail.sync import folder_tree, live_changes
+from postroom.flow.mail.sync.page_commit import Passing, commit
+from postroom.flow.mail.sync.page_fetch import Gathered, Manner, Told, Turn, certain, gather, look, observed
+from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import Change, Page, Presence
 from postroom.store import cursors, messages
 from postroom.store.cursors import Begin, Cursor, CursorKind, Move
@@ -24,7 +24,7 @@ STORED_PAGE: Final = 100  # of what is stored and looked at or fetched again
 FETCHED_TOGETHER: Final = 2  # pages
 
 
-async def run(reading: Reading, *, seconds: float) -> None:
+async def run(reading: SyncRun, *, seconds: float) -> None:
     """Go on with what is not at its end, for about so long. New mail does not wait behind old mail."""
     until = time.monotonic() + seconds
     while reading.listings():
@@ -36,7 +36,7 @@ async def run(reading: Reading, *, seconds: float) -> None:
         if time.monotonic() >= until:
             break
         if reading.is_told_more:
-            await live.run(reading)
+            await live_changes.run(reading)
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Fetching:
 class _Ahead:
     """Fetches pages while those before are being committed."""
 
-    reading: Reading
+    reading: SyncRun
     places: dict[tuple[CursorKind, str], _Place] = field(default_factory=dict[tuple[CursorKind, str], _Place])
     fetching: deque[_Fetching] = field(default_factory=deque[_Fetching])
     commit: "asyncio.Task[None] | None" = None
@@ -135,8 +135,8 @@ class _Ahead:
         try:
             await self._committed()
             gathered = await page.gathered
-            if not live.are_known(self.reading, gathered):
-                await tree.follow(self.reading)
+            if not live_changes.are_known(self.reading, gathered):
+                await folder_tree.follow(self.reading)
         except BaseException:
             page.gathered.cancel()
             await asyncio.gather(page.gathered, return_exceptions=True)
@@ -172,9 +172,9 @@ class _Ahead:
         except CursorExpired:
             await self._begin_anew(place)
             return
-        except Gone:
+        except NotFound:
             await self._land()
-            await tree.vanished(reading, scope)
+            await folder_tree.vanished(reading, scope)
             place.at_end = True
             return
         manner = Manner(since, fetches_bare=not resync, looks_at_bare=resync)
@@ -242,7 +242,7 @@ class _Ahead:
             return
         failed = Gathered()
         looked = await look(reading, keys, failed)
-        gathered = await live.gathered_in_known_folders(reading, looked, Manner(None))
+        gathered = await live_changes.gathered_in_known_folders(reading, looked, Manner(None))
         gathered.failures += failed.failures
         shown = [*gathered.shown, *(each.subject for each in failed.failures)]
         await commit(reading, gathered, Passing(listed=[(scope, shown)]))

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.flow.mailboxes.connect import LOGIN_SECONDS, Desk, Wish
+from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext, Wish
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName
 from postroom.store import ledger
 from postroom.vault import sealed_tokens
@@ -35,7 +35,7 @@ class Invitation:
     login_id: UUID
 
 
-def url(desk: Desk, invitation: Invitation) -> str:
+def url(desk: ConnectContext, invitation: Invitation) -> str:
     """Where the invited person's browser shall go."""
     wish = invitation.wish
     written = _Written(
@@ -50,7 +50,7 @@ def url(desk: Desk, invitation: Invitation) -> str:
     return f"{desk.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': ticket})}"
 
 
-async def read(desk: Desk, ticket: str) -> Invitation | None:
+async def read(desk: ConnectContext, ticket: str) -> Invitation | None:
     """None where it is not ours, is too old, or its login has ended."""
     value = sealed_tokens.read(desk.sealer, _PURPOSE, ticket)
     if value is None:

@@ -1,8 +1,8 @@
 """What a person asks of a mailbox's syncs: one now, a full one, or more of the past."""
 
 from postroom.errors import PermanentError
-from postroom.flow.mail.sync.reading import KIND, days_before
-from postroom.model import MailboxId, OrganizationId
+from postroom.flow.mail.sync.sync_run import days_before
+from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import cursors, failures, ledger, subscriptions, work
 from postroom.store.cursors import Begin, CursorKind
 from postroom.store.database import Connection
@@ -19,7 +19,7 @@ async def ask(
     actor: str | None = None,
 ) -> None:
     """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
-    await work.hold(connection, KIND, str(mailbox))
+    await work.hold(connection, WorkKind.SYNC, str(mailbox))
     if full:
         await _forget_where(connection, mailbox)
         await failures.try_again(connection, mailbox)
@@ -28,7 +28,7 @@ async def ask(
         organization,
         [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
     )
-    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def _forget_where(connection: Connection, mailbox: MailboxId) -> None:
@@ -46,7 +46,7 @@ async def reach_back(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
 ) -> bool:
     """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
-    await work.hold(connection, KIND, str(mailbox))
+    await work.hold(connection, WorkKind.SYNC, str(mailbox))
     rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:
         raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
@@ -56,7 +56,7 @@ async def reach_back(
         return False
     begins = [Begin(CursorKind.BACKFILL, scope, since=since) for scope in later]
     await cursors.begin(connection, mailbox, begins)
-    await work.restart(connection, [Wake(organization, KIND, str(mailbox))])
+    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
     return True
 
 

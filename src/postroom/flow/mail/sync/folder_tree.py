@@ -3,21 +3,21 @@
 from datetime import timedelta
 from typing import Final
 
-from postroom.flow.mail.sync.reading import Reading, days_before, first_day
+from postroom.flow.mail.sync.sync_run import SyncRun, days_before, first_day
 from postroom.store import cursors, folders, work
 from postroom.store.cursors import Begin, CursorKind
 
 FRESH: Final = 0.8  # of the time between two sweeps
 
 
-def is_stale(reading: Reading, kind: CursorKind, scope: str = "") -> bool:
+def is_stale(reading: SyncRun, kind: CursorKind, scope: str = "") -> bool:
     """Whether this was not read for about as long as sweeps are apart."""
     found = reading.cursor(kind, scope)
     age = timedelta(seconds=FRESH * reading.parts.sweep_seconds[reading.mailbox.provider])
     return found is None or found.updated_at < reading.now - age
 
 
-async def follow(reading: Reading) -> None:
+async def follow(reading: SyncRun) -> None:
     """Read the tree, and start and end what reads its folders."""
     remote = await reading.remote.folders()
     async with work.fenced(reading.parts.database, reading.lease) as connection:
@@ -41,7 +41,7 @@ async def follow(reading: Reading) -> None:
     reading.cursors = {(row.kind, row.scope): row for row in found}
 
 
-async def vanished(reading: Reading, scope: str) -> None:
+async def vanished(reading: SyncRun, scope: str) -> None:
     """A feed is gone, and as a rule its folder is; one that is still there is left to the next sync."""
     await follow(reading)
     if scope in reading.scopes():
@@ -52,7 +52,7 @@ def _reads(kind: CursorKind) -> bool:
     return kind in {CursorKind.LIVE, CursorKind.BACKFILL}
 
 
-async def _begin(reading: Reading, scope: str) -> list[Begin]:
+async def _begin(reading: SyncRun, scope: str) -> list[Begin]:
     """Pinned before it is listed, so that nothing falls in between; else the listing's end is the pin."""
     since = first_day(reading.of_kind(CursorKind.BACKFILL)) or days_before(
         reading.now, reading.parts.backfill_days
@@ -62,7 +62,7 @@ async def _begin(reading: Reading, scope: str) -> list[Begin]:
     return [listing] if pinned is None else [Begin(CursorKind.LIVE, scope, pinned), listing]
 
 
-async def expired(reading: Reading, scope: str) -> list[Begin]:
+async def expired(reading: SyncRun, scope: str) -> list[Begin]:
     """What follows when a scope's cursor is good no more: all of it is listed anew (Y4).
 
     With a pinned cursor the window is listed too, for what came meanwhile; else the listing shows it.

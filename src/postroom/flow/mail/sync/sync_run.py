@@ -4,9 +4,8 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
 
-from postroom.flow.mail.sync.content import Accept
+from postroom.flow.mail.sync.content_filter import Accept
 from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.cursors import Cursor, CursorKind
@@ -15,15 +14,12 @@ from postroom.store.folders import Folder
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 
-KIND: Final = "sync"
-
-
 # Turns stored messages into documents, in the transaction that stores them.
 TakeIn = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Syncing:
+class SyncContext:
     """What the step needs."""
 
     database: Database
@@ -52,7 +48,7 @@ def later(one: datetime | None, other: datetime | None) -> datetime | None:
 
 
 @dataclass(slots=True)
-class Did:
+class SyncCounts:
     """What a sync did (Y9)."""
 
     threads: int = 0
@@ -69,10 +65,10 @@ class Did:
 
 
 @dataclass
-class Reading:
+class SyncRun:
     """One run for one mailbox. Everything here is as the last commit left it."""
 
-    parts: Syncing
+    parts: SyncContext
     lease: Lease
     mailbox: Mailbox
     remote: RemoteMailbox
@@ -81,7 +77,7 @@ class Reading:
     cursors: dict[tuple[CursorKind, str], Cursor] = field(
         default_factory=dict[tuple[CursorKind, str], Cursor]
     )
-    did: Did = field(default_factory=Did)
+    did: SyncCounts = field(default_factory=SyncCounts)
     generation: int = 0  # of the work row, as the last commit saw it
     answered: int = 0  # the generation whose news were read
     second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push

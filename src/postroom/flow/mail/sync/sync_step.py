@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from postroom.errors import GrantLost, PermanentError, TransientError
-from postroom.flow.mail.sync import listing, live
-from postroom.flow.mail.sync.commit import started
-from postroom.flow.mail.sync.reading import Reading, Syncing
+from postroom.errors import InvalidGrant, PermanentError, TransientError
+from postroom.flow.mail.sync import listing, live_changes
+from postroom.flow.mail.sync.page_commit import started
+from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
 from postroom.flow.mailboxes import mailbox_health, subscribe
 from postroom.logs import Log
 from postroom.model import Health, MailboxId
@@ -21,7 +21,7 @@ from postroom.store import (
     ledger,
     mailboxes,
     messages,
-    quota_uses,
+    quota_usage,
     subscriptions,
     work,
 )
@@ -39,7 +39,7 @@ UNREADABLE: Final = "A folder is there and cannot be read. The others are; it is
 MOST_LOST: Final = 10
 
 
-async def run(parts: Syncing, lease: Lease) -> None:
+async def run(parts: SyncContext, lease: Lease) -> None:
     """The end of the lease is part of the last commit. One that is not to be synced leaves no work behind:
     whoever resumes or reconnects it makes it due again.
     """
@@ -51,7 +51,7 @@ async def run(parts: Syncing, lease: Lease) -> None:
     try:
         _require_survivors(lease)
         await _sync(parts, lease, mailbox)
-    except GrantLost as error:
+    except InvalidGrant as error:
         await _end(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error)
     except PermanentError as error:
         await _end(parts, lease, mailbox, Health.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS)
@@ -70,30 +70,30 @@ def _wanted(mailbox: Mailbox) -> bool:
     return not (lost or mailbox.paused_at or mailbox.disconnected_at)
 
 
-async def _sync(parts: Syncing, lease: Lease, mailbox: Mailbox) -> None:
+async def _sync(parts: SyncContext, lease: Lease, mailbox: Mailbox) -> None:
     reading = await _open(parts, lease, mailbox)
-    await live.run(reading)
-    await live.retry(reading)
+    await live_changes.run(reading)
+    await live_changes.retry(reading)
     await listing.run(reading, seconds=parts.slice_seconds)
     await _finish(reading)
 
 
-async def _open(parts: Syncing, lease: Lease, mailbox: Mailbox) -> Reading:
+async def _open(parts: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
     async with parts.database.transaction(lease.organization) as connection:
         now = await subscriptions.now(connection)
         tree = await folders.every(connection, mailbox.id)
         rows = await cursors.of_mailbox(connection, mailbox.id)
-    reading = Reading(parts, lease, mailbox, parts.remote(mailbox), now)
+    reading = SyncRun(parts, lease, mailbox, parts.remote(mailbox), now)
     reading.folders = {folder.key: folder for folder in tree}
     reading.cursors = {(row.kind, row.scope): row for row in rows}
     return reading
 
 
-async def _finish(reading: Reading) -> None:
+async def _finish(reading: SyncRun) -> None:
     parts, lease, did = reading.parts, reading.lease, reading.did
     async with work.fenced(parts.database, lease) as connection:
         await mailboxes.synced(connection, reading.id, but=UNREADABLE if reading.unreadable else None)
-        await quota_uses.note(connection, reading.id, reading.remote.quota_used())
+        await quota_usage.note(connection, reading.id, reading.remote.quota_used())
         if did.anything:
             entries = [] if reading.told_start else [started(reading)]
             await ledger.append(connection, reading.organization, [*entries, _completed(reading)])
@@ -107,7 +107,7 @@ async def _finish(reading: Reading) -> None:
     )
 
 
-async def _listen(reading: Reading, connection: Connection) -> None:
+async def _listen(reading: SyncRun, connection: Connection) -> None:
     """Mail came, some time ago, and no push told of it or of anything since: the channel may be dead."""
     patience = reading.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
     notified = reading.mailbox.last_notified_at
@@ -118,7 +118,7 @@ async def _listen(reading: Reading, connection: Connection) -> None:
         await subscribe.push_is_silent(connection, reading.organization, reading.id, changed_at=changed_at)
 
 
-def _completed(reading: Reading) -> Entry:
+def _completed(reading: SyncRun) -> Entry:
     did = asdict(reading.did)
     payload = {
         "threads_synced": did["threads"],
@@ -130,7 +130,7 @@ def _completed(reading: Reading) -> Entry:
     return Entry("SYNC_COMPLETED", "mailbox", str(reading.id), payload=payload)
 
 
-def _again_after(reading: Reading, failing: float | None) -> float:
+def _again_after(reading: SyncRun, failing: float | None) -> float:
     """At once while there is something to list; else when something is to be tried or looked at again, or at
     the next sweep, which the jitter spreads out.
     """
@@ -145,7 +145,7 @@ def _again_after(reading: Reading, failing: float | None) -> float:
 
 
 async def _end(
-    parts: Syncing,
+    parts: SyncContext,
     lease: Lease,
     mailbox: Mailbox | None = None,
     health: Health | None = None,
@@ -159,10 +159,10 @@ async def _end(
         await work.finish(connection, [Finish(lease, again_after)])
 
 
-async def _note(parts: Syncing, lease: Lease, mailbox: Mailbox, error: TransientError) -> None:
+async def _note(parts: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError) -> None:
     """Trouble that passes is told in words; the connection counts as well."""
     async with work.fenced(parts.database, lease) as connection:
-        await quota_uses.note(connection, mailbox.id, parts.remote(mailbox).quota_used())
+        await quota_usage.note(connection, mailbox.id, parts.remote(mailbox).quota_used())
         now = await mailboxes.get(connection, mailbox.id)
         if now is not None and now.health is Health.ACTIVE:
             await mailboxes.set_health(connection, mailbox.id, Health.ACTIVE, error=str(error))

@@ -12,11 +12,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from postroom.errors import CursorExpired, Gone
-from postroom.flow.mail.sync import tree
-from postroom.flow.mail.sync.commit import Passing, commit
-from postroom.flow.mail.sync.gather import EARLY_WAITS, Gathered, Manner, Told, gather, next_wait, observed
-from postroom.flow.mail.sync.reading import Reading
+from postroom.errors import CursorExpired, NotFound
+from postroom.flow.mail.sync import folder_tree
+from postroom.flow.mail.sync.page_commit import Passing, commit
+from postroom.flow.mail.sync.page_fetch import (
+    EARLY_WAITS,
+    Gathered,
+    Manner,
+    Told,
+    gather,
+    next_wait,
+    observed,
+)
+from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import Change, Page, Presence
 from postroom.store import failures, mailboxes, messages, notifications, work
 from postroom.store.cursors import CursorKind, Move
@@ -27,11 +35,11 @@ OVERLAP: Final = timedelta(minutes=10)  # what was received so long before the n
 RETRIES: Final = 50
 
 
-async def run(reading: Reading) -> None:
+async def run(reading: SyncRun) -> None:
     """Read what is new: by the hints where they are complete, else everywhere."""
     hints = await _hints(reading)
-    if tree.is_stale(reading, CursorKind.FOLDERS):
-        await tree.follow(reading)
+    if folder_tree.is_stale(reading, CursorKind.FOLDERS):
+        await folder_tree.follow(reading)
     scopes = _live(reading)
     narrow = bool(hints.message_ids) and hints.complete
     if hints.message_ids:
@@ -45,7 +53,7 @@ async def run(reading: Reading) -> None:
             await notifications.forget(connection, reading.id, hints)
 
 
-async def _hints(reading: Reading) -> Hints:
+async def _hints(reading: SyncRun) -> Hints:
     async with reading.parts.database.transaction(reading.organization) as connection:
         standing = await mailboxes.standing(connection, reading.id, reading.lease.id)
         if standing is not None:
@@ -54,7 +62,7 @@ async def _hints(reading: Reading) -> Hints:
         return await notifications.hints(connection, reading.id)
 
 
-def _second_look(reading: Reading, woken_seconds: float | None) -> float | None:
+def _second_look(reading: SyncRun, woken_seconds: float | None) -> float | None:
     """Of what this look comes too early for, nobody may tell."""
     apart = reading.remote.pushes_apart_seconds
     if woken_seconds is None or woken_seconds >= apart:
@@ -62,18 +70,18 @@ def _second_look(reading: Reading, woken_seconds: float | None) -> float | None:
     return time.monotonic() + apart - woken_seconds
 
 
-def _live(reading: Reading) -> list[str]:
+def _live(reading: SyncRun) -> list[str]:
     there = [scope for scope in reading.scopes() if reading.cursor(CursorKind.LIVE, scope)]
     return [scope for scope in there if scope not in reading.unreadable]
 
 
-def _is_overdue(reading: Reading, scope: str) -> bool:
+def _is_overdue(reading: SyncRun, scope: str) -> bool:
     """Not read for long, or to be listed anew since somebody asked for that."""
     cursor = reading.cursor(CursorKind.LIVE, scope)
-    return cursor is None or cursor.value is None or tree.is_stale(reading, CursorKind.LIVE, scope)
+    return cursor is None or cursor.value is None or folder_tree.is_stale(reading, CursorKind.LIVE, scope)
 
 
-async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], bool]:
+async def _by_hint(reading: SyncRun, hints: Hints) -> tuple[set[str | None], bool]:
     """The scopes near the messages that pushes named, and whether every one of them was found."""
     told = [Told(Change(key, Presence.HERE)) for key in sorted(hints.message_ids)]
     async with reading.parts.database.transaction(reading.organization) as connection:
@@ -88,20 +96,20 @@ async def _by_hint(reading: Reading, hints: Hints) -> tuple[set[str | None], boo
     return {reading.folders[key].scope for key in keys if key in reading.folders}, not early
 
 
-async def gathered_in_known_folders(reading: Reading, told: Sequence[Told], manner: Manner) -> Gathered:
+async def gathered_in_known_folders(reading: SyncRun, told: Sequence[Told], manner: Manner) -> Gathered:
     """A page whose folders are all known: the tree is read again where one is new."""
     gathered = await gather(reading, told, manner)
     if not are_known(reading, gathered):
-        await tree.follow(reading)
+        await folder_tree.follow(reading)
     return gathered
 
 
-def are_known(reading: Reading, gathered: Gathered) -> bool:
+def are_known(reading: SyncRun, gathered: Gathered) -> bool:
     """Whether the folders of a page are."""
     return all(key in reading.folders and not reading.folders[key].deleted for key in gathered.folders())
 
 
-async def _recent(reading: Reading) -> None:
+async def _recent(reading: SyncRun) -> None:
     """While a folder's first listing goes on, no feed tells of its new mail."""
     listing = [
         cursor.started_at
@@ -120,7 +128,7 @@ async def _recent(reading: Reading) -> None:
         await commit(reading, gathered, Passing())
 
 
-async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
+async def _follow(reading: SyncRun, scopes: Sequence[str]) -> None:
     """The pages of all these feeds, as many rounds as the longest has: one round, one transaction."""
     values: dict[str, str | None] = {}
     for scope in scopes:
@@ -133,21 +141,21 @@ async def _follow(reading: Reading, scopes: Sequence[str]) -> None:
         for scope, answer in zip(values, answers, strict=True):
             if isinstance(answer, CursorExpired):
                 await _expire(reading, scope)
-            elif isinstance(answer, Gone):
-                await tree.vanished(reading, scope)
+            elif isinstance(answer, NotFound):
+                await folder_tree.vanished(reading, scope)
         values = {scope: page.cursor for scope, page in pages.items() if page.more}
 
 
-async def _page(reading: Reading, scope: str, value: str | None) -> Page | CursorExpired | Gone:
+async def _page(reading: SyncRun, scope: str, value: str | None) -> Page | CursorExpired | NotFound:
     if value is None:
         return CursorExpired("It was asked that all be listed anew.")
     try:
         return await reading.remote.changes(scope, value)
-    except (CursorExpired, Gone) as error:
+    except (CursorExpired, NotFound) as error:
         return error
 
 
-async def _take(reading: Reading, pages: dict[str, Page]) -> None:
+async def _take(reading: SyncRun, pages: dict[str, Page]) -> None:
     if not pages:
         return
     told = [each for scope, page in pages.items() for each in observed(page.changes, scope)]
@@ -156,13 +164,13 @@ async def _take(reading: Reading, pages: dict[str, Page]) -> None:
     await commit(reading, gathered, Passing(moves))
 
 
-async def _expire(reading: Reading, scope: str) -> None:
-    begins = await tree.expired(reading, scope)
+async def _expire(reading: SyncRun, scope: str) -> None:
+    begins = await folder_tree.expired(reading, scope)
     drops = [] if any(each.kind is CursorKind.LIVE for each in begins) else [(CursorKind.LIVE, scope)]
     await commit(reading, Gathered(), Passing(begins=begins, drops=drops))
 
 
-async def retry(reading: Reading) -> None:
+async def retry(reading: SyncRun) -> None:
     """What failed alone, and is due to be tried again."""
     async with reading.parts.database.transaction(reading.organization) as connection:
         due = await failures.due(connection, reading.id, limit=RETRIES)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from postroom.errors import GrantLost, PermanentError, TransientError
+from postroom.errors import InvalidGrant, PermanentError, TransientError
 from postroom.flow.documents import screen
-from postroom.flow.mail.sync import content
-from postroom.flow.mail.sync.merge import is_news, stored
-from postroom.flow.mail.sync.reading import Reading
+from postroom.flow.mail.sync import content_filter
+from postroom.flow.mail.sync.message_state import is_news, stored
+from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
 from postroom.ports import Blob
 from postroom.store import messages
@@ -119,7 +119,7 @@ class _Sorted:
 
 
 async def gather(
-    reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn | None = None
+    reading: SyncRun, told: Sequence[Told], manner: Manner, turn: Turn | None = None
 ) -> Gathered:
     turn = turn or Turn()
     await turn.wait()
@@ -129,7 +129,7 @@ async def gather(
         turn.mine.set()
 
 
-async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: Turn) -> Gathered:
+async def _gather(reading: SyncRun, told: Sequence[Told], manner: Manner, turn: Turn) -> Gathered:
     found = Gathered(shown=[each.change.key for each in told if each.change.presence is Presence.HERE])
     known = await _known(reading, {each.change.key for each in told})
     sorted_ = _sort(reading, told, known, manner)
@@ -145,7 +145,7 @@ async def _gather(reading: Reading, told: Sequence[Told], manner: Manner, turn: 
     return found
 
 
-async def look(reading: Reading, keys: Sequence[str], found: Gathered) -> list[Told]:
+async def look(reading: SyncRun, keys: Sequence[str], found: Gathered) -> list[Told]:
     """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
     told: list[Told] = []
     for each in await reading.remote.look(keys):
@@ -156,14 +156,14 @@ async def look(reading: Reading, keys: Sequence[str], found: Gathered) -> list[T
     return told
 
 
-async def _known(reading: Reading, keys: set[str]) -> dict[str, Stored]:
+async def _known(reading: SyncRun, keys: set[str]) -> dict[str, Stored]:
     if not keys:
         return {}
     async with reading.parts.database.transaction(reading.organization) as connection:
         return await messages.known(connection, reading.id, keys)
 
 
-def _sort(reading: Reading, told: Sequence[Told], known: dict[str, Stored], manner: Manner) -> _Sorted:
+def _sort(reading: SyncRun, told: Sequence[Told], known: dict[str, Stored], manner: Manner) -> _Sorted:
     found = _Sorted()
     here = {each.change.key for each in told if each.change.presence is Presence.HERE}
     for each in told:
@@ -191,7 +191,7 @@ def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
 
 
 def _sort_known(
-    reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted, *, elsewhere: bool
+    reading: SyncRun, told: Told, row: Stored, manner: Manner, found: _Sorted, *, elsewhere: bool
 ) -> None:
     change = told.change
     if told.certain:
@@ -215,7 +215,7 @@ def _sort_known(
         found.fetch[change.key] = change
 
 
-def _sort_certain(reading: Reading, told: Told, row: Stored, manner: Manner, found: _Sorted) -> None:
+def _sort_certain(reading: SyncRun, told: Told, row: Stored, manner: Manner, found: _Sorted) -> None:
     """What is back comes whole: nobody tried to complete it while it was gone."""
     change = told.change
     here = change.presence is Presence.HERE
@@ -227,7 +227,7 @@ def _sort_certain(reading: Reading, told: Told, row: Stored, manner: Manner, fou
         found.fetch[change.key] = change
 
 
-def _scope_of(reading: Reading, row: Stored) -> str | None:
+def _scope_of(reading: SyncRun, row: Stored) -> str | None:
     folder = reading.folders.get(row.folder) if row.folder else None
     return folder.scope if folder else None
 
@@ -239,7 +239,7 @@ def _is_bare(change: Change) -> bool:
 
 
 async def _fetch(
-    reading: Reading, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
+    reading: SyncRun, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
 ) -> None:
     """While the bytes of a group are made safe, the next one is asked for."""
     if not wanted:
@@ -263,7 +263,7 @@ async def _fetch(
 
 
 async def _take(
-    reading: Reading, found: Gathered, group: Sequence[Fetched | Unfetched], manner: Manner
+    reading: SyncRun, found: Gathered, group: Sequence[Fetched | Unfetched], manner: Manner
 ) -> None:
     fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
     for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
@@ -287,10 +287,10 @@ def _note_unfetched(found: Gathered, unfetched: Unfetched) -> None:
         found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
 
 
-async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Failure]]:
+async def _prepare(reading: SyncRun, fetched: Fetched) -> tuple[Ready, list[Failure]]:
     """Make its bytes safe; what is left is small."""
     policy = reading.mailbox.policy
-    kept = content.kept_enclosures(fetched.letter, policy, reading.parts.accept)
+    kept = content_filter.kept_enclosures(fetched.letter, policy, reading.parts.accept)
     attachments: list[tuple[Enclosure, bytes | None]] = []
     blobs: list[Blob] = []
     detected: dict[bytes, str] = {}
@@ -303,20 +303,20 @@ async def _prepare(reading: Reading, fetched: Fetched) -> tuple[Ready, list[Fail
                 blobs.append(blob)
                 sha256 = blob.sha256
                 detected[sha256] = screen.detected(head)
-            except GrantLost:
+            except InvalidGrant:
                 raise
             except (PermanentError, TransientError) as error:
                 subject = attachment_subject(fetched.key, enclosure.part)
                 failures.append(Failure("attachment", subject, str(error), WAITS[0]))
         attachments.append((replace(enclosure, content=None), sha256))
-    written = content.kept(fetched.letter, policy)
+    written = content_filter.kept(fetched.letter, policy)
     ready = Ready(
         fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs), detected
     )
     return ready, failures
 
 
-async def _keep(reading: Reading, key: str, enclosure: Enclosure) -> tuple[Blob, bytes]:
+async def _keep(reading: SyncRun, key: str, enclosure: Enclosure) -> tuple[Blob, bytes]:
     """Its bytes made safe, and the first of them."""
     blobs, organization = reading.parts.blobs, reading.organization
     if enclosure.content is not None:

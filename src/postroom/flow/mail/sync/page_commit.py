@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from postroom.errors import TransientError
-from postroom.flow.mail.sync import merge
-from postroom.flow.mail.sync.gather import Gathered, Ready, Told, next_wait
-from postroom.flow.mail.sync.merge import Event, Standing
-from postroom.flow.mail.sync.reading import Reading
+from postroom.flow.mail.sync import message_state
+from postroom.flow.mail.sync.message_state import Event, Standing
+from postroom.flow.mail.sync.page_fetch import Gathered, Ready, Told, next_wait
+from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.logs import Log
 from postroom.model import Change, Presence
 from postroom.store import (
@@ -17,23 +17,23 @@ from postroom.store import (
     cursors,
     failures,
     feed,
-    forgotten_people,
     ledger,
     mail_events,
     mailboxes,
     messages,
+    purged_people,
     threads,
     work,
 )
 from postroom.store.cursors import Begin, CursorKind, Move
 from postroom.store.database import Connection
+from postroom.store.database_errors import refused
 from postroom.store.failures import Failure
 from postroom.store.feed import News
-from postroom.store.forgotten_people import Sent
 from postroom.store.ledger import Entry
 from postroom.store.mail_events import MailEvent
 from postroom.store.messages import Attached, Stored
-from postroom.store.translate import refused
+from postroom.store.purged_people import Sent
 
 log = Log()
 
@@ -67,7 +67,7 @@ class _Writing:
 
 
 async def commit(
-    reading: Reading,
+    reading: SyncRun,
     gathered: Gathered,
     passing: Passing,
     *,
@@ -89,7 +89,7 @@ async def commit(
 
 
 async def _in_parts(
-    reading: Reading, gathered: Gathered, keys: Sequence[str], error: Exception, *, rewrites: bool
+    reading: SyncRun, gathered: Gathered, keys: Sequence[str], error: Exception, *, rewrites: bool
 ) -> list[Failure]:
     """Write half of it, then the other half, and so on, until what is refused stands alone."""
     if len(keys) == 1:
@@ -107,7 +107,7 @@ async def _in_parts(
     return found
 
 
-async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, *, rewrites: bool) -> None:
+async def _write_all(reading: SyncRun, gathered: Gathered, passing: Passing, *, rewrites: bool) -> None:
     """The transaction."""
     before = replace(reading.did)
     async with work.fenced(reading.parts.database, reading.lease) as connection:
@@ -130,7 +130,7 @@ async def _write_all(reading: Reading, gathered: Gathered, passing: Passing, *, 
     reading.told_start = reading.told_start or reading.did.anything
 
 
-async def _still_wanted(reading: Reading, connection: Connection) -> mailboxes.Standing:
+async def _still_wanted(reading: SyncRun, connection: Connection) -> mailboxes.Standing:
     """The work row is locked, so a change of the policy waits for this page or is seen by it."""
     found = await mailboxes.standing(connection, reading.id, reading.lease.id)
     if found is None or found.policy != reading.mailbox.policy or not found.wanted:
@@ -143,11 +143,11 @@ async def _without_the_forgotten(connection: Connection, gathered: Gathered) -> 
     sent = [
         Sent(each.key, each.content.from_address or "", each.state.received_at) for each in gathered.ready
     ]
-    out = await forgotten_people.mail_of(connection, sent)
+    out = await purged_people.mail_of(connection, sent)
     return replace(gathered, ready=[each for each in gathered.ready if each.key not in out])
 
 
-def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, rewrites: bool) -> _Writing:
+def _write(reading: SyncRun, gathered: Gathered, stored: dict[str, Stored], *, rewrites: bool) -> _Writing:
     writing = _Writing()
     for told in gathered.changes:
         if (row := stored.get(told.change.key)) is not None:
@@ -156,7 +156,7 @@ def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, r
         row = stored.get(ready.key)
         if row is None:
             if reading.mirrors(ready.state.folder):
-                standing = merge.born(ready.version, ready.state)
+                standing = message_state.born(ready.version, ready.state)
                 writing.new.append((ready, standing))
                 writing.events.append((ready.key, Event("created", ready.version, to_folder=standing.folder)))
             continue
@@ -172,22 +172,22 @@ def _write(reading: Reading, gathered: Gathered, stored: dict[str, Stored], *, r
     return writing
 
 
-def _apply(reading: Reading, writing: _Writing, row: Stored, told: Told) -> None:
+def _apply(reading: SyncRun, writing: _Writing, row: Stored, told: Told) -> None:
     """What lies in a folder that is not mirrored has left the mailbox."""
-    before = writing.changed.get(row.key) or merge.stored(row)
+    before = writing.changed.get(row.key) or message_state.stored(row)
     change = told.change
-    if not told.certain and not merge.is_news(before, change):
+    if not told.certain and not message_state.is_news(before, change):
         return
     if change.presence is Presence.HERE and not reading.mirrors(change.state.folder):
         change = Change(change.key, Presence.DELETED, change.version)
-    after, events = merge.merged(before, change)
+    after, events = message_state.merged(before, change)
     if after != before:
         writing.changed[row.key] = after
         writing.events += [(row.key, event) for event in events]
 
 
 async def _store(
-    reading: Reading,
+    reading: SyncRun,
     connection: Connection,
     writing: _Writing,
     stored: dict[str, Stored],
@@ -245,7 +245,7 @@ def _to_screen(writing: _Writing, ids: dict[str, int]) -> list[int]:
 
 
 async def _attach(
-    reading: Reading, connection: Connection, writing: _Writing, ids: dict[str, int]
+    reading: SyncRun, connection: Connection, writing: _Writing, ids: dict[str, int]
 ) -> list[tuple[str, Attached]]:
     written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
     await blobs.record(connection, reading.organization, [blob for ready in written for blob in ready.blobs])
@@ -264,7 +264,7 @@ async def _attach(
 
 
 async def _note_failures(
-    reading: Reading, connection: Connection, gathered: Gathered, writing: _Writing
+    reading: SyncRun, connection: Connection, gathered: Gathered, writing: _Writing
 ) -> None:
     """Those of this page, those that a further attempt ended, and those of messages that are deleted."""
     await failures.record(connection, reading.id, gathered.failures)
@@ -277,7 +277,7 @@ async def _note_failures(
     await failures.resolve_of(connection, reading.id, deleted)
 
 
-async def _pass(reading: Reading, connection: Connection, passing: Passing) -> None:
+async def _pass(reading: SyncRun, connection: Connection, passing: Passing) -> None:
     for scope, keys in passing.listed:
         await cursors.note_listed(
             connection, reading.id, "resync", scope, keys, stored_only=passing.listed_first
@@ -291,7 +291,7 @@ async def _pass(reading: Reading, connection: Connection, passing: Passing) -> N
 
 
 async def _tell(
-    reading: Reading,
+    reading: SyncRun,
     connection: Connection,
     writing: _Writing,
     ids: dict[str, int],
@@ -333,7 +333,7 @@ async def _tell(
     )
 
 
-def started(reading: Reading) -> Entry:
+def started(reading: SyncRun) -> Entry:
     sync_type = "backfill" if reading.listings() else "incremental"
     return Entry("SYNC_STARTED", "mailbox", str(reading.id), payload={"sync_type": sync_type})
 
@@ -368,12 +368,12 @@ def _thread_of(ready: Ready) -> str:
     return ready.state.thread or ready.key
 
 
-def _folder_id(reading: Reading, key: str | None) -> int | None:
+def _folder_id(reading: SyncRun, key: str | None) -> int | None:
     folder = reading.folders.get(key) if key else None
     return folder.id if folder else None
 
 
-def _new(reading: Reading, ready: Ready, standing: Standing, thread: int) -> messages.New:
+def _new(reading: SyncRun, ready: Ready, standing: Standing, thread: int) -> messages.New:
     return messages.New(
         ready.key,
         thread,
@@ -390,7 +390,7 @@ def _new(reading: Reading, ready: Ready, standing: Standing, thread: int) -> mes
     )
 
 
-def _standing(reading: Reading, id_: int, standing: Standing) -> messages.Standing:
+def _standing(reading: SyncRun, id_: int, standing: Standing) -> messages.Standing:
     return messages.Standing(
         id_,
         standing.version,
@@ -406,7 +406,7 @@ def _standing(reading: Reading, id_: int, standing: Standing) -> messages.Standi
     )
 
 
-def _event(reading: Reading, id_: int, event: Event) -> MailEvent:
+def _event(reading: SyncRun, id_: int, event: Event) -> MailEvent:
     return MailEvent(
         id_,
         event.kind,
