@@ -1,25 +1,19 @@
 """The page at `/`: a person creates a mailbox, sends mail, breaks things and watches, in a real browser."""
 
-import shutil
 from collections.abc import Generator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-component-update",
-]
+from browsers import launch_options, needs_browser
+
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
 def browser() -> Generator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(**launch_options())
         yield browser
         browser.close()
 

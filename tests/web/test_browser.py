@@ -1,27 +1,25 @@
 """The health page in a real browser: it updates by itself, breaks no policy, and fits a phone."""
 
-import shutil
 import signal
 
 import pytest
 from playwright.async_api import async_playwright, expect
 
+from browsers import launch_options, needs_browser
 from postroom.flow.access import members, sign_in
-from postroom.model import Role, Secret
+from postroom.model import Role, Secret, WorkKind
 from postroom.store import work
 from postroom.store.work import Wake
 from scenarios.programs import Program
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PASSWORD = "correct horse battery"
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = needs_browser
 
 
 @pytest.fixture
 async def page():
     async with async_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        browser = await playwright.chromium.launch(**launch_options())
         page = await browser.new_page(viewport={"width": 390, "height": 844})
         yield page
         await browser.close()
@@ -43,7 +41,7 @@ async def test_the_health_page_updates_by_itself(page, tmp_path, database_url, d
         await expect(page.locator("#work")).to_have_text("Nothing is to be done.")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, "sync", "a", delay=3600)])
+            await work.wake(connection, [Wake(organization, WorkKind.SYNC, "a", delay=3600)])
         await expect(page.locator("#work th")).to_have_text("sync")
         cells = await page.locator("#work td").all()
         assert all([(box := await each.bounding_box()) and box["x"] + box["width"] <= 390 for each in cells])

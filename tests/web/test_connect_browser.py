@@ -1,19 +1,18 @@
 """C1, C5 in a real browser: connect at both providers, deny, untick, reconnect, pause, disconnect."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from playwright.async_api import async_playwright, expect
 
+from browsers import launch_options, needs_browser
 from flow.connecting import TOPIC, settings_given
 from scenarios.programs import Program
 from simulator.driver import running
 from web.signing import new_session
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = needs_browser
 # A person who wants to look names a directory.
 PICTURES = os.environ.get("TEST_PICTURES")
 
@@ -21,8 +20,7 @@ PICTURES = os.environ.get("TEST_PICTURES")
 @pytest.fixture
 async def page():
     async with async_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        browser = await playwright.chromium.launch(**launch_options())
         page = await browser.new_page(viewport={"width": 900, "height": 900})
         yield page
         await browser.close()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -10,12 +9,12 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import async_playwright, expect
 
+from browsers import launch_options, needs_browser
 from postroom.model import OrganizationId
 from scenarios.programs import Program
 from web.signing import ORGANIZATION, new_session
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = needs_browser
 PAGES = (
     "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/deliveries",
     "/ledger", "/keys", "/members", "/settings", "/api",
@@ -47,8 +46,7 @@ async def browsing(database_url, folder, **look):
     with Program(folder, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
         address = server.line("Postroom: ")
         async with async_playwright() as playwright:
-            arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+            browser = await playwright.chromium.launch(**launch_options())
             page = await browser.new_page(base_url=address, **look)
             page.on("request", lambda request: asked.append(request.url))
             page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)

@@ -15,13 +15,14 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
+from browsers import launch_options, needs_browser
 from flow.connecting import settings_given
 from scenarios.programs import Program
 from simulator.driver import running
 from web.hooks import serving
-from web.test_connect_browser import CHROMIUM, agree
+from web.test_connect_browser import agree
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = needs_browser
 ADDRESS = "ann@example.com"
 PATIENCE = 60_000
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -65,8 +66,7 @@ async def page(sim, database_url, tmp_path):
     with Program(tmp_path, "up", "--port", str(port), **environment) as server:
         link = server.line("Sign in once, within the hour: ")
         async with async_playwright() as playwright:
-            arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+            browser = await playwright.chromium.launch(**launch_options())
             page = await browser.new_page(viewport=DESK, base_url=given["public_url"])
             page.set_default_timeout(PATIENCE)
             await page.goto(link)
