@@ -6,7 +6,7 @@ from typing import Any
 from postroom.errors import SettingsError
 
 
-def client(
+def open_client(
     service: str,
     setting: str,
     *,

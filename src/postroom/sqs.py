@@ -23,7 +23,7 @@ LONGEST_INVISIBLE_SECONDS: Final = 43_200
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class WorkReference:
     """The row of work that a message names."""
 
     kind: str
@@ -31,11 +31,11 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class QueueMessage:
     """A message that was received. What cannot be read names nothing, and is left to the dead letters."""
 
     receipt: str
-    named: Named | None
+    named: WorkReference | None
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class SqsQueue:
         answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
         return "RedrivePolicy" in answer.get("Attributes", {})
 
-    async def send(self, wakes: Sequence[Named]) -> list[Named]:
+    async def send(self, wakes: Sequence[WorkReference]) -> list[WorkReference]:
         """Those that the queue has taken."""
-        taken: list[Named] = []
+        taken: list[WorkReference] = []
         for start in range(0, len(wakes), LARGEST_BATCH):
             batch = wakes[start : start + LARGEST_BATCH]
             entries = [
@@ -62,21 +62,28 @@ class SqsQueue:
             taken += [batch[int(each["Id"])] for each in answer.get("Successful", [])]
         return taken
 
-    async def receive(self, most: int, *, invisible_seconds: float) -> list[Received]:
+    async def receive(self, most: int, *, invisible_seconds: float) -> list[QueueMessage]:
         """Wait for messages; nobody else sees them for so long."""
         answer = await _in_own_thread(
             self.client.receive_message,
             QueueUrl=self.url,
             MaxNumberOfMessages=min(most, LARGEST_BATCH),
             WaitTimeSeconds=WAIT_SECONDS,
-            VisibilityTimeout=_whole(invisible_seconds),
+            VisibilityTimeout=_to_visibility_timeout(invisible_seconds),
         )
-        return [Received(each["ReceiptHandle"], _read(each["Body"])) for each in answer.get("Messages", [])]
+        return [
+            QueueMessage(each["ReceiptHandle"], _parse_body(each["Body"]))
+            for each in answer.get("Messages", [])
+        ]
 
     async def extend(self, receipts: Sequence[str], *, invisible_seconds: float) -> None:
         for start in range(0, len(receipts), LARGEST_BATCH):
             entries = [
-                {"Id": str(place), "ReceiptHandle": each, "VisibilityTimeout": _whole(invisible_seconds)}
+                {
+                    "Id": str(place),
+                    "ReceiptHandle": each,
+                    "VisibilityTimeout": _to_visibility_timeout(invisible_seconds),
+                }
                 for place, each in enumerate(receipts[start : start + LARGEST_BATCH])
             ]
             await _in_thread(self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries)
@@ -90,7 +97,7 @@ def connect(url: str) -> SqsQueue:
     parts = urlsplit(url)
     host = (parts.hostname or "").split(".")
     region = host[1] if host[0] == "sqs" and len(host) > 1 else None
-    client = aws.client(
+    client = aws.open_client(
         "sqs",
         "POSTROOM_QUEUE=sqs:…",
         read_seconds=WAIT_SECONDS + 10,
@@ -101,18 +108,18 @@ def connect(url: str) -> SqsQueue:
     return SqsQueue(client, url)
 
 
-def _read(body: str) -> Named | None:
+def _parse_body(body: str) -> WorkReference | None:
     with suppress(ValueError):
         told: object = json.loads(body)
         if isinstance(told, dict):
             given = cast("dict[str, object]", told)
             kind, subject = given.get("kind"), given.get("subject")
             if isinstance(kind, str) and isinstance(subject, str):
-                return Named(kind, subject)
+                return WorkReference(kind, subject)
     return None
 
 
-def _whole(seconds: float) -> int:
+def _to_visibility_timeout(seconds: float) -> int:
     return max(1, min(round(seconds), LONGEST_INVISIBLE_SECONDS))
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import assert_never
 
 from postroom import traces
-from postroom.config import Settings, Wake
+from postroom.config import Settings, WakeMode
 from postroom.errors import (
     DatabaseUnavailable,
     LeaseLost,
@@ -23,6 +23,7 @@ from postroom.errors import (
 )
 from postroom.flow.documents import sqs_dispatch
 from postroom.logs import Log
+from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
 from postroom.store import work
 from postroom.store.database import Database
@@ -33,7 +34,7 @@ from postroom.wiring import Kind
 log = Log()
 
 
-class Outcome(Enum):
+class WorkOutcome(Enum):
     """What follows from an error."""
 
     RETRY = "retry"  # after a backoff, and parked when the kind's attempts are used up
@@ -43,23 +44,23 @@ class Outcome(Enum):
 
 
 # The most specific class decides. An error of nobody's making is a bug: it is retried, then parked.
-OUTCOMES: Mapping[type[Exception], Outcome] = {
-    Exception: Outcome.RETRY,
-    PostroomError: Outcome.RETRY,
-    TransientError: Outcome.RETRY,
-    DatabaseUnavailable: Outcome.RETRY,
-    OperatorError: Outcome.WAIT,
-    PermanentError: Outcome.PARK,
-    LeaseLost: Outcome.DROP,
+OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
+    Exception: WorkOutcome.RETRY,
+    PostroomError: WorkOutcome.RETRY,
+    TransientError: WorkOutcome.RETRY,
+    DatabaseUnavailable: WorkOutcome.RETRY,
+    OperatorError: WorkOutcome.WAIT,
+    PermanentError: WorkOutcome.PARK,
+    LeaseLost: WorkOutcome.DROP,
 }
 
 
 SHORTEST_WAIT_SECONDS = 0.01
-LOOKS = 50  # at a row that is locked, within a sixth of its lease
+EXTEND_ATTEMPTS = 50  # at a row that is locked, within a sixth of its lease
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkerLimits:
     concurrency: int
     lease_seconds: float
     poll_seconds: float
@@ -69,23 +70,23 @@ class Limits:
     wake_by_notify: bool
 
 
-def limits(settings: Settings) -> Limits:
-    return Limits(
+def worker_limits(settings: Settings) -> WorkerLimits:
+    return WorkerLimits(
         concurrency=settings.concurrency,
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
         stop_seconds=settings.stop_seconds,
         backoff_first_seconds=settings.backoff_first_seconds,
         backoff_max_seconds=settings.backoff_max_seconds,
-        wake_by_notify=settings.wake is Wake.NOTIFY,
+        wake_by_notify=settings.wake is WakeMode.NOTIFY,
     )
 
 
-def outcome_of(error: Exception) -> Outcome:
+def find_outcome(error: Exception) -> WorkOutcome:
     return next(OUTCOMES[each] for each in type(error).__mro__ if each in OUTCOMES)
 
 
-def backoff(attempts: int, limits: Limits) -> float:
+def backoff_seconds(attempts: int, limits: WorkerLimits) -> float:
     """Doubles with each attempt up to the limit; the jitter keeps those that failed together apart."""
     longest = min(limits.backoff_max_seconds, limits.backoff_first_seconds * 2 ** min(attempts - 1, 30))
     return longest * random.uniform(0.5, 1)
@@ -94,7 +95,7 @@ def backoff(attempts: int, limits: Limits) -> float:
 async def run(
     database: Database,
     kinds: Mapping[str, Kind],
-    limits: Limits,
+    limits: WorkerLimits,
     stop: asyncio.Event,
     queue: SqsQueue | None = None,
 ) -> None:
@@ -105,7 +106,7 @@ async def run(
     worker = _Worker(database, kinds, limits, stop)
     helpers = [asyncio.create_task(worker.keep_leases())]
     if queue is not None:
-        worker.claimed.remove(sqs_dispatch.KIND)
+        worker.claimed.remove(WorkKind.PROCESS_DOCUMENT)
         carrying = worker.announce(queue), worker.receive(queue), worker.keep_messages(queue)
         helpers += [asyncio.create_task(each) for each in carrying]
     if limits.wake_by_notify:
@@ -113,13 +114,13 @@ async def run(
     log.info("worker.started", concurrency=limits.concurrency)
     working = asyncio.create_task(worker.work())
     try:
-        await _ended(working, helpers)
+        await _wait_until_ended(working, helpers)
     finally:
-        await end([working, *helpers, *worker.running.values()])
+        await cancel_all([working, *helpers, *worker.running.values()])
     log.info("worker.stopped")
 
 
-async def _ended(working: asyncio.Task[None], helpers: Sequence[asyncio.Task[None]]) -> None:
+async def _wait_until_ended(working: asyncio.Task[None], helpers: Sequence[asyncio.Task[None]]) -> None:
     waiting = {working, *helpers}
     while working in waiting:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +128,7 @@ async def _ended(working: asyncio.Task[None], helpers: Sequence[asyncio.Task[Non
             task.result()
 
 
-async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks until they have ended: in Python 3.11 a cancellation can be lost on its way."""
     while waiting := [task for task in tasks if not task.done()]:
         for task in waiting:
@@ -137,7 +138,7 @@ async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 class _Worker:
     def __init__(
-        self, database: Database, kinds: Mapping[str, Kind], limits: Limits, stop: asyncio.Event
+        self, database: Database, kinds: Mapping[str, Kind], limits: WorkerLimits, stop: asyncio.Event
     ) -> None:
         self.database = database
         self.kinds = kinds
@@ -230,7 +231,7 @@ class _Worker:
         return [None] * len(finishes)
 
     async def _settle(self, lease: Lease, error: Exception) -> None:
-        outcome = outcome_of(error)
+        outcome = find_outcome(error)
         write = log.warning if isinstance(error, PostroomError) else log.error
         write(
             "work.failed",
@@ -242,13 +243,15 @@ class _Worker:
         )
         try:
             match outcome:
-                case Outcome.RETRY:
+                case WorkOutcome.RETRY:
                     await self._retry(lease, error)
-                case Outcome.WAIT:
-                    await self._again(lease, self.limits.backoff_max_seconds, words(error), counts=False)
-                case Outcome.PARK:
-                    await self._park(lease, words(error))
-                case Outcome.DROP:
+                case WorkOutcome.WAIT:
+                    await self._again(
+                        lease, self.limits.backoff_max_seconds, describe_error(error), counts=False
+                    )
+                case WorkOutcome.PARK:
+                    await self._park(lease, describe_error(error))
+                case WorkOutcome.DROP:
                     pass
                 case _:
                     assert_never(outcome)
@@ -259,10 +262,12 @@ class _Worker:
     async def _retry(self, lease: Lease, error: Exception) -> None:
         allowed = self.kinds[lease.kind].max_attempts
         if allowed is not None and lease.attempts >= allowed:
-            await self._park(lease, words(error))
+            await self._park(lease, describe_error(error))
             return
         asked = error.retry_after if isinstance(error, TransientError) else None
-        await self._again(lease, max(asked or 0, backoff(lease.attempts, self.limits)), words(error))
+        await self._again(
+            lease, max(asked or 0, backoff_seconds(lease.attempts, self.limits)), describe_error(error)
+        )
 
     async def _again(self, lease: Lease, delay: float, error: str, *, counts: bool = True) -> None:
         async with self.database.engine() as connection:
@@ -297,14 +302,14 @@ class _Worker:
     async def _extend(self, leases: Sequence[Lease]) -> set[int]:
         """Those that are held. A step locks its row while it commits, so such a row is looked at again."""
         seconds, held = self.limits.lease_seconds, set[int]()
-        for _ in range(LOOKS):
+        for _ in range(EXTEND_ATTEMPTS):
             async with self.database.engine() as connection:
                 extended = await work.extend(connection, leases, lease_seconds=seconds)
             held |= extended.prolonged | extended.locked
             leases = [each for each in leases if each.id in extended.locked]
             if not leases:
                 break
-            await asyncio.sleep(seconds / 6 / LOOKS)
+            await asyncio.sleep(seconds / 6 / EXTEND_ATTEMPTS)
         return held
 
     async def listen(self) -> None:
@@ -380,6 +385,6 @@ class _Worker:
                     await work.give_back(connection, late)
 
 
-def words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What may be kept of an error: our own words, or only the class of a stranger's."""
     return str(error) if isinstance(error, PostroomError) else type(error).__name__

@@ -8,7 +8,7 @@ import pytest
 
 import amazon
 import google_storage
-from postroom.blobs import DiskBlobs, gcs, s3
+from postroom.blobs import DiskBlobStore, gcs, s3
 from postroom.blobs.disk_archive import DiskArchive
 
 
@@ -52,7 +52,7 @@ def gcs_blobs(google):
 @pytest.fixture(params=["disk", "s3", "gcs"])
 def blobs(request, tmp_path):
     if request.param == "disk":
-        return DiskBlobs(tmp_path / "blobs")
+        return DiskBlobStore(tmp_path / "blobs")
     return request.getfixturevalue(f"{request.param}_blobs")
 
 

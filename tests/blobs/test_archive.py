@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from postroom.errors import Gone
+from postroom.errors import NotFound
 
 PATH = "archive/sender_email=a%40example%2Eorg/received_date=2026-02-04/k-1/note.pdf"
 METADATA = {"sender-email": "a@example.org", "source": "graph_webhook"}
@@ -22,7 +22,7 @@ async def test_a_path_that_is_taken_stays_as_it_is(archive):
 
 
 async def test_what_is_not_there_is_gone(archive):
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await archive.fetch(PATH)
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from postroom import config, wiring
-from postroom.blobs import DiskBlobs, gcs, s3
+from postroom.blobs import DiskBlobStore, gcs, s3
 from postroom.errors import OperatorError, SettingsError, TransientError
 
 ORGANIZATION = uuid4()
@@ -19,10 +19,10 @@ def test_the_setting_chooses_the_store(tmp_path, aws):
     def chosen(**given):
         return wiring.blobs(config.load(home=tmp_path, **given))
 
-    assert isinstance(chosen(), DiskBlobs)
+    assert isinstance(chosen(), DiskBlobStore)
     assert chosen().root == tmp_path / "blobs"
-    assert isinstance(chosen(blobs="s3://my-bucket/a/b", blobs_endpoint="http://127.0.0.1:9"), s3.S3Blobs)
-    assert isinstance(chosen(blobs="gs://my-bucket", blobs_endpoint="http://127.0.0.1:9"), gcs.GcsBlobs)
+    assert isinstance(chosen(blobs="s3://my-bucket/a/b", blobs_endpoint="http://127.0.0.1:9"), s3.S3BlobStore)
+    assert isinstance(chosen(blobs="gs://my-bucket", blobs_endpoint="http://127.0.0.1:9"), gcs.GcsBlobStore)
 
 
 @pytest.mark.parametrize(

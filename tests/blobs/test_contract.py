@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from postroom.errors import Gone
+from postroom.errors import NotFound
 from postroom.ports import Blob
 
 ORGANIZATION, OTHER = uuid4(), uuid4()
@@ -71,7 +71,7 @@ async def test_an_empty_content_is_a_content(blobs):
 
 async def test_organizations_share_no_object(blobs):
     ours = await blobs.put(ORGANIZATION, b"secret of ours")
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await whole(blobs, OTHER, ours.sha256)
     assert await blobs.find(OTHER, ours.sha256) is None
     assert (await blobs.put(OTHER, b"secret of ours")).created
@@ -84,7 +84,7 @@ async def test_deleting_what_is_gone_is_no_error(blobs):
     await blobs.delete(ORGANIZATION, blob.sha256)
     await blobs.delete(ORGANIZATION, blob.sha256)
     assert await blobs.find(ORGANIZATION, blob.sha256) is None
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await whole(blobs, ORGANIZATION, blob.sha256)
     assert (await blobs.put(ORGANIZATION, b"short life")).created
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from postroom.blobs import DiskBlobs, disk
+from postroom.blobs import DiskBlobStore, disk
 from postroom.errors import OperatorError, TransientError
 
 ORGANIZATION = uuid4()
@@ -17,7 +17,7 @@ ORGANIZATION = uuid4()
 
 @pytest.fixture
 def blobs(tmp_path):
-    return DiskBlobs(tmp_path / "blobs")
+    return DiskBlobStore(tmp_path / "blobs")
 
 
 def entries(blobs):
@@ -50,8 +50,8 @@ async def test_files_and_directories_are_synced_before_a_put_returns(blobs, monk
         synced.append((path.is_dir(), path))
         real(path)
 
-    real = disk.sync
-    monkeypatch.setattr(disk, "sync", spy)
+    real = disk.fsync_path
+    monkeypatch.setattr(disk, "fsync_path", spy)
     blob = await blobs.put(ORGANIZATION, b"durable")
     path = blobs._path(ORGANIZATION, blob.sha256)
     assert [each.parent for is_directory, each in synced if not is_directory] == [blobs.root / "new"]
@@ -83,7 +83,11 @@ async def test_files_of_others_are_no_blobs(blobs):
 
 
 async def test_the_mark_is_the_directorys_own(tmp_path):
-    one, same, another = DiskBlobs(tmp_path / "a"), DiskBlobs(tmp_path / "a"), DiskBlobs(tmp_path / "b")
+    one, same, another = (
+        DiskBlobStore(tmp_path / "a"),
+        DiskBlobStore(tmp_path / "a"),
+        DiskBlobStore(tmp_path / "b"),
+    )
     marks = await asyncio.gather(one.check(), same.check(), another.check())
     assert marks[0] == marks[1] != marks[2]
 
@@ -98,7 +102,7 @@ async def test_a_disk_that_refuses_is_one_clear_line_and_everybody_waiting_hears
     def refuse(path):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(disk, "sync", refuse)
+    monkeypatch.setattr(disk, "fsync_path", refuse)
     done = await asyncio.gather(
         *(blobs.put(ORGANIZATION, b"%d" % place) for place in range(5)), return_exceptions=True
     )
@@ -110,7 +114,7 @@ async def test_a_disk_that_refuses_is_one_clear_line_and_everybody_waiting_hears
 async def test_a_root_that_is_a_file_is_the_operators_to_mend(tmp_path):
     (tmp_path / "blobs").touch()
     with pytest.raises(OperatorError, match="Blobs cannot be kept in"):
-        await DiskBlobs(tmp_path / "blobs").put(ORGANIZATION, b"x")
+        await DiskBlobStore(tmp_path / "blobs").put(ORGANIZATION, b"x")
 
 
 async def test_whoever_stops_waiting_stops_nobody_else(blobs):

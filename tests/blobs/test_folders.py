@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from postroom.blobs.folders import BucketFolder, DiskFolder
-from postroom.errors import Gone
+from postroom.blobs.watched_folders import BucketFolder, DiskFolder
+from postroom.errors import NotFound
 
 
 @pytest.fixture(params=["s3_blobs", "gcs_blobs"])
@@ -31,9 +31,9 @@ async def test_a_bucket_lists_what_is_below_its_prefix_with_a_generation(bucket)
 async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bucket):
     [note] = [each for each in await bucket.listing() if each.name.endswith("note.pdf")]
     assert await bucket.read(note) == b"%PDF-1.7"
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await bucket.read(replace(note, version="another"))
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await bucket.read(replace(note, name="nowhere.pdf"))
 
 

@@ -103,9 +103,9 @@ class Hurried:
 
 def gmail(sim: Simulation, client, clock: Clock | None = None) -> Provider:
     known = sim.ready["clients"]["gmail"]
-    return registry.gmail(
+    return registry.build_gmail(
         client,
-        registry.Google(
+        registry.GoogleProject(
             client_id=known["client_id"],
             client_secret=Secret(known["client_secret"]),
             topic=TOPIC,
@@ -124,9 +124,9 @@ def gmail(sim: Simulation, client, clock: Clock | None = None) -> Provider:
 
 def graph(sim: Simulation, client) -> Provider:
     known = sim.ready["clients"]["outlook"]
-    return registry.graph(
+    return registry.build_graph(
         client,
-        registry.Microsoft(
+        registry.EntraApplication(
             client_id=known["client_id"],
             client_secret=Secret(known["client_secret"]),
             tenant="organizations",

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from postroom.model import Change, ContentPolicy, Fetched, Presence, ProviderName, Unfetched
+from postroom.model import ContentPolicy, FetchedMessage, FetchFailure, MessageChange, Presence, ProviderName
 
 
 def is_gmail(contract) -> bool:
@@ -18,9 +18,9 @@ async def scopes(mailbox) -> list[str]:
     return sorted({folder.scope for folder in await mailbox.folders() if folder.scope is not None})
 
 
-async def listed(mailbox, since=None) -> tuple[dict[str, Change], dict[str, str]]:
+async def listed(mailbox, since=None) -> tuple[dict[str, MessageChange], dict[str, str]]:
     """Everything that stands in a mailbox, and from where changes are to be read, by scope."""
-    found: dict[str, Change] = {}
+    found: dict[str, MessageChange] = {}
     live: dict[str, str] = {}
     for scope in await scopes(mailbox):
         pinned = await mailbox.pin(scope)
@@ -34,9 +34,9 @@ async def listed(mailbox, since=None) -> tuple[dict[str, Change], dict[str, str]
     return found, live
 
 
-async def changed(mailbox, live: dict[str, str]) -> list[Change]:
+async def changed(mailbox, live: dict[str, str]) -> list[MessageChange]:
     """What changed since; the cursors move on."""
-    found: list[Change] = []
+    found: list[MessageChange] = []
     for scope in list(live):
         more = True
         while more:
@@ -47,24 +47,24 @@ async def changed(mailbox, live: dict[str, str]) -> list[Change]:
     return found
 
 
-async def fetched(mailbox, wanted: Sequence[Change], policy=ContentPolicy.FULL):
+async def fetched(mailbox, wanted: Sequence[MessageChange], policy=ContentPolicy.FULL):
     """Every key answered once."""
-    found: list[Fetched | Unfetched] = []
+    found: list[FetchedMessage | FetchFailure] = []
     async for group in mailbox.fetch(wanted, policy):
         found += group
     assert sorted(each.key for each in found) == sorted({change.key for change in wanted})
     return found
 
 
-def wanted(*keys: str) -> list[Change]:
-    return [Change(key, Presence.HERE) for key in keys]
+def wanted(*keys: str) -> list[MessageChange]:
+    return [MessageChange(key, Presence.HERE) for key in keys]
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-async def digests(mailbox, message: Fetched) -> list[str]:
+async def digests(mailbox, message: FetchedMessage) -> list[str]:
     """Of what is attached, sorted."""
     found: list[str] = []
     for each in message.letter.enclosures:

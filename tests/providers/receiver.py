@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
-from postroom.ports import Push
+from postroom.ports import PushRequest
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Receiver:
     status: int = 202
     validates: bool = True
     before_handshake: Callable[[str], Awaitable[None]] | None = None
-    pushes: asyncio.Queue[Push] = field(default_factory=asyncio.Queue)
+    pushes: asyncio.Queue[PushRequest] = field(default_factory=asyncio.Queue)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -30,7 +30,7 @@ class Receiver:
             status, text = (200, query["validationToken"]) if self.validates else (400, "no")
         else:
             status, text = self.status, ""
-            self.pushes.put_nowait(Push(query, authorization, body))
+            self.pushes.put_nowait(PushRequest(query, authorization, body))
         answer = (
             f"HTTP/1.1 {status} -\r\nContent-Type: text/plain\r\nContent-Length: {len(text.encode())}\r\n"
         )

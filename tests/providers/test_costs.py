@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.model import Fetched
+from postroom.model import FetchedMessage
 from postroom.providers.transport import open_client
 from providers.conftest import Contract, Hurried, gmail
 from providers.reader import changed, fetched, is_gmail, listed, scopes, wanted
@@ -23,7 +23,7 @@ async def test_a_backfill_of_a_thousand_messages_costs_at_most_250_requests_or_2
         while more:
             page = await mailbox.listing(scope, cursor=cursor, since=None)
             answers = await fetched(mailbox, page.changes)
-            assert all(isinstance(each, Fetched) for each in answers)
+            assert all(isinstance(each, FetchedMessage) for each in answers)
             read, cursor, more = read + len(answers), page.cursor, page.more
     after = contract.sim.meter(address)
     assert read == 1000

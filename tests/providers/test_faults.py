@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from postroom.errors import GrantLost, TransientError
-from postroom.model import Change, Fetched, Presence, Unfetched
+from postroom.errors import InvalidGrant, TransientError
+from postroom.model import FetchedMessage, FetchFailure, MessageChange, Presence
 from postroom.providers.transport import open_client
 from providers.conftest import Contract, gmail, graph
 from providers.reader import attached, changed, digests, fetched, is_gmail, listed, truth, wanted
@@ -17,7 +17,7 @@ async def read_all(contract, mailbox) -> None:
     real = truth(contract)
     assert set(found) == set(real)
     for each in await fetched(mailbox, list(found.values())):
-        assert isinstance(each, Fetched), each
+        assert isinstance(each, FetchedMessage), each
         assert await digests(mailbox, each) == attached(real[each.key])
     assert await changed(mailbox, live) == []
 
@@ -114,7 +114,7 @@ async def test_messages_that_always_fail_fail_each_alone(contract, number):
     contract.sim.fault("error", mailbox=contract.address, endpoint="messages.get", status=500)
     contract.sim.fault("error", mailbox=contract.address, endpoint="messages.list", status=500)
     answers = await fetched(mailbox, [found[key] for key in keys])
-    assert all(isinstance(each, Unfetched) and not each.gone and each.reason for each in answers)
+    assert all(isinstance(each, FetchFailure) and not each.gone and each.reason for each in answers)
     assert await changed(mailbox, live) == []
 
 
@@ -125,7 +125,7 @@ async def test_a_message_that_cannot_be_looked_at_fails_alone(contract, number):
     contract.sim.fault("error", mailbox=contract.address, path=f"*{broken.rstrip('=')}*", status=500)
     seen = {each.key: each for each in await mailbox.look([broken, *others])}
     failed = seen.pop(broken)
-    assert isinstance(failed, Unfetched)
+    assert isinstance(failed, FetchFailure)
     assert (failed.gone, bool(failed.reason)) == (False, True)
     assert {key: each.presence for key, each in seen.items()} == dict.fromkeys(others, Presence.HERE)
 
@@ -147,21 +147,21 @@ async def test_a_message_whose_attachments_end_at_a_page_fails_alone(contract):
     finally:
         contract.sim.control.patch("microsoft/options", json={"attachments_page": 0})
     failed = answers.pop(broken)
-    assert isinstance(failed, Unfetched)
+    assert isinstance(failed, FetchFailure)
     assert not failed.gone
-    assert all(isinstance(each, Fetched) for each in answers.values())
+    assert all(isinstance(each, FetchedMessage) for each in answers.values())
 
 
 async def test_parts_of_a_batch_that_are_throttled_come_later(contract):
     contract.sim.deliver(contract.address, kind="plain", count=80)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
-    bare = [Change(key, Presence.HERE) for key in found]  # no dates: batches at both providers
+    bare = [MessageChange(key, Presence.HERE) for key in found]  # no dates: batches at both providers
     contract.sim.fault(
         "throttle", mailbox=contract.address, endpoint="messages.get", probability=0.2, retry_after=1
     )
     answers = await fetched(mailbox, bare)
-    assert all(isinstance(each, Fetched) for each in answers)
+    assert all(isinstance(each, FetchedMessage) for each in answers)
 
 
 async def test_an_account_that_answers_few_calls_at_a_time_gets_smaller_batches(contract):
@@ -189,7 +189,7 @@ async def test_a_message_that_cannot_be_read_yet_just_after_its_push_is_read_a_l
     [seen] = await mailbox.look([key])
     assert seen.presence is Presence.HERE
     [message] = await fetched(mailbox, wanted(key))
-    assert isinstance(message, Fetched)
+    assert isinstance(message, FetchedMessage)
 
 
 async def test_an_access_token_that_ends_in_between_is_replaced_once(contract):
@@ -197,7 +197,7 @@ async def test_an_access_token_that_ends_in_between_is_replaced_once(contract):
     found, _ = await listed(mailbox)
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
     answers = await fetched(mailbox, list(found.values()))
-    assert all(isinstance(each, Fetched) for each in answers)
+    assert all(isinstance(each, FetchedMessage) for each in answers)
     assert len(set(tokens.refused)) == 1
 
 
@@ -206,7 +206,7 @@ async def test_a_withdrawn_consent_concerns_the_mailbox_and_not_a_message(contra
     found, _ = await listed(mailbox)
     contract.sim.post(f"mailboxes/{contract.address}/revoke")
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await fetched(mailbox, list(found.values()))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.errors import GrantLost, LoginRefused
+from postroom.errors import InvalidGrant, LoginRejected
 from postroom.model import ContentPolicy, Secret
 
 
@@ -33,19 +33,19 @@ async def test_a_code_is_good_once(contract):
     login = contract.new_login()
     code = await contract.code(login)
     await contract.provider.login.exchange(login, code)
-    with pytest.raises(LoginRefused):
+    with pytest.raises(LoginRejected):
         await contract.provider.login.exchange(login, code)
 
 
 async def test_a_code_is_nothing_without_its_verifier(contract):
     login = contract.new_login()
     code = await contract.code(login)
-    with pytest.raises(LoginRefused):
+    with pytest.raises(LoginRejected):
         await contract.provider.login.exchange(contract.new_login(), code)
 
 
 async def test_a_made_up_code_is_refused(contract):
-    with pytest.raises(LoginRefused):
+    with pytest.raises(LoginRejected):
         await contract.provider.login.exchange(contract.new_login(), Secret("made-up"))
 
 
@@ -67,7 +67,7 @@ async def test_the_old_refresh_token_survives_a_lost_answer(contract):
 async def test_a_withdrawn_consent_is_a_lost_grant(contract):
     grant, _, _ = await contract.connect()
     contract.sim.post(f"mailboxes/{contract.address}/revoke")
-    with pytest.raises(GrantLost):
+    with pytest.raises(InvalidGrant):
         await contract.provider.login.refresh(grant.tokens.refresh, grant.scopes)
 
 

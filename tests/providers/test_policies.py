@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from postroom.model import ContentPolicy, Fetched
+from postroom.model import ContentPolicy, FetchedMessage
 from providers.reader import fetched, is_gmail, listed, truth, wanted
 
 MARK = "Quetzalcoatlus"  # stands in bodies, attachments and previews, and nowhere else
@@ -63,7 +63,7 @@ async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bod
         assert word not in over_the_wire
     real = truth(contract)
     for message in messages:
-        assert isinstance(message, Fetched)
+        assert isinstance(message, FetchedMessage)
         assert message.letter.subject == real[message.key]["subject"]
         assert message.letter.internet_message_id == real[message.key]["message_id"]
         assert message.letter.snippet is None

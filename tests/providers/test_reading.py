@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mailsim import letters
-from postroom.errors import CursorExpired, Gone, Unsupported
-from postroom.model import ContentPolicy, Fetched, FolderRole, Presence, Unfetched
+from mailsim import samples
+from postroom.errors import CursorExpired, NotFound, UnsupportedByProvider
+from postroom.model import ContentPolicy, FetchedMessage, FetchFailure, FolderRole, Presence
 from providers.reader import (
     assert_state,
     attached,
@@ -36,7 +36,7 @@ async def test_a_listing_shows_every_message_and_fetching_brings_what_the_mailbo
     real = truth(contract)
     assert set(found) == set(real)
     for each in await fetched(mailbox, list(found.values())):
-        assert isinstance(each, Fetched)
+        assert isinstance(each, FetchedMessage)
         assert_state(contract, each.state, real[each.key])
         assert each.state.received_at.timestamp() == pytest.approx(real[each.key]["received"] / 1000, abs=1)
         assert each.letter.subject == real[each.key]["subject"]
@@ -63,15 +63,15 @@ async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(
 
 
 async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_with(contract):
-    for kind in letters.kinds():
-        for variant in letters.variants(kind):
+    for kind in samples.kinds():
+        for variant in samples.variants(kind):
             contract.sim.deliver(contract.address, kind=kind, variant=variant)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
     real = truth(contract)
     broken = []
     for each in await fetched(mailbox, list(found.values())):
-        assert isinstance(each, Fetched)
+        assert isinstance(each, FetchedMessage)
         if await digests(mailbox, each) != attached(real[each.key]):
             broken.append(real[each.key]["subject"])
         if is_gmail(contract):
@@ -128,7 +128,7 @@ async def test_a_mailbox_that_is_limited_to_a_folder_has_the_feed_of_that_folder
     assert len(await mailbox.folders()) > 8
     assert await recent_keys(mailbox, now(contract) - timedelta(hours=1)) == [kept]
     _, _, lost = await contract.connect(folder="AAMkNoSuchFolder")
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await lost.folders()
 
 
@@ -207,11 +207,11 @@ async def test_a_message_that_vanished_before_it_was_fetched_is_gone_and_the_oth
     for key in keys[::2]:
         sim.delete(f"mailboxes/{address}/messages/{key}")
     answers = {each.key: each for each in await fetched(mailbox, [found[key] for key in keys])}
-    assert all(isinstance(answers[key], Fetched) for key in keys[1::2])
-    assert all(isinstance(answers[key], Unfetched) and answers[key].gone for key in keys[::2])
+    assert all(isinstance(answers[key], FetchedMessage) for key in keys[1::2])
+    assert all(isinstance(answers[key], FetchFailure) and answers[key].gone for key in keys[::2])
     [alone] = await fetched(mailbox, [found[keys[0]]])
     assert alone.gone
-    with pytest.raises(Gone):
+    with pytest.raises(NotFound):
         await mailbox.raw(keys[0])
 
 
@@ -284,9 +284,9 @@ async def test_an_expired_cursor_and_a_folder_that_is_gone_are_told_apart(contra
         await mailbox.changes(scope, live[scope])
     if not is_gmail(contract):
         sim.delete(f"mailboxes/{address}/folders/{place['key']}")
-        with pytest.raises(Gone):
+        with pytest.raises(NotFound):
             await mailbox.changes(scope, live[scope])
-        with pytest.raises(Gone):
+        with pytest.raises(NotFound):
             await mailbox.listing(scope, cursor=None, since=None)
     with pytest.raises(CursorExpired):
         await mailbox.listing(await some_scope(mailbox), cursor=spoiled(contract, live), since=None)
@@ -392,7 +392,7 @@ async def test_a_link_to_a_file_elsewhere_has_no_bytes(contract):
         return
     assert links
     for each in links:
-        with pytest.raises(Unsupported):
+        with pytest.raises(UnsupportedByProvider):
             _ = [piece async for piece in mailbox.enclosure(key, each)]
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from postroom.errors import AlreadyExists, Gone, PostroomError
+from postroom.errors import AlreadyExists, NotFound, PostroomError
 from postroom.model import ProviderName, Secret
-from postroom.ports import ChannelRequest
+from postroom.ports import SubscriptionRequest
 from providers.conftest import TOKEN, TOPIC
 from providers.receiver import receiving
 
@@ -36,7 +36,7 @@ def wanted(contract, receiver, **changed):
         "folder": None,
         "expires_at": now + timedelta(days=6),
     }
-    return ChannelRequest(**given | changed)
+    return SubscriptionRequest(**given | changed)
 
 
 async def next_notices(contract, receiver, match):
@@ -83,7 +83,7 @@ async def test_a_channel_that_the_provider_lost_is_made_anew(contract, receiver)
     await mailbox.unsubscribe(channel)
     try:
         again = await mailbox.renew(channel, expires_at=wanted(contract, receiver).expires_at)
-    except Gone:
+    except NotFound:
         again = await mailbox.subscribe(wanted(contract, receiver))
     assert again.expires_at
 

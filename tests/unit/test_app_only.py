@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.cli.app_only import Given, read
+from postroom.cli.app_credentials import AppOnlyOptions, read_options
 from postroom.errors import OperatorError, PostroomError, SettingsError
 from postroom.flow.mailboxes.connect import INBOX
 
@@ -14,11 +14,11 @@ CLIENT = "0b1c0000-0000-4000-8000-000000000009"
 def given(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("a secret\n")
-    return Given(TENANT, CLIENT, "Invoices@example.org", secret, None, INBOX)
+    return AppOnlyOptions(TENANT, CLIENT, "Invoices@example.org", secret, None, INBOX)
 
 
 def test_a_secret_is_read_without_the_end_of_its_line(given):
-    credential, address, folder = read(given)
+    credential, address, folder = read_options(given)
     assert (credential.tenant_id, credential.client_id, credential.certificate) == (TENANT, CLIENT, None)
     assert credential.client_secret.reveal() == "a secret"
     assert (address, folder) == ("invoices@example.org", "Inbox")
@@ -39,19 +39,19 @@ def test_a_secret_is_read_without_the_end_of_its_line(given):
 )
 def test_wrong_options_are_refused(given, name, value, words):
     with pytest.raises(SettingsError, match=words):
-        read(given._replace(**{name: value}))
+        read_options(given._replace(**{name: value}))
 
 
 @pytest.mark.parametrize("content, words", [(b"", "is empty"), (b"\xff\xfe", "not a text file")])
 def test_a_file_without_a_secret_is_refused(given, content, words):
     given.secret_file.write_bytes(content)
     with pytest.raises(OperatorError, match=words):
-        read(given)
+        read_options(given)
 
 
 def test_a_file_that_is_not_there_is_refused(given, tmp_path):
     with pytest.raises(OperatorError, match="cannot be read: no such file"):
-        read(given._replace(secret_file=tmp_path / "missing"))
+        read_options(given._replace(secret_file=tmp_path / "missing"))
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_a_certificate_without_its_key_is_refused_and_not_shown(given, tmp_path,
     file = tmp_path / "certificate.pem"
     file.write_text(content)
     with pytest.raises(PostroomError, match="a certificate and its private key") as caught:
-        read(given._replace(secret_file=None, certificate=file))
+        read_options(given._replace(secret_file=None, certificate=file))
     assert "AAAA" not in str(caught.value)

@@ -13,7 +13,7 @@ MARK = "m4rked-pa55word"
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    for name in list(config.environment_with()):
+    for name in list(config.child_environment()):
         if name.upper().startswith(config.PREFIX):
             monkeypatch.delenv(name)
 
@@ -123,7 +123,7 @@ def test_https_and_loopback_public_urls_are_accepted(monkeypatch, value):
 
 def test_shown_settings_name_their_source_and_mask_secrets(monkeypatch):
     monkeypatch.setenv("POSTROOM_DATABASE_URL", f"postgresql://u:{MARK}@db.example/x")
-    shown = {setting.name: setting for setting in config.shown(config.load())}
+    shown = {setting.name: setting for setting in config.describe_settings(config.load())}
     assert shown["POSTROOM_DATABASE_URL"].value == "********"
     assert shown["POSTROOM_DATABASE_URL"].source == "environment"
     assert shown["POSTROOM_PORT"].source == "default"
@@ -134,7 +134,7 @@ def test_shown_settings_name_their_source_and_mask_secrets(monkeypatch):
 def test_a_childs_environment_replaces_and_removes_settings(monkeypatch):
     monkeypatch.setenv("POSTROOM_DATABASE_URL", f"postgresql://u:{MARK}@db.example/x")
     monkeypatch.setenv("postroom_port", "1")
-    environment = config.environment_with(home=Path("/tmp/x"), port=2, database_url=None)
+    environment = config.child_environment(home=Path("/tmp/x"), port=2, database_url=None)
     assert environment["POSTROOM_HOME"] == "/tmp/x"
     assert environment["POSTROOM_PORT"] == "2"
     assert "postroom_port" not in environment

@@ -36,7 +36,7 @@ def stream():
     hook, root = sys.excepthook, logging.getLogger()
     handlers, level = root.handlers[:], root.level
     written = io.StringIO()
-    logs.setup("worker", level="debug", style="json", stream=written)
+    logs.configure("worker", level="debug", style="json", stream=written)
     yield written
     structlog.reset_defaults()
     logging.captureWarnings(capture=False)
@@ -83,14 +83,14 @@ def test_no_field_takes_personal_data_or_a_secret(stream, name, value):
 
 
 def test_an_unknown_field_is_dropped_and_counted(stream):
-    before = logs.refusals()
+    before = logs.count_refused_values()
     structlog.get_logger().info("work.claimed", subject="anything", kind="jane@example.org", count=1)
     (line,) = lines(stream)
     assert line["refused"] == 2
     assert line["kind"] == logs.REFUSED
     assert line["count"] == 1
     assert "subject" not in line
-    assert logs.refusals() == before + 2
+    assert logs.count_refused_values() == before + 2
 
 
 def test_enums_and_durations_are_written_as_their_values(stream):
@@ -159,7 +159,7 @@ def test_an_exception_nobody_caught_leaves_no_words_either(stream):
 def test_lines_below_the_level_are_not_written():
     written = io.StringIO()
     try:
-        logs.setup("web", level="warning", style="json", stream=written)
+        logs.configure("web", level="warning", style="json", stream=written)
         log.info("work.claimed")
         log.warning("work.failed")
     finally:
@@ -173,7 +173,7 @@ def test_lines_below_the_level_are_not_written():
 def test_text_is_readable_and_guarded_as_well():
     written = io.StringIO()
     try:
-        logs.setup("web", style="text", stream=written)
+        logs.configure("web", style="text", stream=written)
         log.info("work.claimed", count=3, kind="jane@example.org")
     finally:
         structlog.reset_defaults()

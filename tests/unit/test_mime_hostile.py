@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailsim import letters
-from mailsim.letters import Order, catalogue
-from postroom.mime import headers_only, parse, tnef
+from mailsim import samples
+from mailsim.samples import MessageSpec, message_kinds
+from postroom.mime import parse, parse_header_pairs, tnef
 from postroom.mime.addresses import MOST_ADDRESSES
-from postroom.mime.parts import DEEPEST, MOST_PARTS
+from postroom.mime.part_tree import DEEPEST, MOST_PARTS
 
 
 def use(message):
@@ -63,7 +63,9 @@ def test_letters_with_bytes_cut_doubled_and_changed_are_messages(seed):
     kind = dice.choice(
         ["html", "nested", "inline-image", "headers", "malformed", "attachment", "signed", "bounce"]
     )
-    raw = bytearray(letters.write(Order(seed=seed, kind=kind, variant=dice.choice(catalogue.variants(kind)))))
+    raw = bytearray(
+        samples.write(MessageSpec(seed=seed, kind=kind, variant=dice.choice(message_kinds.variants(kind))))
+    )
     for _ in range(dice.randrange(1, 30)):
         at = dice.randrange(len(raw))
         match dice.randrange(3):
@@ -80,7 +82,7 @@ def test_letters_with_bytes_cut_doubled_and_changed_are_messages(seed):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=60)), max_size=8))
 def test_any_header_pairs_make_a_head(pairs):
-    head = headers_only(pairs)
+    head = parse_header_pairs(pairs)
     assert len(head.headers) == len(pairs)
     "".join(text for pair in head.headers for text in pair).encode()
 
@@ -188,9 +190,9 @@ def test_a_multipart_that_was_encoded_whole_is_opened():
 
 
 def test_files_come_out_of_winmail_dat():
-    message = parse(letters.write(Order(seed=5, kind="attachment", variant="winmail")))
+    message = parse(samples.write(MessageSpec(seed=5, kind="attachment", variant="winmail")))
     [winmail] = [each for each in message.attachments if each.file_name == "winmail.dat"]
-    [file] = tnef.files(winmail.content)
+    [file] = tnef.extract_files(winmail.content)
     assert (file.place, bool(file.name), bool(file.content)) == (0, True, True)
 
 
@@ -224,7 +226,7 @@ def named_by_properties(name, data):
 
 
 def test_a_file_in_winmail_dat_has_its_long_name_and_type():
-    [file] = tnef.files(named_by_properties("Rechnung für März.pdf", b"%PDF-1.7"))
+    [file] = tnef.extract_files(named_by_properties("Rechnung für März.pdf", b"%PDF-1.7"))
     assert (file.name, file.media_type, file.content) == (
         "Rechnung für März.pdf",
         "application/pdf",
@@ -237,4 +239,4 @@ def test_a_file_in_winmail_dat_has_its_long_name_and_type():
 def test_any_bytes_are_a_winmail_dat_with_or_without_files(noise, start, end):
     whole = named_by_properties("a.pdf", b"x")
     for data in (noise, whole[:start] + noise + whole[end:], whole[:start]):
-        assert all(isinstance(each.content, bytes) for each in tnef.files(data))
+        assert all(isinstance(each.content, bytes) for each in tnef.extract_files(data))

@@ -1,7 +1,7 @@
 import pytest
 from starlette.requests import Request
 
-from postroom.web import origin
+from postroom.web import csrf
 
 
 def asked(sender, **more):
@@ -22,7 +22,7 @@ def asked(sender, **more):
     ],
 )
 def test_a_form_of_ours_is_known_by_its_origin(url, sender):
-    assert origin.is_same(asked(sender), url=url)
+    assert csrf.is_same_origin(asked(sender), url=url)
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,19 @@ def test_a_form_of_ours_is_known_by_its_origin(url, sender):
     ["null", "", "http://post.example.org", "https://post.example.org.evil.example", "https://localhost"],
 )
 def test_a_form_of_anybody_else_is_not(sender):
-    assert not origin.is_same(asked(sender), url="https://post.example.org")
-    assert not origin.is_same(asked(sender, sec_fetch_site="same-origin"), url="https://post.example.org")
+    assert not csrf.is_same_origin(asked(sender), url="https://post.example.org")
+    assert not csrf.is_same_origin(
+        asked(sender, sec_fetch_site="same-origin"), url="https://post.example.org"
+    )
 
 
 @pytest.mark.parametrize("site, ours", [("same-origin", True), ("same-site", False), ("none", False)])
 def test_without_an_origin_the_browser_says_where_it_comes_from(site, ours):
-    assert origin.is_same(asked(None, sec_fetch_site=site), url="https://post.example.org") is ours
-    assert not origin.is_same(asked(None), url="https://post.example.org")
+    assert csrf.is_same_origin(asked(None, sec_fetch_site=site), url="https://post.example.org") is ours
+    assert not csrf.is_same_origin(asked(None), url="https://post.example.org")
 
 
 @pytest.mark.parametrize("value, known", [("a" * 43, True), ("short", False), ("", False)])
 def test_a_browser_is_known_by_a_cookie_of_the_right_shape(value, known):
-    request = asked(None, cookie=f"{origin.COOKIE}={value}")
-    assert (origin.browser_of(request) is not None) is known
+    request = asked(None, cookie=f"{csrf.COOKIE}={value}")
+    assert (csrf.get_browser_secret(request) is not None) is known

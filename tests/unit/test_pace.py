@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postroom.errors import Throttled, TransientError
-from postroom.providers.quotas import GMAIL, GRAPH, Quota, gmail
-from postroom.providers.rate_limit import Allowance, Clock, Everybody, Pace, Paces, Turns, shared
+from postroom.errors import RateLimited, TransientError
+from postroom.providers.quotas import GMAIL, GRAPH, Quota, gmail_quota
+from postroom.providers.rate_limit import (
+    CallSlots,
+    Clock,
+    MailboxRateLimit,
+    ProjectRateLimit,
+    ProjectRateLimits,
+    QuotaWindow,
+    shared,
+)
 
 
 class Waits:
@@ -30,7 +38,7 @@ def waits():
 
 
 def make(waits, quota=GMAIL["new"]):
-    return Pace(quota, Everybody(waits.clock()), waits.clock())
+    return MailboxRateLimit(quota, ProjectRateLimit(waits.clock()), waits.clock())
 
 
 @given(
@@ -38,7 +46,7 @@ def make(waits, quota=GMAIL["new"]):
 )
 @settings(max_examples=50, deadline=None)
 def test_no_window_ever_holds_more_than_the_limit(asked):
-    allowance, now = Allowance(6000, 60, 0.0), 0.0
+    allowance, now = QuotaWindow(6000, 60, 0.0), 0.0
     window: deque[tuple[float, float]] = deque()
     for units, pause in asked:
         now += pause
@@ -50,7 +58,7 @@ def test_no_window_ever_holds_more_than_the_limit(asked):
 
 
 def test_half_of_a_window_is_there_at_once_and_the_other_half_comes_evenly():
-    allowance, now, taken = Allowance(6000, 60, 0.0), 0.0, 0
+    allowance, now, taken = QuotaWindow(6000, 60, 0.0), 0.0, 0
     while not allowance.wait(20, now):
         allowance.take(20, now)
         taken += 20
@@ -108,10 +116,10 @@ async def test_what_would_wait_too_long_becomes_a_matter_for_later(waits):
 
 async def test_what_the_provider_asks_for_is_waited_for_by_everybody_who_calls(waits):
     pace = make(waits)
-    pace.refused(Throttled("slower", retry_after=7))
+    pace.refused(RateLimited("slower", retry_after=7))
     async with pace.turn():
         assert waits.now >= 7
-    pace.refused(Throttled("slower", retry_after=120))
+    pace.refused(RateLimited("slower", retry_after=120))
     with pytest.raises(TransientError) as caught:
         async with pace.turn():
             pass
@@ -123,20 +131,20 @@ async def test_refusals_that_tell_no_time_are_waited_out_longer_and_longer(waits
     lengths = []
     for _ in range(3):
         before = waits.now
-        pace.refused(Throttled("slower"))
+        pace.refused(RateLimited("slower"))
         await pace.grant(1, 1)
         lengths.append(waits.now - before)
     assert lengths == sorted(lengths)
     assert lengths[0] >= 1
     pace.accepted()
     before = waits.now
-    pace.refused(Throttled("slower"))
+    pace.refused(RateLimited("slower"))
     await pace.grant(1, 1)
     assert waits.now - before < 2
 
 
 async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in_time(waits):
-    paces = Paces(Quota(1e9, 60, 4, {}), waits.clock())
+    paces = ProjectRateLimits(Quota(1e9, 60, 4, {}), waits.clock())
     first, second = paces.of("first"), paces.of("second")
 
     async def rate(pace, seconds=10.0):
@@ -148,7 +156,7 @@ async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in
         return spent / (waits.now - start)
 
     free = await rate(first)
-    first.refused(Throttled("all of you", retry_after=0, everybody=True))
+    first.refused(RateLimited("all of you", retry_after=0, everybody=True))
     slowed = await rate(second)
     assert slowed < 0.8 * free
     await waits.sleep(20)
@@ -158,7 +166,7 @@ async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in
 
 
 async def test_a_batch_takes_all_places_and_is_not_overtaken_for_ever():
-    turns = Turns(3)
+    turns = CallSlots(3)
     running, peak, order = 0, 0, []
 
     async def call(name, width):
@@ -176,7 +184,7 @@ async def test_a_batch_takes_all_places_and_is_not_overtaken_for_ever():
 
 
 async def test_a_caller_that_gives_up_leaves_its_places_to_others():
-    turns = Turns(3)
+    turns = CallSlots(3)
     async with turns.take(1):
         wide = asyncio.create_task(turns.take(3).__aenter__())
         await asyncio.sleep(0)
@@ -213,6 +221,6 @@ def test_whoever_calls_through_the_same_client_shares_the_budget_of_a_mailbox(wa
 
 @pytest.mark.parametrize("setting, messages", [("new", 300), ("old", 3000), ("12000", 600)])
 def test_the_setting_names_how_many_messages_a_minute_gmail_gives(setting, messages):
-    quota = gmail(setting)
+    quota = gmail_quota(setting)
     assert quota.units / quota.cost("messages.get") == messages
     assert quota.cost("something new") == 1

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from postroom import config
 from postroom.errors import OperatorError, SettingsError
-from postroom.model import SealingKey, Secret, sealing_keys
-from postroom.ports import Parameter, Place, Sealed
-from postroom.vault import GivenKeys, LocalVault, Sealer
+from postroom.model import SealingKey, Secret, parse_sealing_keys
+from postroom.ports import SealedSecret, SecretLocation, SsmParameter
+from postroom.vault import ConfiguredKeys, LocalVault, Sealer
 
 MARK = "m4rked-t0ken"
 OLD, NEW = SealingKey("old", b"o" * 32), SealingKey("new", b"n" * 32)
-PLACE = Place(uuid4(), uuid4(), "grant")
+PLACE = SecretLocation(uuid4(), uuid4(), "grant")
 
 
 def sealer(*keys):
-    return Sealer(GivenKeys(keys or (OLD,)))
+    return Sealer(ConfiguredKeys(keys or (OLD,)))
 
 
 @given(st.text(), st.text())
@@ -40,7 +40,7 @@ def test_the_same_secret_is_never_sealed_to_the_same_bytes():
         replace(PLACE, organization=uuid4()),
         replace(PLACE, mailbox=uuid4()),
         replace(PLACE, field="access"),
-        Place(PLACE.mailbox, PLACE.organization, "grant"),
+        SecretLocation(PLACE.mailbox, PLACE.organization, "grant"),
     ],
 )
 async def test_a_value_copied_to_another_organization_mailbox_or_column_does_not_open(elsewhere):
@@ -102,8 +102,8 @@ async def test_a_grant_in_ssm_is_not_taken_for_one_of_the_database():
     vault = LocalVault(sealer())
     for act in (vault.fetch, vault.forget):
         with pytest.raises(OperatorError, match="POSTROOM_VAULT=ssm"):
-            await act(PLACE, Parameter("/postroom/x"))
-    await vault.forget(PLACE, Sealed("old", b""))
+            await act(PLACE, SsmParameter("/postroom/x"))
+    await vault.forget(PLACE, SealedSecret("old", b""))
 
 
 def encoded(size, character=b"k"):
@@ -138,7 +138,10 @@ def test_keys_are_read_in_either_base64_with_or_without_padding():
     value = b"\xfb\xff" * 16
     plain, url = b64encode(value).decode(), urlsafe_b64encode(value).decode().rstrip("=")
     assert set(plain) - set(url) == set("+/=")
-    assert sealing_keys([f"a:{plain}", f" b:{url} "]) == (SealingKey("a", value), SealingKey("b", value))
+    assert parse_sealing_keys([f"a:{plain}", f" b:{url} "]) == (
+        SealingKey("a", value),
+        SealingKey("b", value),
+    )
 
 
 @pytest.mark.parametrize(

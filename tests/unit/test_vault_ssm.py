@@ -12,14 +12,14 @@ import pytest
 
 import amazon
 from postroom import config, wiring
-from postroom.errors import GrantLost, OperatorError, PermanentError, SettingsError, TransientError
+from postroom.errors import InvalidGrant, OperatorError, PermanentError, SettingsError, TransientError
 from postroom.model import SealingKey, Secret
-from postroom.ports import Parameter, Place
-from postroom.vault import GivenKeys, LocalVault, Sealer, ssm
+from postroom.ports import SecretLocation, SsmParameter
+from postroom.vault import ConfiguredKeys, LocalVault, Sealer, ssm
 from postroom.vault.ssm import SsmVault
 
 MARK = "m4rked-t0ken"
-SEALER = Sealer(GivenKeys((SealingKey("a", b"k" * 32),)))
+SEALER = Sealer(ConfiguredKeys((SealingKey("a", b"k" * 32),)))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def vault(client):
 
 @pytest.fixture
 def place():
-    return Place(uuid4(), uuid4(), "grant")
+    return SecretLocation(uuid4(), uuid4(), "grant")
 
 
 def described(client, kept):
@@ -61,9 +61,9 @@ def described(client, kept):
 
 async def test_a_grant_is_kept_as_a_secure_string_named_by_its_place(vault, client, place):
     kept = await vault.keep(place, Secret(MARK))
-    assert kept == Parameter(f"/postroom/tests/{place.organization}/{place.mailbox}/grant")
+    assert kept == SsmParameter(f"/postroom/tests/{place.organization}/{place.mailbox}/grant")
     assert described(client, kept)["Type"] == "SecureString"
-    assert client.get_parameter(Name=kept.name)["Parameter"]["Value"] != MARK
+    assert client.get_parameter(Name=kept.name)["SsmParameter"]["Value"] != MARK
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
@@ -83,7 +83,7 @@ async def test_a_forgotten_grant_is_gone_and_forgetting_it_again_is_no_error(vau
     kept = await vault.keep(place, Secret(MARK))
     await vault.forget(place, kept)
     await vault.forget(place, kept)
-    with pytest.raises(GrantLost, match="Connect the mailbox again"):
+    with pytest.raises(InvalidGrant, match="Connect the mailbox again"):
         await vault.fetch(place, kept)
 
 
@@ -209,7 +209,7 @@ async def test_what_the_operator_must_mend_is_said_without_awss_words(refusing, 
     vault, server = refusing(400, code)
     for call in (
         vault.keep(place, Secret(MARK)),
-        vault.fetch(place, Parameter(f"/x/{place.organization}/{place.mailbox}/grant")),
+        vault.fetch(place, SsmParameter(f"/x/{place.organization}/{place.mailbox}/grant")),
     ):
         with pytest.raises(OperatorError, match=words) as caught:
             await call
@@ -229,7 +229,7 @@ async def test_an_unreachable_aws_is_asked_again_later(aws, refusing, place):
     server.shutdown()
     server.server_close()
     with pytest.raises(TransientError, match="cannot be reached"):
-        await vault.fetch(place, Parameter(f"/x/{place.organization}/{place.mailbox}/grant"))
+        await vault.fetch(place, SsmParameter(f"/x/{place.organization}/{place.mailbox}/grant"))
 
 
 async def test_missing_credentials_are_the_operators_to_give(aws, moto, place):

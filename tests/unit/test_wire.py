@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 
 from postroom.errors import (
     CursorExpired,
-    Gone,
-    GrantLost,
+    InvalidGrant,
+    NotFound,
     OperatorError,
     PermanentError,
-    Throttled,
+    RateLimited,
     TransientError,
-    Unsupported,
+    UnsupportedByProvider,
 )
-from postroom.model import Change, Importance, Presence, State
+from postroom.model import Importance, MessageChange, ObservedState, Presence
 from postroom.providers import message_parsing
-from postroom.providers.gmail import batch
+from postroom.providers.gmail import batch_format
 from postroom.providers.gmail import message_parsing as gmail_letters
 from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.graph import message_parsing as graph_letters
 from postroom.providers.graph import wire as graph_wire
-from postroom.providers.transport import Answer
+from postroom.providers.transport import HttpAnswer
 
 HERE = Presence.HERE
 
 
 def labels(*, key="m", added=(), removed=(), version="1"):
-    return Change(key, HERE, version, State(), frozenset(added), frozenset(removed))
+    return MessageChange(key, HERE, version, ObservedState(), frozenset(added), frozenset(removed))
 
 
 @given(
@@ -46,37 +46,37 @@ def test_label_changes_of_one_message_combined_lead_where_they_lead_one_by_one(s
     after = set(before)
     for change in changes:
         after = (after | change.labels_added) - change.labels_removed
-    [combined] = message_parsing.combined(changes)
+    [combined] = message_parsing.combine_changes(changes)
     assert (before | combined.labels_added) - combined.labels_removed == after
     assert not combined.labels_added & combined.labels_removed
     assert combined.version == f"{len(steps) - 1:02}"
 
 
 def test_of_several_changes_of_a_message_the_last_presence_counts_and_states_are_merged():
-    gone = Change("m", Presence.DELETED, "3")
+    gone = MessageChange("m", Presence.DELETED, "3")
     told = [
-        Change("m", HERE, "1", State(thread="t", is_read=False)),
-        Change("other", HERE, "2"),
-        Change("m", HERE, "2", State(is_read=True)),
+        MessageChange("m", HERE, "1", ObservedState(thread="t", is_read=False)),
+        MessageChange("other", HERE, "2"),
+        MessageChange("m", HERE, "2", ObservedState(is_read=True)),
     ]
-    other, message = message_parsing.combined(told)
-    assert (other.key, message.state) == ("other", State(thread="t", is_read=True))
-    assert message_parsing.combined([*told, gone])[-1] == gone
-    back = Change("m", HERE, "4", State(folder="f"))
-    assert message_parsing.combined([*told, gone, back])[-1] == back
+    other, message = message_parsing.combine_changes(told)
+    assert (other.key, message.state) == ("other", ObservedState(thread="t", is_read=True))
+    assert message_parsing.combine_changes([*told, gone])[-1] == gone
+    back = MessageChange("m", HERE, "4", ObservedState(folder="f"))
+    assert message_parsing.combine_changes([*told, gone, back])[-1] == back
 
 
 def history(**record):
-    return gmail_letters.changes([msgspec.convert({"id": "7", **record}, gmail_wire.Record)])
+    return gmail_letters.to_changes([msgspec.convert({"id": "7", **record}, gmail_wire.GmailHistoryRecord)])
 
 
 def test_a_record_of_gmails_history_tells_what_labels_mean():
     touched = [{"message": {"id": "m", "threadId": "t"}, "labelIds": ["UNREAD", "STARRED", "Label_1"]}]
     [added] = history(labelsAdded=touched)
-    assert added.state == State(is_read=False, is_flagged=True)
+    assert added.state == ObservedState(is_read=False, is_flagged=True)
     assert added.labels_added == {"UNREAD", "STARRED", "Label_1"}
     [removed] = history(labelsRemoved=touched)
-    assert removed.state == State(is_read=True, is_flagged=False)
+    assert removed.state == ObservedState(is_read=True, is_flagged=False)
     [new] = history(messagesAdded=touched)
     assert (new.presence, new.state.thread, new.labels_added) == (HERE, "t", frozenset())
     [gone] = history(messagesDeleted=touched, labelsAdded=touched)
@@ -86,11 +86,11 @@ def test_a_record_of_gmails_history_tells_what_labels_mean():
 
 def test_versions_rise_as_texts():
     numbers = ["9", "10", "99", "100", "18446744073709551615"]
-    assert sorted(numbers, key=gmail_letters.version) == numbers
+    assert sorted(numbers, key=gmail_letters.to_version) == numbers
     stamps = [("2026-01-05T10:00:00Z", 254), ("2026-01-05T10:00:00Z", 255), ("2026-01-05T10:00:01Z", 3)]
     versions = [
-        graph_letters.version(
-            graph_wire.Message(
+        graph_letters.to_version(
+            graph_wire.GraphMessage(
                 "m",
                 last_modified_date_time=moment,
                 change_key=base64.b64encode(counter.to_bytes(30)).decode(),
@@ -99,9 +99,9 @@ def test_versions_rise_as_texts():
         for moment, counter in stamps
     ]
     assert versions == sorted(set(versions))
-    assert graph_letters.version(graph_wire.Message("m", change_key="CQAAAA==")) == ""
-    assert graph_letters.version(
-        graph_wire.Message("m", last_modified_date_time="2026-01-05T10:00:00Z", change_key="?")
+    assert graph_letters.to_version(graph_wire.GraphMessage("m", change_key="CQAAAA==")) == ""
+    assert graph_letters.to_version(
+        graph_wire.GraphMessage("m", last_modified_date_time="2026-01-05T10:00:00Z", change_key="?")
     )
 
 
@@ -114,17 +114,17 @@ def test_the_bytes_of_a_message_come_through_whatever_their_padding(size, shape)
         text = text.rstrip("=")
     encoded = msgspec.json.encode(text).replace(b"=", b"\\u003d" if shape == "escaped" else b"=")
     raw = b'{"id":"m","historyId":"1","internalDate":"1","raw":' + encoded + b"}"
-    assert gmail_letters.raw(msgspec.json.decode(raw, type=gmail_wire.Message)) == content
+    assert gmail_letters.decode_raw(msgspec.json.decode(raw, type=gmail_wire.GmailMessage)) == content
 
 
 def test_bytes_that_are_no_base64_are_asked_for_again():
-    message = gmail_wire.Message("m", "1", "1", raw=msgspec.Raw(b'"A"'))
+    message = gmail_wire.GmailMessage("m", "1", "1", raw=msgspec.Raw(b'"A"'))
     with pytest.raises(TransientError):
-        gmail_letters.raw(message)
+        gmail_letters.decode_raw(message)
 
 
-def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> Answer:
-    return Answer(200, {"content-type": content_type, "date": "Mon, 05 Jan 2026 10:00:00 GMT"}, body)
+def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> HttpAnswer:
+    return HttpAnswer(200, {"content-type": content_type, "date": "Mon, 05 Jan 2026 10:00:00 GMT"}, body)
 
 
 def part(place: int, status: int, body: bytes) -> bytes:
@@ -136,16 +136,16 @@ def part(place: int, status: int, body: bytes) -> bytes:
 
 def test_the_parts_of_a_batch_are_matched_by_their_ids_and_what_is_cut_off_has_no_answer():
     whole = part(1, 200, b'{"one":1}') + part(0, 429, b"{}") + b"--batch_x--\r\n"
-    found = batch.opened(parted(whole))
+    found = batch_format.decode_batch(parted(whole))
     assert {place: answer.status for place, answer in found.items()} == {0: 429, 1: 200}
     assert found[1].read(dict) == {"one": 1}
     assert found[0].headers["retry-after"] == "3"
     assert found[0].headers["date"].startswith("Mon, 05 Jan")
     for end in range(len(whole)):
-        cut = batch.opened(parted(whole[:end]))
+        cut = batch_format.decode_batch(parted(whole[:end]))
         assert all(found[place] == answer for place, answer in cut.items())
-    assert batch.opened(parted(whole, "text/html")) == {}
-    assert batch.opened(parted(b"nothing of this")) == {}
+    assert batch_format.decode_batch(parted(whole, "text/html")) == {}
+    assert batch_format.decode_batch(parted(b"nothing of this")) == {}
 
 
 def test_a_large_message_of_a_batch_is_not_there_many_times():
@@ -155,8 +155,8 @@ def test_a_large_message_of_a_batch_is_not_there_many_times():
     whole = part(0, 200, msgspec.json.encode(told)) + b"--batch_x--\r\n"
     tracemalloc.start()
     try:
-        answer = batch.opened(parted(whole))[0]
-        letter = gmail_letters.fetched(answer.read(gmail_wire.Message)).letter
+        answer = batch_format.decode_batch(parted(whole))[0]
+        letter = gmail_letters.to_fetched(answer.read(gmail_wire.GmailMessage)).letter
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -166,29 +166,29 @@ def test_a_large_message_of_a_batch_is_not_there_many_times():
 
 
 def test_an_envelope_names_paths_only_and_ends_its_lines_with_both_characters():
-    lines = batch.envelope(["/gmail/v1/users/me/messages/a?format=raw", "/b"]).split(b"\r\n")
+    lines = batch_format.encode_batch(["/gmail/v1/users/me/messages/a?format=raw", "/b"]).split(b"\r\n")
     assert b"GET /gmail/v1/users/me/messages/a?format=raw HTTP/1.1" in lines
     assert not any(b"\n" in line for line in lines)
 
 
 def refused(wire, status, **error):
-    return wire.refusal(Answer(status, {}, msgspec.json.encode({"error": error})))
+    return wire.refusal(HttpAnswer(status, {}, msgspec.json.encode({"error": error})))
 
 
 @pytest.mark.parametrize(
     "status, reason, message, expected",
     [
-        (404, "notFound", "Requested entity was not found.", Gone),
-        (400, "invalidArgument", "Invalid id value", Gone),
+        (404, "notFound", "Requested entity was not found.", NotFound),
+        (400, "invalidArgument", "Invalid id value", NotFound),
         (400, "invalidArgument", "Invalid pageToken", CursorExpired),
-        (403, "userRateLimitExceeded", "User Rate Limit Exceeded", Throttled),
-        (429, "rateLimitExceeded", "Too many concurrent requests for user", Throttled),
-        (403, "forbidden", "Metadata scope does not support 'q' parameter", Unsupported),
-        (403, "forbidden", "Metadata scope doesn't allow format RAW", GrantLost),
-        (403, "insufficientPermissions", "Request had insufficient authentication scopes.", GrantLost),
+        (403, "userRateLimitExceeded", "User Rate Limit Exceeded", RateLimited),
+        (429, "rateLimitExceeded", "Too many concurrent requests for user", RateLimited),
+        (403, "forbidden", "Metadata scope does not support 'q' parameter", UnsupportedByProvider),
+        (403, "forbidden", "Metadata scope doesn't allow format RAW", InvalidGrant),
+        (403, "insufficientPermissions", "Request had insufficient authentication scopes.", InvalidGrant),
         (403, "accessNotConfigured", "The API is not enabled", OperatorError),
         (403, "domainPolicy", "The domain administrators have disabled Gmail apps.", PermanentError),
-        (401, "authError", "Invalid Credentials", GrantLost),
+        (401, "authError", "Invalid Credentials", InvalidGrant),
         (503, "backendError", "Backend Error", TransientError),
     ],
 )
@@ -201,17 +201,17 @@ def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not(
     text = "Quota exceeded for quota metric 'Queries' and limit '{}' of service 'gmail.googleapis.com'."
     for limit, everybody in (("Queries per minute", True), ("Queries per minute per user", False)):
         error = refused(gmail_wire, 429, message=text.format(limit), errors=[{"reason": "rateLimitExceeded"}])
-        assert isinstance(error, Throttled)
+        assert isinstance(error, RateLimited)
         assert error.everybody is everybody
 
 
 def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
-    answer = Answer(
+    answer = HttpAnswer(
         429,
         {"date": "Mon, 05 Jan 2026 10:00:00 GMT"},
         b'{"error":{"message":"User-rate limit exceeded.  Retry after 2026-01-05T10:00:12.500Z"}}',
     )
-    assert gmail_wire.refusal(answer).retry_after == 12.5
+    assert gmail_wire.to_error(answer).retry_after == 12.5
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
     [
         (410, "SyncStateNotFound", CursorExpired),
         (400, "resyncRequired", CursorExpired),
-        (404, "ErrorItemNotFound", Gone),
-        (400, "ErrorInvalidIdMalformed", Gone),
-        (405, "ErrorInvalidOperation", Unsupported),
-        (429, "ApplicationThrottled", Throttled),
-        (401, "InvalidAuthenticationToken", GrantLost),
+        (404, "ErrorItemNotFound", NotFound),
+        (400, "ErrorInvalidIdMalformed", NotFound),
+        (405, "ErrorInvalidOperation", UnsupportedByProvider),
+        (429, "ApplicationThrottled", RateLimited),
+        (401, "InvalidAuthenticationToken", InvalidGrant),
         (504, "UnknownError", TransientError),
     ],
 )
@@ -232,10 +232,12 @@ def test_what_graph_refuses_says_who_must_act(status, code, expected):
 
 
 def test_a_partial_update_says_nothing_of_what_it_does_not_tell():
-    told = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.Message)
-    assert graph_letters.seen(told) == Change("m", HERE, "", State(is_read=True))
-    removed = msgspec.json.decode(b'{"id":"m","@removed":{"reason":"deleted"}}', type=graph_wire.Message)
-    assert graph_letters.seen(removed) == Change("m", Presence.LEFT)
-    odd = graph_wire.Message("m", importance="Urgent", flag=graph_wire.Flag("complete"))
-    assert graph_letters.state(odd) == State(is_flagged=False)
-    assert graph_letters.state(graph_wire.Message("m", importance="High")).importance is Importance.HIGH
+    told = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.GraphMessage)
+    assert graph_letters.to_change(told) == MessageChange("m", HERE, "", ObservedState(is_read=True))
+    removed = msgspec.json.decode(b'{"id":"m","@removed":{"reason":"deleted"}}', type=graph_wire.GraphMessage)
+    assert graph_letters.to_change(removed) == MessageChange("m", Presence.LEFT)
+    odd = graph_wire.GraphMessage("m", importance="Urgent", flag=graph_wire.GraphFlag("complete"))
+    assert graph_letters.to_state(odd) == ObservedState(is_flagged=False)
+    assert (
+        graph_letters.to_state(graph_wire.GraphMessage("m", importance="High")).importance is Importance.HIGH
+    )

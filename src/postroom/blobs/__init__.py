@@ -6,6 +6,6 @@ blob = await blobs.put(organization, attachment.pieces())        -> Blob(sha256,
 pieces = [piece async for piece in blobs.read(organization, sha256, start=0, end=None)]
 """
 
-from postroom.blobs.disk import DiskBlobs
+from postroom.blobs.disk import DiskBlobStore
 
-__all__ = ["DiskBlobs"]
+__all__ = ["DiskBlobStore"]

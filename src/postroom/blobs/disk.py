@@ -20,8 +20,8 @@ from time import time
 from typing import Final
 from uuid import UUID, uuid4
 
-from postroom.blobs.names import digest_of, name_of
-from postroom.errors import Gone, OperatorError, PermanentError, TransientError
+from postroom.blobs.object_names import object_name, parse_digest
+from postroom.errors import NotFound, OperatorError, PermanentError, TransientError
 from postroom.model import OrganizationId
 from postroom.ports import Blob, Content, StoredBlob
 
@@ -33,7 +33,7 @@ _UNUSABLE: Final = frozenset({EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPER
 
 
 @dataclass(slots=True)
-class _Staged:
+class _StagedBlob:
     """Content on its way: a temporary file, or none where the content was there already."""
 
     organization: OrganizationId
@@ -42,10 +42,10 @@ class _Staged:
     temporary: Path | None
 
 
-class DiskBlobs:
+class DiskBlobStore:
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._waiting: list[tuple[OrganizationId, bytes | _Staged, asyncio.Future[Blob]]] = []
+        self._waiting: list[tuple[OrganizationId, bytes | _StagedBlob, asyncio.Future[Blob]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._syncing = ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="blobs")
 
@@ -71,7 +71,7 @@ class DiskBlobs:
             try:
                 file = await asyncio.to_thread(self._path(organization, sha256).open, "rb", buffering=0)
             except FileNotFoundError:
-                raise Gone("the bytes of a blob are missing from the disk") from None
+                raise NotFound("the bytes of a blob are missing from the disk") from None
             with file:
                 file.seek(start)
                 left = None if end is None else end - start
@@ -99,12 +99,12 @@ class DiskBlobs:
         for number in range(256):
             shard = self.root / str(organization) / f"{number:02x}"
             with disk_errors(self.root):
-                found = await asyncio.to_thread(_listed, shard)
+                found = await asyncio.to_thread(_list_shard, shard)
             for each in found:
                 yield each
 
     def _path(self, organization: OrganizationId, digest: bytes) -> Path:
-        return self.root / name_of(organization, digest)
+        return self.root / object_name(organization, digest)
 
     def _mark(self) -> UUID:
         path = self.root / "place"
@@ -113,11 +113,11 @@ class DiskBlobs:
         new = self._temporary()
         new.write_text(f"{uuid4()}\n", encoding="ascii")
         new.chmod(0o600)
-        sync(new)
+        fsync_path(new)
         with suppress(FileExistsError):  # another process was first: then its mark counts
             os.link(new, path)
         new.unlink()
-        sync(self.root)
+        fsync_path(self.root)
         return UUID(path.read_text(encoding="ascii").strip())
 
     def _temporary(self) -> Path:
@@ -126,26 +126,26 @@ class DiskBlobs:
             with disk_errors(self.root):
                 self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 directory.mkdir(mode=0o700, exist_ok=True)
-                sync(self.root.parent)
+                fsync_path(self.root.parent)
         return directory / secrets.token_hex(16)
 
-    def _stage(self, organization: OrganizationId, pieces: Iterable[bytes]) -> _Staged:
-        writing = _Writing(self._temporary())
+    def _stage(self, organization: OrganizationId, pieces: Iterable[bytes]) -> _StagedBlob:
+        writing = _TemporaryFile(self._temporary())
         with writing:
             for piece in pieces:
                 with disk_errors(self.root):  # errors of where the pieces come from are none of the disk's
                     writing.add(piece)
         return writing.staged(organization)
 
-    async def _stage_stream(self, organization: OrganizationId, pieces: AsyncIterable[bytes]) -> _Staged:
-        writing = _Writing(self._temporary())
+    async def _stage_stream(self, organization: OrganizationId, pieces: AsyncIterable[bytes]) -> _StagedBlob:
+        writing = _TemporaryFile(self._temporary())
         with writing:
             async for piece in pieces:
                 with disk_errors(self.root):
                     await asyncio.to_thread(writing.add, piece)
         return writing.staged(organization)
 
-    async def _in_group(self, organization: OrganizationId, content: bytes | _Staged) -> Blob:
+    async def _in_group(self, organization: OrganizationId, content: bytes | _StagedBlob) -> Blob:
         """Join the next group. Whoever stops waiting stops nobody else: the group is written all the same."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((organization, content, future))
@@ -168,31 +168,31 @@ class DiskBlobs:
                     if not future.done():
                         future.set_result(blob)
 
-    def _write(self, group: Sequence[tuple[OrganizationId, bytes | _Staged]]) -> list[Blob]:
-        staged: list[_Staged] = []
+    def _write(self, group: Sequence[tuple[OrganizationId, bytes | _StagedBlob]]) -> list[Blob]:
+        staged: list[_StagedBlob] = []
         try:
             for organization, content in group:
                 given = self._stage_bytes(organization, content) if isinstance(content, bytes) else content
                 staged.append(given)
-            list(self._syncing.map(sync, [each.temporary for each in staged if each.temporary]))
+            list(self._syncing.map(fsync_path, [each.temporary for each in staged if each.temporary]))
             changed = {self._path(each.organization, each.sha256).parent for each in staged}
             for directory in changed.copy():
-                changed |= _made(directory)
+                changed |= _make_directories(directory)
             linked = [self._link(each) for each in staged]
-            list(self._syncing.map(sync, changed))
+            list(self._syncing.map(fsync_path, changed))
         finally:
             for each in staged:
                 if each.temporary is not None:
                     each.temporary.unlink(missing_ok=True)
         return linked
 
-    def _stage_bytes(self, organization: OrganizationId, content: bytes) -> _Staged:
+    def _stage_bytes(self, organization: OrganizationId, content: bytes) -> _StagedBlob:
         digest = sha256(content).digest()
         if self._path(organization, digest).exists():
-            return _Staged(organization, digest, len(content), None)
+            return _StagedBlob(organization, digest, len(content), None)
         return self._stage(organization, [content])
 
-    def _link(self, staged: _Staged) -> Blob:
+    def _link(self, staged: _StagedBlob) -> Blob:
         """Give the file its name. One that has the name already holds the same bytes."""
         if staged.temporary is None:
             return Blob(staged.sha256, staged.size, created=False)
@@ -212,7 +212,7 @@ class DiskBlobs:
                         each.unlink()
 
 
-class _Writing:
+class _TemporaryFile:
     """A temporary file being written; gone again where that fails."""
 
     def __init__(self, path: Path) -> None:
@@ -238,11 +238,11 @@ class _Writing:
         while rest:
             rest = rest[self.file.write(rest) :]
 
-    def staged(self, organization: OrganizationId) -> _Staged:
-        return _Staged(organization, self.digest.digest(), self.size, self.path)
+    def staged(self, organization: OrganizationId) -> _StagedBlob:
+        return _StagedBlob(organization, self.digest.digest(), self.size, self.path)
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -250,7 +250,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _made(directory: Path) -> set[Path]:
+def _make_directories(directory: Path) -> set[Path]:
     """Make a shard where it is missing; the directories that have a new name in them since."""
     changed: set[Path] = set()
     for each in (directory.parent, directory):
@@ -260,11 +260,11 @@ def _made(directory: Path) -> set[Path]:
     return changed
 
 
-def _listed(shard: Path) -> list[StoredBlob]:
+def _list_shard(shard: Path) -> list[StoredBlob]:
     found: list[StoredBlob] = []
     with suppress(FileNotFoundError), os.scandir(shard) as entries:
         for entry in entries:
-            digest = digest_of(entry.name)
+            digest = parse_digest(entry.name)
             with suppress(FileNotFoundError):
                 if digest is not None and entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from postroom.blobs.disk import disk_errors, sync
-from postroom.errors import Gone
+from postroom.blobs.disk import disk_errors, fsync_path
+from postroom.errors import NotFound
 
 
 class DiskArchive:
@@ -27,7 +27,7 @@ class DiskArchive:
             try:
                 return await asyncio.to_thread((self.root / path).read_bytes)
             except FileNotFoundError:
-                raise Gone("the archive has no such file") from None
+                raise NotFound("the archive has no such file") from None
 
     def _create(self, path: Path, content: bytes) -> None:
         """Whole under its name or not at all; a name that is taken stays with who has it."""
@@ -45,7 +45,7 @@ class DiskArchive:
                 return
         finally:
             temporary.unlink(missing_ok=True)
-        sync(path.parent)
+        fsync_path(path.parent)
 
     def _provide(self, directory: Path) -> None:
         if directory.is_dir():
@@ -53,4 +53,4 @@ class DiskArchive:
         if directory != self.root:
             self._provide(directory.parent)
         directory.mkdir(mode=0o700, parents=directory == self.root, exist_ok=True)
-        sync(directory.parent)
+        fsync_path(directory.parent)

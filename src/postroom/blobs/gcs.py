@@ -10,9 +10,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from postroom.blobs.names import digest_of, name_of
-from postroom.blobs.spool import spooled
-from postroom.errors import Gone, OperatorError, SettingsError, TransientError
+from postroom.blobs.object_names import object_name, parse_digest
+from postroom.blobs.spool import spool
+from postroom.errors import NotFound, OperatorError, SettingsError, TransientError
 from postroom.model import OrganizationId
 from postroom.ports import Blob, Content, StoredBlob, WatchedFile
 
@@ -29,7 +29,7 @@ def connect(
     credentials_file: Path | None,
     *,
     retry_seconds: float = 30,
-) -> "GcsBlobs":
+) -> "GcsBlobStore":
     """The store in a bucket, with the key of a service account, else with what this machine may do."""
     try:
         storage: Any = import_module("google.cloud.storage")
@@ -57,10 +57,10 @@ def connect(
     options = {"api_endpoint": endpoint} if endpoint else None
     client = storage.Client(project="postroom", credentials=credentials, client_options=options)
     patience = storage.retry.DEFAULT_RETRY.with_timeout(retry_seconds)
-    return GcsBlobs(client.bucket(bucket), f"gs://{bucket}/{prefix}".rstrip("/"), prefix, patience)
+    return GcsBlobStore(client.bucket(bucket), f"gs://{bucket}/{prefix}".rstrip("/"), prefix, patience)
 
 
-class GcsBlobs:
+class GcsBlobStore:
     def __init__(self, bucket: Any, place: str, prefix: str, patience: Any) -> None:
         self._bucket = bucket
         self._place = place
@@ -73,7 +73,7 @@ class GcsBlobs:
     async def check(self) -> str:
         try:
             await self._call(lambda: list(self._listed(f"{self._prefix}none", most=1)))
-        except Gone:
+        except NotFound:
             raise self._no_bucket() from None
         return self._place
 
@@ -81,7 +81,7 @@ class GcsBlobs:
         return OperatorError(f"{self._place} is in no such bucket. Create it, or correct POSTROOM_BLOBS.")
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
-        async with spooled(content) as given:
+        async with spool(content) as given:
             created = await self.find(organization, given.sha256) is None
             if created:
                 file = given.file if given.file is not None else BytesIO(given.content or b"")
@@ -89,7 +89,7 @@ class GcsBlobs:
                     await self._call(
                         lambda: self._upload(self._blob(organization, given.sha256), file, given.size)
                     )
-                except _Exists:
+                except _GcsObjectExists:
                     created = False
             return Blob(given.sha256, given.size, created=created)
 
@@ -105,7 +105,7 @@ class GcsBlobs:
                 checksum="auto",
             )
         except self._errors.PreconditionFailed:
-            raise _Exists from None
+            raise _GcsObjectExists from None
         except self._errors.NotFound:
             raise self._no_bucket() from None
 
@@ -114,7 +114,7 @@ class GcsBlobs:
     ) -> AsyncGenerator[bytes]:
         found = await self.find(organization, sha256)
         if found is None:
-            raise Gone("the bytes of a blob are missing from the bucket")
+            raise NotFound("the bytes of a blob are missing from the bucket")
         stop = found.size if end is None else min(end, found.size)
         blob = self._blob(organization, sha256)
         while start < stop:
@@ -129,7 +129,7 @@ class GcsBlobs:
         blob = self._blob(organization, sha256)
         try:
             await self._call(lambda: blob.reload(**self._limits))
-        except Gone:
+        except NotFound:
             return None
         return StoredBlob(sha256, blob.size, blob.updated)
 
@@ -137,14 +137,14 @@ class GcsBlobs:
         blob = self._blob(organization, sha256)
         try:
             await self._call(lambda: blob.delete(**self._limits))
-        except Gone:
+        except NotFound:
             return
 
     async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         pages = iter(self._listed(f"{self._prefix}{organization}/").pages)
         while (page := await self._call(lambda: next(pages, None))) is not None:
             for blob in page:
-                digest = digest_of(blob.name)
+                digest = parse_digest(blob.name)
                 if digest is not None:
                     yield StoredBlob(digest, blob.size, blob.updated)
 
@@ -156,7 +156,7 @@ class GcsBlobs:
         blob.metadata = dict(metadata)
         try:
             await self._call(lambda: self._upload(blob, BytesIO(content), len(content)))
-        except _Exists:
+        except _GcsObjectExists:
             return
 
     async def listing(self) -> list[WatchedFile]:
@@ -178,7 +178,7 @@ class GcsBlobs:
         blob = self._bucket.blob(f"{self._prefix}{file.name}")
         await self._call(lambda: blob.reload(**self._limits))
         if str(blob.generation) != file.version:
-            raise Gone("the object is another one now")
+            raise NotFound("the object is another one now")
         return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
     async def fetch(self, path: str) -> bytes:
@@ -186,7 +186,7 @@ class GcsBlobs:
         return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
     def _blob(self, organization: OrganizationId, digest: bytes) -> Any:
-        return self._bucket.blob(f"{self._prefix}{name_of(organization, digest)}")
+        return self._bucket.blob(f"{self._prefix}{object_name(organization, digest)}")
 
     def _listed(self, prefix: str, *, most: int | None = None) -> Any:
         return self._bucket.client.list_blobs(
@@ -197,7 +197,7 @@ class GcsBlobs:
         try:
             return await asyncio.to_thread(act)
         except self._errors.NotFound as error:
-            raise Gone("the bucket has no such object") from error
+            raise NotFound("the bucket has no such object") from error
         except (self._errors.Forbidden, self._errors.Unauthorized, self._auth_errors.GoogleAuthError):
             raise OperatorError(
                 f"{self._place} refuses Postroom's credentials."
@@ -207,5 +207,5 @@ class GcsBlobs:
             raise TransientError(f"the bucket did not answer ({type(error).__name__})") from None
 
 
-class _Exists(Exception):
+class _GcsObjectExists(Exception):
     """The bucket has the object already."""

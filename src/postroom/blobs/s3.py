@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from postroom.blobs.names import digest_of, name_of
-from postroom.blobs.spool import IN_MEMORY_BYTES, spooled
-from postroom.errors import Gone, OperatorError, PostroomError, SettingsError, TransientError
+from postroom.blobs.object_names import object_name, parse_digest
+from postroom.blobs.spool import IN_MEMORY_BYTES, spool
+from postroom.errors import NotFound, OperatorError, PostroomError, SettingsError, TransientError
 from postroom.model import OrganizationId
 from postroom.ports import Blob, Content, StoredBlob, WatchedFile
 
@@ -19,7 +19,7 @@ PART_BYTES: Final = 8 << 20
 _DENIED: Final = frozenset({"PermissionDeniedError", "UnauthenticatedError"})
 
 
-def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3) -> "S3Blobs":
+def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3) -> "S3BlobStore":
     """The store in a bucket. Region and credentials are found the way all AWS tools find them."""
     try:
         boto3: Any = import_module("boto3")
@@ -48,10 +48,10 @@ def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3)
         client_options=options,
         retry_config={"max_retries": retries},
     )
-    return S3Blobs(opened, f"s3://{bucket}/{prefix}".rstrip("/"))
+    return S3BlobStore(opened, f"s3://{bucket}/{prefix}".rstrip("/"))
 
 
-class S3Blobs:
+class S3BlobStore:
     def __init__(self, store: Any, place: str) -> None:
         self._store = store
         self._place = place
@@ -63,8 +63,8 @@ class S3Blobs:
         return self._place
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
-        async with spooled(content) as given:
-            name = name_of(organization, given.sha256)
+        async with spool(content) as given:
+            name = object_name(organization, given.sha256)
             if given.content is not None and given.size <= IN_MEMORY_BYTES:
                 created = await self._create(name, given.content)
             else:
@@ -85,7 +85,7 @@ class S3Blobs:
         try:
             with self._errors():
                 await self._store.put_async(name, content, mode="create", use_multipart=False)
-        except _Exists:
+        except _S3ObjectExists:
             return False
         return True
 
@@ -94,13 +94,13 @@ class S3Blobs:
     ) -> AsyncGenerator[bytes]:
         found = await self.find(organization, sha256)
         if found is None:
-            raise Gone("the bytes of a blob are missing from the bucket")
+            raise NotFound("the bytes of a blob are missing from the bucket")
         stop = found.size if end is None else min(end, found.size)
         if start >= stop:
             return
         with self._errors():
             answer = await self._store.get_async(
-                name_of(organization, sha256), options={"range": (start, stop)}
+                object_name(organization, sha256), options={"range": (start, stop)}
             )
             async for piece in answer.stream(min_chunk_size=PIECE_BYTES):
                 yield bytes(piece)
@@ -108,23 +108,23 @@ class S3Blobs:
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
         try:
             with self._errors():
-                meta = await self._store.head_async(name_of(organization, sha256))
-        except Gone:
+                meta = await self._store.head_async(object_name(organization, sha256))
+        except NotFound:
             return None
         return StoredBlob(sha256, meta["size"], meta["last_modified"])
 
     async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
         try:
             with self._errors():
-                await self._store.delete_async(name_of(organization, sha256))
-        except Gone:
+                await self._store.delete_async(object_name(organization, sha256))
+        except NotFound:
             return
 
     async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         with self._errors():
             async for page in self._store.list(prefix=str(organization), chunk_size=1000):
                 for meta in page:
-                    digest = digest_of(meta["path"])
+                    digest = parse_digest(meta["path"])
                     if digest is not None:
                         yield StoredBlob(digest, meta["size"], meta["last_modified"])
 
@@ -135,7 +135,7 @@ class S3Blobs:
                 await self._store.put_async(
                     path, content, attributes=dict(metadata), mode="create", use_multipart=False
                 )
-        except _Exists:
+        except _S3ObjectExists:
             return
 
     async def listing(self) -> list[WatchedFile]:
@@ -159,7 +159,7 @@ class S3Blobs:
         with self._errors():
             answer = await self._store.get_async(file.name)
             if (answer.meta["e_tag"] or "") != file.version:
-                raise Gone("the object is another one now")
+                raise NotFound("the object is another one now")
             return bytes(await answer.bytes_async())
 
     async def fetch(self, path: str) -> bytes:
@@ -174,14 +174,14 @@ class S3Blobs:
         except PostroomError:
             raise
         except self._obstore.exceptions.AlreadyExistsError:
-            raise _Exists from None
+            raise _S3ObjectExists from None
         except (FileNotFoundError, self._obstore.exceptions.BaseError) as error:
             if "NoSuchBucket" in str(error):
                 raise OperatorError(
                     f"{self._place} is in no such bucket. Create it, or correct POSTROOM_BLOBS."
                 ) from None
             if isinstance(error, FileNotFoundError):
-                raise Gone("the bucket has no such object") from None
+                raise NotFound("the bucket has no such object") from None
             if type(error).__name__ in _DENIED:
                 raise OperatorError(
                     f"{self._place} refuses Postroom's credentials."
@@ -190,5 +190,5 @@ class S3Blobs:
             raise TransientError(f"the bucket did not answer ({type(error).__name__})") from None
 
 
-class _Exists(Exception):
+class _S3ObjectExists(Exception):
     """The bucket has the object already."""

@@ -14,7 +14,7 @@ IN_MEMORY_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Spooled:
+class SpooledContent:
     """What is to be stored, under its digest. The file is at its beginning."""
 
     sha256: bytes
@@ -24,30 +24,30 @@ class Spooled:
 
 
 @asynccontextmanager
-async def spooled(content: Content) -> AsyncGenerator[Spooled]:
+async def spool(content: Content) -> AsyncGenerator[SpooledContent]:
     """The name of an object is its digest, so all of it must have passed before any of it can be sent."""
     if isinstance(content, bytes):
         digest = await asyncio.to_thread(sha256, content)
-        yield Spooled(digest.digest(), len(content), None, content)
+        yield SpooledContent(digest.digest(), len(content), None, content)
         return
     with SpooledTemporaryFile[bytes](IN_MEMORY_BYTES) as file:
         digest = sha256()
         if isinstance(content, AsyncIterable):
             async for piece in content:
-                await asyncio.to_thread(_add, file, digest, [piece])
+                await asyncio.to_thread(_append, file, digest, [piece])
         else:
-            await asyncio.to_thread(_add, file, digest, content)
+            await asyncio.to_thread(_append, file, digest, content)
         size = file.tell()
         file.seek(0)
         small = file.read() if size <= IN_MEMORY_BYTES else None
-        yield Spooled(digest.digest(), size, None if small is not None else file, small)
+        yield SpooledContent(digest.digest(), size, None if small is not None else file, small)
 
 
-class _Digest(Protocol):
+class _HashObject(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-def _add(file: IO[bytes], digest: _Digest, pieces: Iterable[bytes]) -> None:
+def _append(file: IO[bytes], digest: _HashObject, pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         digest.update(piece)
         file.write(piece)

@@ -11,8 +11,8 @@ headers_only(pairs: Iterable[tuple[str, str]]) -> Head   the same head, where a 
 tnef.files(data: bytes) -> tuple[File, ...]              what lies inside a winmail.dat
 """
 
-from postroom.mime.addresses import Address
-from postroom.mime.head import Head, headers_only
-from postroom.mime.message import Attachment, ParsedMessage, parse
+from postroom.mime.addresses import MailAddress
+from postroom.mime.headers import MessageHead, parse_header_pairs
+from postroom.mime.message import MimeAttachment, ParsedMessage, parse
 
-__all__ = ["Address", "Attachment", "Head", "ParsedMessage", "headers_only", "parse"]
+__all__ = ["MailAddress", "MimeAttachment", "MessageHead", "ParsedMessage", "parse_header_pairs", "parse"]

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from postroom.mime import parts, transfer
-from postroom.mime.head import Head, head_of
-from postroom.mime.parts import Findings, Part
-from postroom.mime.text import decoded, kept, readable, snippet, words_of
+from postroom.mime import part_tree, transfer_encoding
+from postroom.mime.headers import MessageHead, build_head
+from postroom.mime.part_tree import MimePart, ParseFindings
+from postroom.mime.text import decode_text, html_to_text, make_snippet, searchable_text, strip_unstorable
 
 _REMEMBERED_BYTES = 1 << 20  # larger contents are decoded at each use instead of being kept
 # Text that is no body: an invitation, a mail program's own page, the headers of a message that bounced.
 _NO_BODY = {"text/calendar", "text/x-amp-html", "text/watch-html", "text/rfc822-headers"}
 
-Kind = Literal["file", "item", "reference"]
-_KINDS: dict[str, Kind] = {
+AttachmentKind = Literal["file", "item", "reference"]
+_KINDS: dict[str, AttachmentKind] = {
     "message/rfc822": "item",
     "message/global": "item",
     "message/external-body": "reference",
@@ -23,7 +23,7 @@ _KINDS: dict[str, Kind] = {
 
 
 @dataclass(frozen=True)
-class Attachment:
+class MimeAttachment:
     """A file, an enclosed message (`item`), or a link to a file elsewhere (`reference`).
 
     `part` is Gmail's partId, "" where the whole message is one file. `content` decodes all of it; `pieces`
@@ -31,12 +31,12 @@ class Attachment:
     """
 
     part: str
-    kind: Kind
+    kind: AttachmentKind
     file_name: str | None
     media_type: str
     is_inline: bool  # shown inside the HTML body: named by a Content-ID and not expressly attached
     content_id: str | None
-    _part: Part = field(repr=False)
+    _part: MimePart = field(repr=False)
 
     @cached_property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class Attachment:
         return self._part.content
 
     def pieces(self) -> Iterator[bytes]:
-        return transfer.pieces(self._part.raw, self._part.encoding)
+        return transfer_encoding.decode_pieces(self._part.raw, self._part.encoding)
 
     @cached_property
     def _remembered(self) -> bytes:
@@ -61,21 +61,21 @@ class Attachment:
     @cached_property
     def enclosed(self) -> "ParsedMessage | None":
         """The message inside an item. The parts of its attachments continue this one's: "1.0.2"."""
-        if self.kind != "item" or self._part.depth >= parts.DEEPEST:
+        if self.kind != "item" or self._part.depth >= part_tree.DEEPEST:
             return None
-        return _read(self.content, f"{self.part}.0" if self.part else "0", self._part.depth + 1)
+        return _parse(self.content, f"{self.part}.0" if self.part else "0", self._part.depth + 1)
 
 
 @dataclass(frozen=True)
 class ParsedMessage:
     """`defects` name what was found broken and read all the same: header, boundary, charset, depth, parts."""
 
-    head: Head
+    head: MessageHead
     body_plain: str | None
     body_html: str | None
     calendar: str | None  # an invitation that came as a part without a name
     snippet: str
-    attachments: tuple[Attachment, ...]  # those of enclosed messages are theirs
+    attachments: tuple[MimeAttachment, ...]  # those of enclosed messages are theirs
     defects: tuple[str, ...]
 
     @property
@@ -85,9 +85,9 @@ class ParsedMessage:
 
     @property
     def text(self) -> str:
-        return readable(self.body_plain, self.body_html)
+        return searchable_text(self.body_plain, self.body_html)
 
-    def every_attachment(self) -> Iterator[Attachment]:
+    def every_attachment(self) -> Iterator[MimeAttachment]:
         """Also those inside enclosed messages, depth first."""
         for each in self.attachments:
             yield each
@@ -97,33 +97,33 @@ class ParsedMessage:
 
 def parse(raw: bytes) -> ParsedMessage:
     """Bytes of an RFC 5322 message, or of anything else."""
-    return _read(raw, "", 0)
+    return _parse(raw, "", 0)
 
 
-def _read(raw: bytes, place: str, depth: int) -> ParsedMessage:
-    findings = Findings()
-    root = parts.read(raw, findings, place=place, depth=depth)
-    bodies = _Bodies(findings)
-    attachments: list[Attachment] = []
+def _parse(raw: bytes, place: str, depth: int) -> ParsedMessage:
+    findings = ParseFindings()
+    root = part_tree.parse_parts(raw, findings, place=place, depth=depth)
+    bodies = _BodyCollector(findings)
+    attachments: list[MimeAttachment] = []
     for leaf, alternative in _leaves(root, None):
         if _is_attachment(leaf):
-            attachments.append(_attachment(leaf))
+            attachments.append(_to_attachment(leaf))
         else:
             bodies.add(leaf, alternative)
     plain, html = bodies.joined("plain"), bodies.joined("html")
     readable = plain if bodies.first == "plain" and plain and plain.strip() else None
     return ParsedMessage(
-        head=head_of(root.lines),
+        head=build_head(root.lines),
         body_plain=plain,
         body_html=html,
         calendar=bodies.joined("calendar"),
-        snippet=snippet(readable or words_of(html or "", most=2000) or plain or ""),
+        snippet=make_snippet(readable or html_to_text(html or "", most=2000) or plain or ""),
         attachments=tuple(attachments),
         defects=tuple(findings.defects),
     )
 
 
-def _leaves(part: Part, alternative: str | None) -> Iterator[tuple[Part, str | None]]:
+def _leaves(part: MimePart, alternative: str | None) -> Iterator[tuple[MimePart, str | None]]:
     """Every part that holds something, with the place of the innermost alternative it belongs to."""
     if part.children:
         within = part.place if part.media_type == "multipart/alternative" else alternative
@@ -133,15 +133,15 @@ def _leaves(part: Part, alternative: str | None) -> Iterator[tuple[Part, str | N
         yield part, alternative
 
 
-def _is_attachment(part: Part) -> bool:
+def _is_attachment(part: MimePart) -> bool:
     if part.file_name or part.disposition not in {"", "inline"} or part.media_type.startswith("message/"):
         return part.media_type != "message/delivery-status" or bool(part.file_name)
     return not part.media_type.startswith(("text/", "multipart/"))
 
 
-def _attachment(part: Part) -> Attachment:
-    content_id = kept(part.header("content-id")).strip().strip("<>") or None
-    return Attachment(
+def _to_attachment(part: MimePart) -> MimeAttachment:
+    content_id = strip_unstorable(part.header("content-id")).strip().strip("<>") or None
+    return MimeAttachment(
         part=part.place,
         kind=_KINDS.get(part.media_type, "file"),
         file_name=part.file_name or None,
@@ -156,21 +156,21 @@ def _attachment(part: Part) -> Attachment:
     )
 
 
-class _Bodies:
+class _BodyCollector:
     """Collects the texts of a message. Of the same text in several forms, one of each form counts."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: ParseFindings) -> None:
         self.findings = findings
         self.first: str | None = None
         self.found: dict[str, list[str]] = {"plain": [], "html": [], "calendar": []}
         self.seen: set[tuple[str | None, str]] = set()
 
-    def add(self, part: Part, alternative: str | None) -> None:
-        form = _form(part.media_type)
+    def add(self, part: MimePart, alternative: str | None) -> None:
+        form = _body_form(part.media_type)
         if form is None or (alternative is not None and (alternative, form) in self.seen):
             return
         self.seen.add((alternative, form))
-        text, sound = decoded(part.content, part.details.get("charset", ""))
+        text, sound = decode_text(part.content, part.details.get("charset", ""))
         if not sound:
             self.findings.note("charset")
         if form != "calendar":
@@ -181,7 +181,7 @@ class _Bodies:
         return "\n".join(self.found[form]) if self.found[form] else None
 
 
-def _form(media_type: str) -> Literal["plain", "html", "calendar"] | None:
+def _body_form(media_type: str) -> Literal["plain", "html", "calendar"] | None:
     if media_type in {"text/html", "application/xhtml+xml"}:
         return "html"
     if media_type == "text/calendar":

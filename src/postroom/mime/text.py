@@ -41,7 +41,7 @@ SEARCHED_CHARACTERS = 100_000  # what the search index takes of a body
 
 
 @lru_cache(maxsize=256)
-def codec(charset: str) -> str | None:
+def find_codec(charset: str) -> str | None:
     """Python's name of a charset; None where there is none of that name."""
     name = charset.strip().strip("\"'").lower()
     try:
@@ -53,20 +53,22 @@ def codec(charset: str) -> str | None:
     return _MEANT.get(found.name, found.name)
 
 
-def decoded(data: bytes, charset: str) -> tuple[str, bool]:
+def decode_text(data: bytes, charset: str) -> tuple[str, bool]:
     """The text, fit to be kept, and whether it could be read as the charset that it claims."""
-    name = codec(charset) if charset else "utf-8"
+    name = find_codec(charset) if charset else "utf-8"
     if name is not None:
         try:
             text = data.decode(name)
             # Of the charsets of mail, this one alone can spell half a surrogate pair.
-            return kept(text) if name == "utf-7" else text.replace("\x00", "\ufffd"), True
+            return strip_unstorable(text) if name == "utf-7" else text.replace("\x00", "\ufffd"), True
         except (UnicodeError, ValueError):
             pass
-    return kept(_guessed(data, name)), name == "cp1252"  # a few bytes that Latin-1 has and cp1252 has not
+    return strip_unstorable(
+        _decode_guessing(data, name)
+    ), name == "cp1252"  # a few bytes that Latin-1 has and cp1252 has not
 
 
-def _guessed(data: bytes, claimed: str | None) -> str:
+def _decode_guessing(data: bytes, claimed: str | None) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -83,28 +85,28 @@ def _guessed(data: bytes, claimed: str | None) -> str:
         return data.decode("latin-1")
 
 
-def kept(text: str) -> str:
+def strip_unstorable(text: str) -> str:
     """Without what PostgreSQL refuses."""
     if text.isascii():
         return text.replace("\x00", "\ufffd")
     return _UNKEPT.sub("\ufffd", text)
 
 
-def readable(plain: str | None, html: str | None) -> str:
+def searchable_text(plain: str | None, html: str | None) -> str:
     """What a person reads, for the search index: the plain body, else the words of the HTML."""
     if plain and not plain.isspace():
         return plain[:SEARCHED_CHARACTERS]
-    return words_of(html or "", most=SEARCHED_CHARACTERS)
+    return html_to_text(html or "", most=SEARCHED_CHARACTERS)
 
 
-def words_of(html: str, *, most: int) -> str:
+def html_to_text(html: str, *, most: int) -> str:
     """What a person would read, at most so many characters of it; one line for each block."""
-    shown = _BREAK.sub("\n", _without_hidden(html, most * 20 + 50_000))
+    shown = _BREAK.sub("\n", _strip_hidden(html, most * 20 + 50_000))
     lines = (" ".join(line.split()) for line in unescape(_TAG.sub(" ", shown)).split("\n"))
-    return kept("\n".join(line for line in lines if line))[:most]
+    return strip_unstorable("\n".join(line for line in lines if line))[:most]
 
 
-def _without_hidden(html: str, most: int) -> str:
+def _strip_hidden(html: str, most: int) -> str:
     """Without styles, scripts and comments; what is never closed hides the rest."""
     shown: list[str] = []
     at = length = 0
@@ -112,7 +114,7 @@ def _without_hidden(html: str, most: int) -> str:
         shown.append(html[at : found.start()])
         length += found.start() - at
         end = f"</{found[1]}" if found[1] else "-->"
-        closed = _closing(html, end, found.end())
+        closed = _find_closing_tag(html, end, found.end())
         if closed == -1:
             return "".join(shown)
         at = closed + len(end)
@@ -122,12 +124,12 @@ def _without_hidden(html: str, most: int) -> str:
     return "".join(shown)
 
 
-def _closing(html: str, end: str, start: int) -> int:
+def _find_closing_tag(html: str, end: str, start: int) -> int:
     found = re.compile(re.escape(end), re.IGNORECASE).search(html, start)
     return found.start() if found else -1
 
 
-def snippet(text: str) -> str:
+def make_snippet(text: str) -> str:
     """The first words, on one line."""
     beginning = text[: SNIPPET_CHARACTERS * 10]
     if not beginning.isascii():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct, error, unpack_from
 
-from postroom.mime.text import decoded, kept
+from postroom.mime.text import decode_text, strip_unstorable
 
 _SIGNATURE = 0x223E9F78
 _ATTRIBUTE = Struct("<BII")
@@ -19,7 +19,7 @@ MOST_FILES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class TnefFile:
     """`place` counts the files of the stream from 0."""
 
     place: int
@@ -29,28 +29,28 @@ class File:
 
 
 @dataclass(slots=True)
-class _Found:
+class _TnefAttachment:
     title: str = ""
     long_name: str = ""
     media_type: str = ""
     content: bytes = b""
 
 
-def files(data: bytes) -> tuple[File, ...]:
+def extract_files(data: bytes) -> tuple[TnefFile, ...]:
     """None where the bytes are no such stream."""
-    found: list[_Found] = []
+    found: list[_TnefAttachment] = []
     charset = "cp1252"
     for identity, value in _attributes(data):
         if identity == _CODEPAGE and len(value) >= 4:
             charset = f"cp{unpack_from('<I', value)[0]}"
         elif identity == _RENDERING:
-            found.append(_Found())
+            found.append(_TnefAttachment())
             if len(found) > MOST_FILES:
                 break
         elif found:
-            _take(found[-1], identity, value, charset)
+            _apply_attribute(found[-1], identity, value, charset)
     return tuple(
-        File(place, each.long_name or each.title or None, each.media_type or None, each.content)
+        TnefFile(place, each.long_name or each.title or None, each.media_type or None, each.content)
         for place, each in enumerate(found[:MOST_FILES])
     )
 
@@ -68,7 +68,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, memoryview]]:
         at += length + 2  # a checksum, which some writers get wrong
 
 
-def _take(file: _Found, identity: int, value: memoryview, charset: str) -> None:
+def _apply_attribute(file: _TnefAttachment, identity: int, value: memoryview, charset: str) -> None:
     if identity == _TITLE:
         file.title = _text(bytes(value), charset)
     elif identity == _DATA:
@@ -88,8 +88,8 @@ def _take(file: _Found, identity: int, value: memoryview, charset: str) -> None:
 def _text(data: bytes, charset: str) -> str:
     """A text ends at its NUL."""
     if charset == _WIDE:
-        return kept(data.decode(_WIDE, "replace").partition("\0")[0]).strip()
-    return decoded(data.partition(b"\0")[0], charset)[0].strip()
+        return strip_unstorable(data.decode(_WIDE, "replace").partition("\0")[0]).strip()
+    return decode_text(data.partition(b"\0")[0], charset)[0].strip()
 
 
 def _properties(value: memoryview) -> Iterator[tuple[int, int, bytes]]:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from postroom import mime
-from postroom.model import Change, Enclosure, Letter, Person, Presence, State
+from postroom.model import MessageChange, MessageContent, ObservedState, Person, Presence, RemoteAttachment
 
 
-def of_mail(raw: bytes) -> Letter:
+def parse_message(raw: bytes) -> MessageContent:
     """A whole message."""
     parsed = mime.parse(raw)
     return replace(
-        of_head(parsed.head),
+        _from_head(parsed.head),
         size=len(raw),
         has_attachments=parsed.has_attachments,
         snippet=parsed.snippet,
@@ -22,13 +22,13 @@ def of_mail(raw: bytes) -> Letter:
     )
 
 
-def of_headers(pairs: Iterable[tuple[str, str]]) -> Letter:
+def parse_headers(pairs: Iterable[tuple[str, str]]) -> MessageContent:
     """What the headers alone tell."""
-    return of_head(mime.headers_only(pairs))
+    return _from_head(mime.parse_header_pairs(pairs))
 
 
-def of_head(head: mime.Head) -> Letter:
-    return Letter(
+def _from_head(head: mime.MessageHead) -> MessageContent:
+    return MessageContent(
         internet_message_id=head.internet_message_id,
         sender=_person(head.sender) if head.sender else None,
         to=tuple(_person(each) for each in head.to),
@@ -44,12 +44,12 @@ def of_head(head: mime.Head) -> Letter:
     )
 
 
-def _person(told: mime.Address) -> Person:
+def _person(told: mime.MailAddress) -> Person:
     return Person(told.name, told.address)
 
 
-def _enclosure(told: mime.Attachment) -> Enclosure:
-    return Enclosure(
+def _enclosure(told: mime.MimeAttachment) -> RemoteAttachment:
+    return RemoteAttachment(
         part=told.part,
         kind=told.kind,
         media_type=told.media_type,
@@ -61,29 +61,29 @@ def _enclosure(told: mime.Attachment) -> Enclosure:
     )
 
 
-def combined(changes: Iterable[Change]) -> tuple[Change, ...]:
+def combine_changes(changes: Iterable[MessageChange]) -> tuple[MessageChange, ...]:
     """One change for each message, in the order in which they were last told of."""
-    found: dict[str, Change] = {}
+    found: dict[str, MessageChange] = {}
     for change in changes:
         before = found.pop(change.key, None)
-        found[change.key] = change if before is None else _after(before, change)
+        found[change.key] = change if before is None else _combine_pair(before, change)
     return tuple(found.values())
 
 
-def _after(before: Change, change: Change) -> Change:
+def _combine_pair(before: MessageChange, change: MessageChange) -> MessageChange:
     """Both as one. Who is back after having left is told of anew; who is gone has no state any more."""
     if change.presence is not Presence.HERE or before.presence is not Presence.HERE:
         return change
-    return Change(
+    return MessageChange(
         change.key,
         Presence.HERE,
         max(before.version, change.version),
-        _merged(before.state, change.state),
+        _merge_states(before.state, change.state),
         (before.labels_added - change.labels_removed) | change.labels_added,
         (before.labels_removed - change.labels_added) | change.labels_removed,
     )
 
 
-def _merged(before: State, after: State) -> State:
-    told = {name: value for name in State.__slots__ if (value := getattr(after, name)) is not None}
+def _merge_states(before: ObservedState, after: ObservedState) -> ObservedState:
+    told = {name: value for name in ObservedState.__slots__ if (value := getattr(after, name)) is not None}
     return replace(before, **told)

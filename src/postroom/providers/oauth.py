@@ -8,12 +8,12 @@ from typing import Any, cast
 import jwt
 import msgspec
 
-from postroom.errors import LoginRefused, TransientError
+from postroom.errors import LoginRejected, TransientError
 from postroom.model import Secret, Tokens
-from postroom.providers.transport import Answer
+from postroom.providers.transport import HttpAnswer
 
 
-class TokenAnswer(msgspec.Struct):
+class TokenResponse(msgspec.Struct):
     access_token: str
     expires_in: float = 3600
     refresh_token: str | None = None
@@ -26,19 +26,19 @@ class TokenAnswer(msgspec.Struct):
         return Tokens(Secret(self.access_token), self.expires_in, refresh)
 
 
-def token_answer(answer: Answer) -> TokenAnswer:
+def read_tokens(answer: HttpAnswer) -> TokenResponse:
     try:
-        return msgspec.convert(answer.json(), TokenAnswer)
+        return msgspec.convert(answer.json(), TokenResponse)
     except msgspec.ValidationError as error:
         raise TransientError("the provider's sign-in answered with something else than tokens") from error
 
 
-def unheard(answer: Answer) -> TransientError:
+def intermediary_error(answer: HttpAnswer) -> TransientError:
     """A refusal without an error of OAuth's: a proxy or front end spoke, and the sign-in was not asked."""
     return TransientError(f"something before the provider's sign-in answered with status {answer.status}")
 
 
-def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
+def read_claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
     """The claims of an id token that came straight from the token endpoint.
 
     Its signature is not checked: OpenID Connect Core 3.1.3.7 lets TLS vouch for a token received this way.
@@ -57,10 +57,10 @@ def claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
             leeway=300,
         )
     except jwt.InvalidTokenError as error:
-        raise LoginRefused("the provider's answer does not say who signed in") from error
+        raise LoginRejected("the provider's answer does not say who signed in") from error
     return cast("Mapping[str, Any]", found)
 
 
-def challenge(verifier: Secret) -> str:
+def pkce_challenge(verifier: Secret) -> str:
     """RFC 7636: by it whoever began a login is known."""
     return urlsafe_b64encode(sha256(verifier.reveal().encode()).digest()).rstrip(b"=").decode()

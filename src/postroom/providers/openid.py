@@ -15,11 +15,11 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
 from joserfc.jws import JWSRegistry
 
-from postroom.errors import LoginRefused, OperatorError, PostroomError, TransientError
+from postroom.errors import LoginRejected, OperatorError, PostroomError, TransientError
 from postroom.model import Secret
-from postroom.ports import Identity, IdentityAsked
+from postroom.ports import IdentityRequest, OpenIdIdentity
 from postroom.providers import oauth
-from postroom.providers.transport import Answer, Call, Transport
+from postroom.providers.transport import HttpAnswer, HttpCall, Transport
 
 LEEWAY_SECONDS: Final = 120
 # Signed with the provider's private key: never with ours, never with none.
@@ -37,7 +37,7 @@ _ALGORITHMS: Final = [
 ]
 
 
-class _Configuration(msgspec.Struct):
+class _OpenIdConfiguration(msgspec.Struct):
     issuer: str
     authorization_endpoint: str
     token_endpoint: str
@@ -45,20 +45,20 @@ class _Configuration(msgspec.Struct):
 
 
 @dataclass
-class OpenId:
+class OpenIdConnect:
     transport: Transport
     issuer: str
     client_id: str
     client_secret: Secret
     trust_addresses: bool = False
-    _found: dict[str, _Configuration] = field(default_factory=dict[str, _Configuration])
+    _found: dict[str, _OpenIdConfiguration] = field(default_factory=dict[str, _OpenIdConfiguration])
     _keys: dict[str, KeySet] = field(default_factory=dict[str, KeySet])
 
     @property
     def name(self) -> str:
         return urlsplit(self.issuer).hostname or self.issuer
 
-    async def authorization_url(self, asked: IdentityAsked) -> str:
+    async def authorization_url(self, asked: IdentityRequest) -> str:
         query = {
             "client_id": self.client_id,
             "redirect_uri": asked.redirect_uri,
@@ -66,13 +66,13 @@ class OpenId:
             "scope": "openid email profile",
             "state": asked.state.reveal(),
             "nonce": asked.nonce.reveal(),
-            "code_challenge": oauth.challenge(asked.verifier),
+            "code_challenge": oauth.pkce_challenge(asked.verifier),
             "code_challenge_method": "S256",
         }
         where = (await self._configuration()).authorization_endpoint
         return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 
-    async def identity(self, asked: IdentityAsked, code: Secret) -> Identity:
+    async def identity(self, asked: IdentityRequest, code: Secret) -> OpenIdIdentity:
         configuration = await self._configuration()
         form = {
             "grant_type": "authorization_code",
@@ -83,24 +83,24 @@ class OpenId:
             "client_secret": self.client_secret.reveal(),
         }
         answer = await self.transport.send(
-            Call("POST", configuration.token_endpoint, form=form, repeatable=False)
+            HttpCall("POST", configuration.token_endpoint, form=form, repeatable=False)
         )
-        told = oauth.token_answer(answer)
+        told = oauth.read_tokens(answer)
         if told.id_token is None:
-            raise LoginRefused("the provider's answer does not say who signed in")
+            raise LoginRejected("the provider's answer does not say who signed in")
         claims = await self._claims(configuration, told.id_token, told.access_token, asked.nonce)
         verified = claims.get("email_verified") is True
         address = claims.get("email")
         if self.trust_addresses and claims.get("email_verified") is not False:
             verified, address = True, address or claims.get("preferred_username")
-        return Identity(self.issuer, str(claims["sub"]), str(address or "").lower() or None, verified)
+        return OpenIdIdentity(self.issuer, str(claims["sub"]), str(address or "").lower() or None, verified)
 
-    async def _configuration(self) -> _Configuration:
+    async def _configuration(self) -> _OpenIdConfiguration:
         if self.issuer not in self._found:
             url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-            answer = await self.transport.send(Call("GET", url))
+            answer = await self.transport.send(HttpCall("GET", url))
             try:
-                found = msgspec.convert(answer.json(), _Configuration)
+                found = msgspec.convert(answer.json(), _OpenIdConfiguration)
             except msgspec.ValidationError as error:
                 raise OperatorError(
                     "The OpenID provider's configuration lacks what a sign-in needs."
@@ -115,7 +115,7 @@ class OpenId:
         return self._found[self.issuer]
 
     async def _claims(
-        self, configuration: _Configuration, id_token: str, access_token: str, nonce: Secret
+        self, configuration: _OpenIdConfiguration, id_token: str, access_token: str, nonce: Secret
     ) -> Any:
         for fresh in (False, True):
             keys = await self._key_set(configuration, fresh=fresh)
@@ -134,16 +134,16 @@ class OpenId:
                 claims.validate(leeway=LEEWAY_SECONDS)
             except (JoseError, ValueError) as error:
                 if fresh:
-                    raise LoginRefused("the provider's word on who signed in is not valid") from error
+                    raise LoginRejected("the provider's word on who signed in is not valid") from error
             else:
                 if self.client_id not in _audience(claims):
-                    raise LoginRefused("the provider's word on who signed in is for another application")
+                    raise LoginRejected("the provider's word on who signed in is for another application")
                 return claims
         raise AssertionError("the second time ends it")
 
-    async def _key_set(self, configuration: _Configuration, *, fresh: bool) -> KeySet:
+    async def _key_set(self, configuration: _OpenIdConfiguration, *, fresh: bool) -> KeySet:
         if fresh or self.issuer not in self._keys:
-            answer = await self.transport.send(Call("GET", configuration.jwks_uri))
+            answer = await self.transport.send(HttpCall("GET", configuration.jwks_uri))
             self._keys[self.issuer] = _key_set(answer.json())
         return self._keys[self.issuer]
 
@@ -167,7 +167,7 @@ def _audience(claims: Any) -> list[Any]:
     return cast("list[Any]", given) if isinstance(given, list) else [given]
 
 
-def refusal(answer: Answer) -> PostroomError | None:
+def to_error(answer: HttpAnswer) -> PostroomError | None:
     """What an OpenID provider's status means."""
     if answer.status == 200:
         return None
@@ -179,4 +179,4 @@ def refusal(answer: Answer) -> PostroomError | None:
         )
     if answer.status == 404:
         return OperatorError("There is no OpenID provider at POSTROOM_OIDC_ISSUER.")
-    return LoginRefused("the OpenID provider did not accept this sign-in")
+    return LoginRejected("the OpenID provider did not accept this sign-in")

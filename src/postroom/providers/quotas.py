@@ -39,6 +39,6 @@ GMAIL: Final = {
 GRAPH: Final = Quota(10_000, 600, 3, {})
 
 
-def gmail(setting: str) -> Quota:
+def gmail_quota(setting: str) -> Quota:
     """`new`, `old`, or the units a minute that a project has, at the new costs."""
     return GMAIL.get(setting) or Quota(float(setting), 60, _GMAIL_CONCURRENT, _NEW_COSTS)

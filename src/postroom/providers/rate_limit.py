@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from postroom.errors import Throttled, TransientError
+from postroom.errors import RateLimited, TransientError
 from postroom.providers.quotas import Quota
 
 LONGEST_PATIENCE_SECONDS: Final = 10.0  # that a provider asks for
@@ -35,14 +35,14 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Spent:
+class QuotaSpend:
     """Units of the half that comes back at once, and when the provider counted them at the latest."""
 
     at: float
     units: float
 
 
-class Allowance:
+class QuotaWindow:
     """Units of a moving window. One half may be spent at once and comes back a window later; the other half
     comes evenly, so that new mail never waits for the whole window however much old mail is being read.
     """
@@ -57,7 +57,7 @@ class Allowance:
         self._most_saved = units * 0.015
         self._saved = self._most_saved
         self._seen = now
-        self._spent: deque[Spent] = deque()
+        self._spent: deque[QuotaSpend] = deque()
         self._out = 0.0
 
     def free(self, now: float) -> float:
@@ -76,19 +76,19 @@ class Allowance:
         returned = self._spent[0].at + self._window - now if self._spent else self._window
         return max(min(saved, returned), 0.01)
 
-    def take(self, units: float, now: float) -> Spent:
+    def take(self, units: float, now: float) -> QuotaSpend:
         """Take what is free: of the even half first. Whoever was answered later than now says so."""
         units = min(units, self.free(now))
         from_saved = min(units, self._saved)
         self._saved -= from_saved
-        spent = Spent(now, units - from_saved)
+        spent = QuotaSpend(now, units - from_saved)
         if spent.units > 0:
             self._spent.append(spent)
             self._out += spent.units
         return spent
 
 
-class Meter:
+class UsageMeter:
     """Units spent in the window until now, by its tenths."""
 
     def __init__(self, seconds: float) -> None:
@@ -106,7 +106,7 @@ class Meter:
         return sum(units for _, units in self._spent)
 
 
-class Everybody:
+class ProjectRateLimit:
     """What all mailboxes of a project spend together. Nobody publishes what is left of that, so it is
     learned: a refusal lowers the rate below the one at which it came, and then it rises slowly again.
     """
@@ -153,7 +153,7 @@ class Everybody:
         return self._rate
 
 
-class Turns:
+class CallSlots:
     """So many calls at a time. A batch, whose parts run side by side there, takes several places."""
 
     def __init__(self, most: int) -> None:
@@ -175,18 +175,18 @@ class Turns:
                 self._places.release()
 
 
-class Pace:
+class MailboxRateLimit:
     """Of one mailbox."""
 
-    def __init__(self, quota: Quota, everybody: Everybody, clock: Clock) -> None:
+    def __init__(self, quota: Quota, everybody: ProjectRateLimit, clock: Clock) -> None:
         self.quota = quota
         self.clock = clock
         self._batch = _LARGEST_BATCH  # fewer where the account answers fewer at a time
         self._bytes_each = 1.0
         self._everybody = everybody
-        self._allowance = Allowance(quota.units, quota.seconds, clock.now())
-        self._meter = Meter(quota.seconds)
-        self._turns = Turns(quota.concurrent)
+        self._allowance = QuotaWindow(quota.units, quota.seconds, clock.now())
+        self._meter = UsageMeter(quota.seconds)
+        self._turns = CallSlots(quota.concurrent)
         self._order = asyncio.Lock()
         self._blocked_until = 0.0
         self._refusals = 0
@@ -202,7 +202,7 @@ class Pace:
         finally:
             self.answered(spent)
 
-    async def grant(self, cost: float, most: int) -> tuple[int, Spent]:
+    async def grant(self, cost: float, most: int) -> tuple[int, QuotaSpend]:
         """How many calls of this cost may be made now, at least one and at most so many. They are spent."""
         async with self._order:
             await self._patience()
@@ -221,11 +221,11 @@ class Pace:
         """How much of what the window allows was spent in it: 1 is all."""
         return self._meter.spent(self.clock.now()) / self.quota.units
 
-    def answered(self, spent: Spent) -> None:
+    def answered(self, spent: QuotaSpend) -> None:
         """The provider counted these at some time until now."""
         spent.at = max(spent.at, self.clock.now())
 
-    def refused(self, error: Throttled) -> None:
+    def refused(self, error: RateLimited) -> None:
         """The provider asks for patience; nobody calls for this mailbox before it ends."""
         if error.everybody:
             self._everybody.refused()
@@ -268,28 +268,28 @@ class Pace:
         await self.clock.sleep(wait)
 
 
-class Paces:
+class ProjectRateLimits:
     """The paces of one project's mailboxes, and what they spend together."""
 
     def __init__(self, quota: Quota, clock: Clock) -> None:
         self._quota = quota
         self._clock = clock
-        self._everybody = Everybody(clock)
-        self._known: OrderedDict[str, Pace] = OrderedDict()
+        self._everybody = ProjectRateLimit(clock)
+        self._known: OrderedDict[str, MailboxRateLimit] = OrderedDict()
 
-    def of(self, user_id: str) -> Pace:
+    def of(self, user_id: str) -> MailboxRateLimit:
         pace = self._known.get(user_id)
         if pace is None:
-            pace = self._known[user_id] = Pace(self._quota, self._everybody, self._clock)
+            pace = self._known[user_id] = MailboxRateLimit(self._quota, self._everybody, self._clock)
             if len(self._known) > _MAILBOXES_REMEMBERED:
                 self._known.popitem(last=False)
         self._known.move_to_end(user_id)
         return pace
 
 
-_SHARED: WeakKeyDictionary[object, dict[Hashable, Paces]] = WeakKeyDictionary()
+_SHARED: WeakKeyDictionary[object, dict[Hashable, ProjectRateLimits]] = WeakKeyDictionary()
 
 
-def shared(client: object, project: Hashable, quota: Quota, clock: Clock) -> Paces:
+def shared(client: object, project: Hashable, quota: Quota, clock: Clock) -> ProjectRateLimits:
     """One for each project and client: whoever calls through the same client shares its budgets."""
-    return _SHARED.setdefault(client, {}).setdefault((project, quota.units), Paces(quota, clock))
+    return _SHARED.setdefault(client, {}).setdefault((project, quota.units), ProjectRateLimits(quota, clock))

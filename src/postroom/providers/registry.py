@@ -8,20 +8,20 @@ from postroom.model import Secret
 from postroom.providers import openid as openid_connect
 from postroom.providers import quotas
 from postroom.providers.gmail import wire as gmail_wire
-from postroom.providers.gmail.adapter import Gmail
+from postroom.providers.gmail.adapter import GmailProvider
 from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
 from postroom.providers.graph import wire as graph_wire
-from postroom.providers.graph.adapter import Graph
+from postroom.providers.graph.adapter import GraphProvider
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
-from postroom.providers.openid import OpenId
+from postroom.providers.openid import OpenIdConnect
 from postroom.providers.rate_limit import Clock, shared
 from postroom.providers.transport import Transport
 
 
 @dataclass(frozen=True)
-class Google:
+class GoogleProject:
     """A project at Google and where its parts answer."""
 
     client_id: str
@@ -39,7 +39,7 @@ class Google:
 
 
 @dataclass(frozen=True)
-class Microsoft:
+class EntraApplication:
     """An application at Entra, if there is one for sign-in, and where its parts answer."""
 
     client_id: str
@@ -49,9 +49,11 @@ class Microsoft:
     api_url: str
 
 
-def gmail(client: aiohttp.ClientSession, google: Google, clock: Clock | None = None) -> Gmail:
+def build_gmail(
+    client: aiohttp.ClientSession, google: GoogleProject, clock: Clock | None = None
+) -> GmailProvider:
     clock = clock or Clock()
-    tokens = Transport(client, gmail_wire.token_refusal)
+    tokens = Transport(client, gmail_wire.to_token_error)
     login = GoogleLogin(tokens, google.client_id, google.client_secret, google.accounts_url, google.token_url)
     push = GmailPush(
         tokens,
@@ -61,17 +63,19 @@ def gmail(client: aiohttp.ClientSession, google: Google, clock: Clock | None = N
         google.service_account,
         google.subscription,
     )
-    api = Transport(client, gmail_wire.refusal, clock)
+    api = Transport(client, gmail_wire.to_error, clock)
     project = (google.api_url, google.client_id)
-    paces = shared(client, project, quotas.gmail(google.quota), clock)
-    return Gmail(login, push, api, google.api_url, google.topic, paces)
+    paces = shared(client, project, quotas.gmail_quota(google.quota), clock)
+    return GmailProvider(login, push, api, google.api_url, google.topic, paces)
 
 
-def graph(client: aiohttp.ClientSession, microsoft: Microsoft, clock: Clock | None = None) -> Graph:
+def build_graph(
+    client: aiohttp.ClientSession, microsoft: EntraApplication, clock: Clock | None = None
+) -> GraphProvider:
     clock = clock or Clock()
-    api = Transport(client, graph_wire.refusal, clock)
+    api = Transport(client, graph_wire.to_error, clock)
     login = EntraLogin(
-        Transport(client, graph_wire.token_refusal),
+        Transport(client, graph_wire.to_token_error),
         api,
         microsoft.api_url,
         microsoft.login_url,
@@ -79,20 +83,20 @@ def graph(client: aiohttp.ClientSession, microsoft: Microsoft, clock: Clock | No
         microsoft.client_id,
         microsoft.client_secret,
     )
-    subscriptions = Transport(client, graph_wire.subscription_refusal)
+    subscriptions = Transport(client, graph_wire.to_subscription_error)
     project = (microsoft.api_url, microsoft.client_id)
     paces = shared(client, project, quotas.GRAPH, clock)
-    return Graph(login, GraphPush(), api, subscriptions, microsoft.api_url, paces)
+    return GraphProvider(login, GraphPush(), api, subscriptions, microsoft.api_url, paces)
 
 
-def openid(
+def build_openid(
     client: aiohttp.ClientSession,
     issuer: str,
     client_id: str,
     client_secret: Secret,
     *,
     trust_addresses: bool = False,
-) -> OpenId:
+) -> OpenIdConnect:
     """Who says who a member is."""
-    transport = Transport(client, openid_connect.refusal)
-    return OpenId(transport, issuer, client_id, client_secret, trust_addresses)
+    transport = Transport(client, openid_connect.to_error)
+    return OpenIdConnect(transport, issuer, client_id, client_secret, trust_addresses)

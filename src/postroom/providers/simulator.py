@@ -13,7 +13,7 @@ ANSWER_SECONDS: Final = 30
 MOST_AT_ONCE: Final = 20_000
 
 
-class Simulator:
+class SimulatorControl:
     """What is ordered of it, and what it says is true."""
 
     def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
@@ -60,7 +60,7 @@ class Simulator:
         """Agree on a provider's consent page as a person does; what it sends back: code and state."""
         try:
             async with self._client.get(url) as page:
-                form = _Form()
+                form = _ConsentForm()
                 form.feed(await page.text())
             where = urljoin(url, form.action)
             async with self._client.post(where, data=form.agreed(address), allow_redirects=False) as answer:
@@ -82,7 +82,7 @@ class Simulator:
             raise TransientError("the simulator does not answer") from error
 
 
-class _Form(HTMLParser):
+class _ConsentForm(HTMLParser):
     """The form of a consent page."""
 
     def __init__(self) -> None:

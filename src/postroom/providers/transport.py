@@ -17,10 +17,10 @@ import msgspec
 from yarl import URL
 
 from postroom import traces
-from postroom.errors import AnswerTooLarge, GrantLost, PostroomError, Throttled, TransientError
+from postroom.errors import InvalidGrant, PostroomError, RateLimited, ResponseTooLarge, TransientError
 from postroom.model import Secret
 from postroom.ports import TokenSource
-from postroom.providers.rate_limit import Clock, Pace
+from postroom.providers.rate_limit import Clock, MailboxRateLimit
 
 ATTEMPTS: Final = 4
 # Instead of a token held here, another process's may be found, which may have ended too: then a fresh one.
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpCall:
     """One request. `url` is percent-encoded already. `repeatable`: doing it twice does no more than once.
 
     `units` and `width` say what it costs and how much of it runs at the same time at the provider.
@@ -54,7 +54,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -79,11 +79,11 @@ class Answer:
 
 
 # What a status and body of this provider mean; None for success.
-Refusal = Callable[[Answer], PostroomError | None]
+ErrorMapping = Callable[[HttpAnswer], PostroomError | None]
 
 
 @dataclass
-class _Attempts:
+class _CallAttempts:
     """What one call has tried so far."""
 
     token: Secret | None
@@ -94,27 +94,29 @@ class _Attempts:
 class Transport:
     """Calls to one provider over one shared client."""
 
-    def __init__(self, client: aiohttp.ClientSession, refusal: Refusal, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: aiohttp.ClientSession, refusal: ErrorMapping, clock: Clock | None = None
+    ) -> None:
         self._client = client
         self.refusal = refusal
         self._clock = clock or Clock()
 
     async def send(
-        self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
-    ) -> Answer:
+        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
+    ) -> HttpAnswer:
         """The answer of success, or the error of ours that says who must act."""
         return await self.read(call, lambda answer: answer, tokens=tokens, pace=pace)
 
     async def read(
         self,
-        call: Call,
-        use: Callable[[Answer], T],
+        call: HttpCall,
+        use: Callable[[HttpAnswer], T],
         *,
         tokens: TokenSource | None = None,
-        pace: Pace | None = None,
+        pace: MailboxRateLimit | None = None,
     ) -> T:
         """What `use` makes of the answer; where it raises TransientError, the call is made again."""
-        tried = _Attempts(await tokens.current() if tokens else None)
+        tried = _CallAttempts(await tokens.current() if tokens else None)
         while True:
             try:
                 answer = await self._once(call, tried.token, pace)
@@ -129,8 +131,8 @@ class Transport:
             await self._again_or_raise(call, error, tried, tokens, pace)
 
     async def attempt(
-        self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
-    ) -> Answer:
+        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
+    ) -> HttpAnswer:
         """One answer of any status, for who decides about another attempt; a refused token is renewed."""
         token = await tokens.current() if tokens else None
         answer = await self._once(call, token, pace)
@@ -140,28 +142,28 @@ class Transport:
                 answer = await self._once(call, token, pace)
         return answer
 
-    async def _once(self, call: Call, token: Secret | None, pace: Pace | None) -> Answer:
-        async with _turn(pace, call):
+    async def _once(self, call: HttpCall, token: Secret | None, pace: MailboxRateLimit | None) -> HttpAnswer:
+        async with _rate_limited(pace, call):
             with traces.span("provider call", {"http.request.method": call.method}, kind="CLIENT"):
                 async with self._opened(call, token) as response:
-                    traces.note({"http.response.status_code": response.status})
-                    return await _whole(response, call.largest)
+                    traces.set_attributes({"http.response.status_code": response.status})
+                    return await _read_body(response, call.largest)
 
     async def stream(
-        self, call: Call, *, tokens: TokenSource | None = None, pace: Pace | None = None
+        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
     ) -> AsyncGenerator[bytes]:
         """The body piece by piece. Once a piece was handed on, an interruption cannot be mended here."""
-        tried = _Attempts(await tokens.current() if tokens else None)
+        tried = _CallAttempts(await tokens.current() if tokens else None)
         while True:
             begun = False
             try:
-                async with _turn(pace, call), self._opened(call, tried.token) as response:
+                async with _rate_limited(pace, call), self._opened(call, tried.token) as response:
                     if response.status < 300:
                         async for piece in response.content.iter_chunked(_PIECE_BYTES):
                             begun = True
                             yield piece
                         return
-                    error = self.refusal(await _whole(response, _LARGEST_REFUSAL_BYTES))
+                    error = self.refusal(await _read_body(response, _LARGEST_REFUSAL_BYTES))
             except TransientError as away:
                 error = away
                 if begun:
@@ -169,7 +171,7 @@ class Transport:
             await self._again_or_raise(call, error, tried, tokens, pace)
 
     @asynccontextmanager
-    async def _opened(self, call: Call, token: Secret | None) -> AsyncGenerator[aiohttp.ClientResponse]:
+    async def _opened(self, call: HttpCall, token: Secret | None) -> AsyncGenerator[aiohttp.ClientResponse]:
         headers = dict(call.headers)
         if token is not None:
             headers["Authorization"] = f"Bearer {token.reveal()}"
@@ -188,20 +190,20 @@ class Transport:
 
     async def _again_or_raise(
         self,
-        call: Call,
+        call: HttpCall,
         error: PostroomError | None,
-        tried: _Attempts,
+        tried: _CallAttempts,
         tokens: TokenSource | None,
-        pace: Pace | None,
+        pace: MailboxRateLimit | None,
     ) -> None:
         """Wait for another attempt, if one makes sense within this call; a refused token is renewed."""
         if error is None:
             error = TransientError("the provider answered with a redirect")
-        if isinstance(error, GrantLost) and tokens and tried.token and tried.replaced < REPLACEMENTS:
+        if isinstance(error, InvalidGrant) and tokens and tried.token and tried.replaced < REPLACEMENTS:
             tried.token = await tokens.instead_of(tried.token)
             tried.replaced += 1
             return
-        if pace and isinstance(error, Throttled):
+        if pace and isinstance(error, RateLimited):
             pace.refused(error)
         if not isinstance(error, TransientError) or not call.repeatable or tried.made >= ATTEMPTS:
             raise error
@@ -212,11 +214,11 @@ class Transport:
         await self._clock.sleep(wait * random.uniform(1, 1.2))
 
 
-def _turn(pace: Pace | None, call: Call) -> AbstractAsyncContextManager[None]:
+def _rate_limited(pace: MailboxRateLimit | None, call: HttpCall) -> AbstractAsyncContextManager[None]:
     return pace.turn(call.units, call.width) if pace else nullcontext()
 
 
-async def _whole(response: aiohttp.ClientResponse, largest: int) -> Answer:
+async def _read_body(response: aiohttp.ClientResponse, largest: int) -> HttpAnswer:
     """The answer as one piece; refused before it is read, or while it is, where that would be too large."""
     whole = BytesIO()  # whose value is the bytes it holds: joined pieces would be there twice
     left = largest
@@ -228,9 +230,9 @@ async def _whole(response: aiohttp.ClientResponse, largest: int) -> Answer:
             whole.write(piece)
     if left < 0 or (response.content_length or 0) > largest:
         response.close()
-        raise AnswerTooLarge("the provider's answer is larger than any that can be used")
+        raise ResponseTooLarge("the provider's answer is larger than any that can be used")
     named = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status, named, whole.getvalue())
+    return HttpAnswer(response.status, named, whole.getvalue())
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from postroom.ports import Posted
+from postroom.ports import PostResult
 
 SECONDS: Final = 15
 LARGEST_ANSWER: Final = 4096
@@ -23,15 +23,15 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
-class _Refused(OSError):
+class _AddressRefused(OSError):
     """An address to which nothing is sent."""
 
 
 @dataclass(frozen=True)
-class Poster:
+class WebhookSender:
     allowed: Networks = ()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Posted:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> PostResult:
         """What came of it: a status, or why there is none, in words."""
         parts = urlsplit(url)
         try:
@@ -41,21 +41,25 @@ class Poster:
                 client.post(url, data=body, headers=dict(headers), allow_redirects=False) as answer,
             ):
                 await answer.content.read(LARGEST_ANSWER)
-                return Posted(answer.status, None)
-        except _Refused as error:
-            return Posted(None, str(error))
+                return PostResult(answer.status, None)
+        except _AddressRefused as error:
+            return PostResult(None, str(error))
         except aiohttp.ClientConnectorError as error:
             refused = error.os_error
-            return Posted(None, str(refused) if isinstance(refused, _Refused) else "cannot be reached")
+            return PostResult(
+                None, str(refused) if isinstance(refused, _AddressRefused) else "cannot be reached"
+            )
         except TimeoutError:
-            return Posted(None, f"no answer within {SECONDS} seconds")
+            return PostResult(None, f"no answer within {SECONDS} seconds")
         except (aiohttp.ClientError, OSError, ValueError):
-            return Posted(None, "cannot be reached, or its answer was cut short")
+            return PostResult(None, "cannot be reached, or its answer was cut short")
 
     def _client(self, *, plain: bool) -> aiohttp.ClientSession:
         """Each post has a connection of its own: a kept one would not be looked at again."""
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(resolver=_Looking(self.allowed, plain=plain), use_dns_cache=False),
+            connector=aiohttp.TCPConnector(
+                resolver=_CheckedResolver(self.allowed, plain=plain), use_dns_cache=False
+            ),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -65,19 +69,19 @@ class Poster:
     def _check(self, scheme: str, host: str) -> None:
         """A number instead of a name is not resolved, so it is looked at here."""
         if scheme not in {"https", "http"}:
-            raise _Refused("is not an https address")
+            raise _AddressRefused("is not an https address")
         try:
             address = ip_address(host)
         except ValueError:
             if scheme == "http" and not self.allowed:
-                raise _Refused("is not an https address") from None
+                raise _AddressRefused("is not an https address") from None
             return
-        check(address, self.allowed)
-        if scheme == "http" and not _is_in(address, self.allowed):
-            raise _Refused("is not an https address")
+        require_allowed_address(address, self.allowed)
+        if scheme == "http" and not _is_in_networks(address, self.allowed):
+            raise _AddressRefused("is not an https address")
 
 
-class _Looking(AbstractResolver):
+class _CheckedResolver(AbstractResolver):
     """Resolves names to the addresses that may be connected to."""
 
     def __init__(self, allowed: Networks, *, plain: bool) -> None:
@@ -93,9 +97,9 @@ class _Looking(AbstractResolver):
         results: list[ResolveResult] = []
         for kind, _, protocol, _, endpoint in found:
             address = str(endpoint[0]).partition("%")[0]
-            check(ip_address(address), self._allowed)
-            if self._plain and not _is_in(ip_address(address), self._allowed):
-                raise _Refused("is not an https address")
+            require_allowed_address(ip_address(address), self._allowed)
+            if self._plain and not _is_in_networks(ip_address(address), self._allowed):
+                raise _AddressRefused("is not an https address")
             results.append(
                 ResolveResult(
                     hostname=host,
@@ -112,16 +116,16 @@ class _Looking(AbstractResolver):
         """Nothing is held."""
 
 
-def check(address: IPv4Address | IPv6Address, allowed: Networks) -> None:
+def require_allowed_address(address: IPv4Address | IPv6Address, allowed: Networks) -> None:
     """Raises for what is not on the public internet and was not allowed."""
-    if _is_in(address, allowed):
+    if _is_in_networks(address, allowed):
         return
-    inner = _embedded(address)
+    inner = _embedded_ipv4(address)
     if not address.is_global or address.is_multicast or (inner is not None and not inner.is_global):
-        raise _Refused("is a private address; POSTROOM_WEBHOOK_NETWORKS allows some")
+        raise _AddressRefused("is a private address; POSTROOM_WEBHOOK_NETWORKS allows some")
 
 
-def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     """The older address inside a newer one, to which a gateway would lead."""
     if isinstance(address, IPv4Address):
         return None
@@ -130,5 +134,5 @@ def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
 
 
-def _is_in(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
+def _is_in_networks(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
     return any(address in network for network in networks)

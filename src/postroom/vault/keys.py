@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Protocol
 
 from postroom.errors import OperatorError
-from postroom.model import SealingKey, sealing_keys
-from postroom.vault import files
+from postroom.model import SealingKey, parse_sealing_keys
+from postroom.vault import private_files
 
 FILE = "vault.keys"
 
 
-class Keys(Protocol):
+class KeySource(Protocol):
     """The first seals, all open."""
 
     @property
@@ -35,7 +35,7 @@ class Keys(Protocol):
 
 
 @dataclass(frozen=True)
-class GivenKeys:
+class ConfiguredKeys:
     """The keys of a setting: as they were when the process started."""
 
     keys: tuple[SealingKey, ...]
@@ -102,30 +102,30 @@ class KeyFile:
             # Whatever is sealed now with a key that stands nowhere would be lost at the next start.
             raise OperatorError(f"{self.path} is gone. Restore it from a backup.") from None
         if anyway or _stamp(found) != self._stamp:
-            text, opened = files.read(self.path)
+            text, opened = private_files.read(self.path)
             self._keys = self._parsed(text)
             self._stamp = _stamp(opened)
         return self._keys
 
     def _parsed(self, text: str) -> tuple[SealingKey, ...]:
         try:
-            return sealing_keys(text.splitlines())
+            return parse_sealing_keys(text.splitlines())
         except ValueError as error:
             raise OperatorError(f"{self.path} {error}. Restore it from a backup.") from None
 
     def _change(
         self, change: Callable[[tuple[SealingKey, ...]], tuple[SealingKey, ...]]
     ) -> tuple[SealingKey, ...]:
-        with self._disk(), files.turn(self.path):
+        with self._disk(), private_files.lock(self.path):
             before = self._read()
             after = change(before)
             if after != before:
                 lines = [f"{key.id}:{b64encode(key.value).decode()}\n" for key in after]
-                files.replace(self.path, "".join(lines))
+                private_files.replace(self.path, "".join(lines))
             return self._read()
 
     def _disk(self) -> AbstractContextManager[None]:
-        return files.disk_errors("The vault's keys", self.path, "POSTROOM_VAULT_KEYS")
+        return private_files.disk_errors("The vault's keys", self.path, "POSTROOM_VAULT_KEYS")
 
 
 def _new_key() -> SealingKey:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from postroom.errors import OperatorError
 from postroom.model import Secret
-from postroom.ports import Kept, Parameter, Place, Sealed
+from postroom.ports import SealedSecret, SecretLocation, SsmParameter, StoredSecret
 from postroom.vault.sealer import Sealer
 
 
@@ -12,23 +12,23 @@ from postroom.vault.sealer import Sealer
 class LocalVault:
     sealer: Sealer
 
-    async def keep(self, place: Place, secret: Secret) -> Sealed:
+    async def keep(self, place: SecretLocation, secret: Secret) -> SealedSecret:
         return self.sealer.seal(place.context, secret)
 
-    async def fetch(self, place: Place, kept: Kept) -> Secret:
-        return self.sealer.open(place.context, _sealed(kept))
+    async def fetch(self, place: SecretLocation, kept: StoredSecret) -> Secret:
+        return self.sealer.open(place.context, _require_sealed(kept))
 
-    async def forget(self, place: Place, kept: Kept) -> None:
+    async def forget(self, place: SecretLocation, kept: StoredSecret) -> None:
         """Nothing is left once the row is gone."""
         del place
-        _sealed(kept)
+        _require_sealed(kept)
 
 
-def _sealed(kept: Kept) -> Sealed:
+def _require_sealed(kept: StoredSecret) -> SealedSecret:
     match kept:
-        case Sealed():
+        case SealedSecret():
             return kept
-        case Parameter():
+        case SsmParameter():
             raise OperatorError(
                 "The grant of this mailbox is kept in AWS SSM."
                 " Set POSTROOM_VAULT=ssm, or connect the mailbox again."

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from postroom.errors import OperatorError
 from postroom.model import Secret
-from postroom.ports import Sealed
-from postroom.vault.keys import Keys
+from postroom.ports import SealedSecret
+from postroom.vault.keys import KeySource
 
 FORMAT: Final = b"\x01"
 NONCE_BYTES: Final = 12
@@ -21,16 +21,18 @@ NONCE_BYTES: Final = 12
 
 @dataclass(frozen=True)
 class Sealer:
-    keys: Keys
+    keys: KeySource
 
-    def seal(self, context: str, secret: Secret) -> Sealed:
+    def seal(self, context: str, secret: Secret) -> SealedSecret:
         """Seal with the first key. The context is what the value is for: purpose and identity of its row."""
         key = self.keys.first()
         nonce = secrets.token_bytes(NONCE_BYTES)
-        ciphertext = AESGCM(key.value).encrypt(nonce, secret.reveal().encode(), _bound(key.id, context))
-        return Sealed(key.id, FORMAT + nonce + ciphertext)
+        ciphertext = AESGCM(key.value).encrypt(
+            nonce, secret.reveal().encode(), _associated_data(key.id, context)
+        )
+        return SealedSecret(key.id, FORMAT + nonce + ciphertext)
 
-    def open(self, context: str, sealed: Sealed) -> Secret:
+    def open(self, context: str, sealed: SealedSecret) -> Secret:
         key = self.keys.find(sealed.key_id)
         if key is None:
             raise OperatorError(
@@ -44,7 +46,7 @@ class Sealer:
             )
         nonce, ciphertext = sealed.value[1 : 1 + NONCE_BYTES], sealed.value[1 + NONCE_BYTES :]
         try:
-            opened = AESGCM(key.value).decrypt(nonce, ciphertext, _bound(key.id, context))
+            opened = AESGCM(key.value).decrypt(nonce, ciphertext, _associated_data(key.id, context))
         except (InvalidTag, ValueError):
             raise OperatorError(
                 f"A sealed value in the database does not open with key {key.id!a}: it was changed, or copied"
@@ -53,6 +55,6 @@ class Sealer:
         return Secret(opened.decode())
 
 
-def _bound(key_id: str, context: str) -> bytes:
+def _associated_data(key_id: str, context: str) -> bytes:
     """The associated data. Neither an id nor the first words hold a NUL, so no two contexts read the same."""
     return b"\0".join([b"postroom vault", FORMAT, key_id.encode(), context.encode()])

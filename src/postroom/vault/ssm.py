@@ -12,15 +12,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from postroom import aws
-from postroom.errors import (
-    GrantLost,
-    OperatorError,
-    PermanentError,
-    PostroomError,
-    TransientError,
-)
+from postroom.errors import InvalidGrant, OperatorError, PermanentError, PostroomError, TransientError
 from postroom.model import Secret
-from postroom.ports import Kept, Parameter, Place, Sealed
+from postroom.ports import SealedSecret, SecretLocation, SsmParameter, StoredSecret
 from postroom.vault.sealer import Sealer
 
 STANDARD_BYTES: Final = 4096
@@ -56,7 +50,7 @@ _DENIED: Final = frozenset(
 
 def connect() -> Any:
     """A client of AWS SSM."""
-    return aws.client("ssm", "POSTROOM_VAULT=ssm", read_seconds=10, attempts=3)
+    return aws.open_client("ssm", "POSTROOM_VAULT=ssm", read_seconds=10, attempts=3)
 
 
 @dataclass(frozen=True)
@@ -68,10 +62,10 @@ class SsmVault:
     prefix: str
     kms_key: str | None = None
 
-    async def keep(self, place: Place, secret: Secret) -> Parameter:
+    async def keep(self, place: SecretLocation, secret: Secret) -> SsmParameter:
         value = secret.reveal()
         key = {"KeyId": self.kms_key} if self.kms_key else {}
-        name = f"{self.prefix}/{_suffix(place)}"
+        name = f"{self.prefix}/{_parameter_suffix(place)}"
         await _call(
             self.client.put_parameter,
             Name=name,
@@ -81,30 +75,30 @@ class SsmVault:
             Tier=_tier(len(value.encode())),
             **key,
         )
-        return Parameter(name)
+        return SsmParameter(name)
 
-    async def fetch(self, place: Place, kept: Kept) -> Secret:
-        if isinstance(kept, Sealed):
+    async def fetch(self, place: SecretLocation, kept: StoredSecret) -> Secret:
+        if isinstance(kept, SealedSecret):
             return self.sealer.open(place.context, kept)
         _require_own(place, kept)
         answer = await _call(self.client.get_parameter, Name=kept.name, WithDecryption=True)
-        return Secret(answer["Parameter"]["Value"])
+        return Secret(answer["SsmParameter"]["Value"])
 
-    async def forget(self, place: Place, kept: Kept) -> None:
-        if isinstance(kept, Sealed):
+    async def forget(self, place: SecretLocation, kept: StoredSecret) -> None:
+        if isinstance(kept, SealedSecret):
             return
         _require_own(place, kept)
-        with suppress(GrantLost):  # gone already is what was wanted
+        with suppress(InvalidGrant):  # gone already is what was wanted
             await _call(self.client.delete_parameter, Name=kept.name)
 
 
-def _suffix(place: Place) -> str:
+def _parameter_suffix(place: SecretLocation) -> str:
     return f"{place.organization}/{place.mailbox}/{place.field}"
 
 
-def _require_own(place: Place, kept: Parameter) -> None:
+def _require_own(place: SecretLocation, kept: SsmParameter) -> None:
     """A name copied to another row opens nothing there. The prefix may have been another one at the time."""
-    if not kept.name.endswith(f"/{_suffix(place)}"):
+    if not kept.name.endswith(f"/{_parameter_suffix(place)}"):
         raise OperatorError(
             "The row of this mailbox names the parameter of another one."
             " Restore the row, or connect the mailbox again."
@@ -126,7 +120,7 @@ async def _call(operation: Callable[..., Any], **arguments: Any) -> Any:
     try:
         return await asyncio.to_thread(operation, **arguments)
     except errors.ClientError as error:
-        ours = _refused(error.response)
+        ours = _to_error(error.response)
     except (errors.HTTPClientError, errors.ConnectionError, errors.IncompleteReadError) as error:
         ours = TransientError(
             f"AWS SSM cannot be reached ({type(error).__name__}). Check AWS_REGION and the network."
@@ -140,12 +134,12 @@ async def _call(operation: Callable[..., Any], **arguments: Any) -> Any:
     raise ours
 
 
-def _refused(answer: dict[str, Any]) -> PostroomError:
+def _to_error(answer: dict[str, Any]) -> PostroomError:
     code = str(answer.get("Error", {}).get("Code", ""))
     meta: dict[str, Any] = answer.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))
     if code == "ParameterNotFound":
-        return GrantLost("The grant of this mailbox is gone from AWS SSM. Connect the mailbox again.")
+        return InvalidGrant("The grant of this mailbox is gone from AWS SSM. Connect the mailbox again.")
     if code in _BUSY or status == 429 or status >= 500:
         return TransientError(f"AWS SSM is busy ({code}).", retry_after=_retry_after(meta))
     if code in _DENIED:

@@ -6,22 +6,22 @@ from datetime import UTC, datetime
 from typing import Final
 
 from postroom.model import (
-    Change,
-    Channel,
+    ChangePage,
     ContentPolicy,
-    Enclosure,
-    Fetched,
-    Page,
+    FetchedMessage,
+    FetchFailure,
+    MessageChange,
     ProviderName,
+    RemoteAttachment,
     RemoteFolder,
-    Unfetched,
+    RemoteSubscription,
 )
-from postroom.ports import ChannelRequest, TokenSource
-from postroom.providers.gmail import fetching, reading, wire
-from postroom.providers.gmail.calls import Calls
+from postroom.ports import SubscriptionRequest, TokenSource
+from postroom.providers.gmail import listings, messages, wire
+from postroom.providers.gmail.api import GmailApi
 from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
-from postroom.providers.rate_limit import Paces
+from postroom.providers.rate_limit import ProjectRateLimits
 from postroom.providers.transport import Transport
 
 # Gmail drops what it would have to tell of an account in the second after it told something; and some.
@@ -29,84 +29,88 @@ PUSHES_APART_SECONDS: Final = 1.1
 
 
 @dataclass(frozen=True)
-class Gmail:
+class GmailProvider:
     login: GoogleLogin
     push: GmailPush
     api: Transport
     api_url: str
     topic: str
-    paces: Paces
+    paces: ProjectRateLimits
     name: ProviderName = ProviderName.GMAIL
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GmailMailbox":
         del folder  # labels are no places: an account is read whole
         return GmailMailbox(
-            Calls(self.api, self.api_url, user_id, tokens, self.paces.of(user_id)), self.topic
+            GmailApi(self.api, self.api_url, user_id, tokens, self.paces.of(user_id)), self.topic
         )
 
 
 @dataclass(frozen=True)
 class GmailMailbox:
-    calls: Calls
+    calls: GmailApi
     topic: str
     pushes_apart_seconds: float = PUSHES_APART_SECONDS
 
     async def check(self) -> None:
-        await reading.pin(self.calls)
+        await listings.current_history_id(self.calls)
 
-    async def subscribe(self, wanted: ChannelRequest) -> Channel:
+    async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:
         del wanted  # Gmail publishes every change of the account to one topic
         return await self._watch()
 
-    async def renew(self, channel: Channel, *, expires_at: datetime) -> Channel:
+    async def renew(self, channel: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
         del channel, expires_at  # watching again moves the end, and Gmail decides how far
         return await self._watch()
 
-    async def _watch(self) -> Channel:
+    async def _watch(self) -> RemoteSubscription:
         """The history id of the answer is no cursor of ours: taking it would jump over changes."""
         answer = await self.calls.post("watch", "watch", {"topicName": self.topic})
-        told = answer.read(wire.WatchAnswer)
-        return Channel(None, self.topic, None, datetime.fromtimestamp(int(told.expiration) / 1000, UTC))
+        told = answer.read(wire.GmailWatch)
+        return RemoteSubscription(
+            None, self.topic, None, datetime.fromtimestamp(int(told.expiration) / 1000, UTC)
+        )
 
-    async def unsubscribe(self, channel: Channel) -> None:
+    async def unsubscribe(self, channel: RemoteSubscription) -> None:
         del channel  # there is one for each account
         await self.calls.post("stop", "stop")
 
-    async def channels(self) -> Sequence[Channel]:
+    async def channels(self) -> Sequence[RemoteSubscription]:
         return ()
 
     async def folders(self) -> Sequence[RemoteFolder]:
-        return await reading.folders(self.calls)
+        return await listings.list_folders(self.calls)
 
     async def pin(self, scope: str) -> str | None:
         del scope  # there is one
-        return await reading.pin(self.calls)
+        return await listings.current_history_id(self.calls)
 
-    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> Page:
+    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
         del scope
-        return await reading.listing(self.calls, cursor, since)
+        return await listings.list_messages(self.calls, cursor, since)
 
-    async def changes(self, scope: str, cursor: str) -> Page:
+    async def changes(self, scope: str, cursor: str) -> ChangePage:
         del scope
-        return await reading.changes(self.calls, cursor)
+        return await listings.list_changes(self.calls, cursor)
 
-    async def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
+    async def recent(
+        self, since: datetime, *, drafts: bool = False
+    ) -> AsyncIterator[Sequence[MessageChange]]:
         del since, drafts  # the history tells it
         yield ()
 
-    async def look(self, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
-        return await fetching.look(self.calls, keys)
+    async def look(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+        return await messages.look_up(self.calls, keys)
 
     def fetch(
-        self, wanted: Sequence[Change], policy: ContentPolicy
-    ) -> AsyncIterator[Sequence[Fetched | Unfetched]]:
-        return fetching.fetch(self.calls, wanted, policy)
+        self, wanted: Sequence[MessageChange], policy: ContentPolicy
+    ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
+        return messages.fetch(self.calls, wanted, policy)
 
-    def enclosure(self, key: str, enclosure: Enclosure) -> AsyncIterator[bytes]:
-        return fetching.enclosure(self.calls, key, enclosure)
+    def enclosure(self, key: str, enclosure: RemoteAttachment) -> AsyncIterator[bytes]:
+        return messages.stream_attachment(self.calls, key, enclosure)
 
     async def raw(self, key: str) -> bytes:
-        return await fetching.raw(self.calls, key)
+        return await messages.fetch_raw(self.calls, key)
 
     def quota_used(self) -> float:
         return self.calls.pace.used

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from postroom.errors import GrantLost, LoginRefused, OperatorError
+from postroom.errors import InvalidGrant, LoginRejected, OperatorError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import oauth
-from postroom.providers.transport import Call, Transport
+from postroom.providers.transport import HttpCall, Transport
 
 _PREFIX: Final = "https://www.googleapis.com/auth/"
 _IDENTITY: Final = frozenset({"openid", "email"})
@@ -37,7 +37,7 @@ class GoogleLogin:
             # Without it a second consent brings no refresh token.
             "prompt": "consent",
             "state": login.state.reveal(),
-            "code_challenge": oauth.challenge(login.verifier),
+            "code_challenge": oauth.pkce_challenge(login.verifier),
             "code_challenge_method": "S256",
         } | ({"login_hint": login.login_hint} if login.login_hint else {})
         return f"{self.accounts_url}/o/oauth2/v2/auth?{urlencode(query)}"
@@ -50,15 +50,15 @@ class GoogleLogin:
                 redirect_uri=login.redirect_uri,
                 code_verifier=login.verifier.reveal(),
             )
-        except GrantLost as error:
-            raise LoginRefused(
+        except InvalidGrant as error:
+            raise LoginRejected(
                 "Google does not accept this sign-in; it may have been used or be too old"
             ) from error
         if answer.id_token is None or answer.refresh_token is None:
-            raise LoginRefused(
+            raise LoginRejected(
                 "Google did not grant lasting access. Start again and allow everything asked for."
             )
-        told = oauth.claims(answer.id_token, audience=self.client_id)
+        told = oauth.read_claims(answer.id_token, audience=self.client_id)
         address = str(told.get("email", "")).lower()
         wanted = self.scopes(login.policy)
         granted = frozenset(_SAME.get(scope, scope) for scope in answer.scope.split())
@@ -85,16 +85,16 @@ class GoogleLogin:
         """A token that Google no longer knows is revoked already."""
         try:
             await self.transport.send(
-                Call("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
+                HttpCall("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
             )
-        except LoginRefused:
+        except LoginRejected:
             return
 
-    async def _token(self, **form: str) -> oauth.TokenAnswer:
+    async def _token(self, **form: str) -> oauth.TokenResponse:
         client = {"client_id": self.client_id, "client_secret": self.client_secret.reveal()}
         # A lost answer to a code's exchange cannot be asked for again; a refresh can.
         repeatable = form["grant_type"] == "refresh_token"
         answer = await self.transport.send(
-            Call("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
+            HttpCall("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
         )
-        return oauth.token_answer(answer)
+        return oauth.read_tokens(answer)

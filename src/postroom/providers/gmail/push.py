@@ -11,10 +11,10 @@ from typing import Any, Final
 import jwt
 import msgspec
 
-from postroom.errors import PushRefused, PushUnclear
-from postroom.model import Notice, Secret
-from postroom.ports import Push
-from postroom.providers.transport import Call, Transport
+from postroom.errors import PushRejected, PushUnverifiable
+from postroom.model import Notification, Secret
+from postroom.ports import PushRequest
+from postroom.providers.transport import HttpCall, Transport
 
 ISSUERS: Final = ("https://accounts.google.com", "accounts.google.com")
 LONGEST_ADDRESS: Final = 320
@@ -24,21 +24,21 @@ _MOST_TOKENS: Final = 100
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
-class _Message(msgspec.Struct):
+class _PubSubMessage(msgspec.Struct):
     data: str = ""
 
 
-class _Envelope(msgspec.Struct):
-    message: _Message
+class _PubSubEnvelope(msgspec.Struct):
+    message: _PubSubMessage
     subscription: str = ""
 
 
-class _Data(msgspec.Struct, rename="camel"):
+class _GmailNotification(msgspec.Struct, rename="camel"):
     email_address: str
 
 
-_envelope: Final = msgspec.json.Decoder(_Envelope)
-_data: Final = msgspec.json.Decoder(_Data)
+_envelope: Final = msgspec.json.Decoder(_PubSubEnvelope)
+_data: Final = msgspec.json.Decoder(_GmailNotification)
 
 
 @dataclass
@@ -61,7 +61,7 @@ class GmailPush:
     async def refresh_keys(self) -> None:
         if self.audience is None:
             return
-        answer = await self.transport.send(Call("GET", f"{self.certs_url}/oauth2/v3/certs"))
+        answer = await self.transport.send(HttpCall("GET", f"{self.certs_url}/oauth2/v3/certs"))
         self._keys = {
             key.key_id: key.key
             for key in jwt.PyJWKSet.from_dict(answer.json()).keys
@@ -69,28 +69,28 @@ class GmailPush:
         }
         self._checked.clear()
 
-    def read(self, push: Push) -> Sequence[Notice]:
+    def read(self, push: PushRequest) -> Sequence[Notification]:
         if self.shared_token is None and self.audience is None:
-            raise PushRefused("no token is set by which a Pub/Sub push could be proven")
+            raise PushRejected("no token is set by which a Pub/Sub push could be proven")
         if self.shared_token is not None:
             given = push.query.get("token", "")
             if not hmac.compare_digest(given.encode(), self.shared_token.reveal().encode()):
-                raise PushRefused("the shared token of a Pub/Sub push is wrong")
+                raise PushRejected("the shared token of a Pub/Sub push is wrong")
         if self.audience is not None:
             self._check_sender(push.authorization or "")
         address = self._address(push.body)
-        return [Notice(address=address)] if address else []
+        return [Notification(address=address)] if address else []
 
     def _check_sender(self, authorization: str) -> None:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
-            raise PushRefused("a Pub/Sub push has no token of its sender")
+            raise PushRejected("a Pub/Sub push has no token of its sender")
         if self._checked.get(token, 0) > time.time():
             return
         try:
             key = self._keys.get(jwt.get_unverified_header(token).get("kid", ""))
             if key is None:
-                raise PushUnclear("the key that signed a Pub/Sub push is not known yet", retry_after=10)
+                raise PushUnverifiable("the key that signed a Pub/Sub push is not known yet", retry_after=10)
             told = jwt.decode(
                 token,
                 key,
@@ -101,9 +101,9 @@ class GmailPush:
                 options={"require": ["aud", "exp", "iat", "iss"]},
             )
         except (jwt.InvalidTokenError, ValueError) as error:
-            raise PushRefused("the token of a Pub/Sub push is not valid") from error
+            raise PushRejected("the token of a Pub/Sub push is not valid") from error
         if told.get("email_verified") is not True or told.get("email") != self.service_account:
-            raise PushRefused("a Pub/Sub push was sent by another service account")
+            raise PushRejected("a Pub/Sub push was sent by another service account")
         if len(self._checked) >= _MOST_TOKENS:
             self._checked.clear()
         self._checked[token] = float(told["exp"])
@@ -113,9 +113,9 @@ class GmailPush:
         try:
             envelope = _envelope.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PushRefused("a Pub/Sub push cannot be read") from error
+            raise PushRejected("a Pub/Sub push cannot be read") from error
         if self.subscription is not None and envelope.subscription != self.subscription:
-            raise PushRefused("a Pub/Sub push comes from another subscription")
+            raise PushRejected("a Pub/Sub push comes from another subscription")
         data = envelope.message.data.translate(_STANDARD)
         try:
             address = _data.decode(b64decode(data + "=" * (-len(data) % 4))).email_address

@@ -9,83 +9,83 @@ import msgspec
 
 from postroom.errors import (
     CursorExpired,
-    Gone,
-    GrantLost,
-    LoginRefused,
+    InvalidGrant,
+    LoginRejected,
+    NotFound,
     OperatorError,
     PermanentError,
     PostroomError,
-    Throttled,
+    RateLimited,
     TransientError,
-    Unsupported,
+    UnsupportedByProvider,
 )
 from postroom.providers import oauth
-from postroom.providers.transport import Answer
+from postroom.providers.transport import HttpAnswer
 
 
-class WatchAnswer(msgspec.Struct, rename="camel"):
+class GmailWatch(msgspec.Struct, rename="camel"):
     history_id: str
     expiration: str
 
 
-class Profile(msgspec.Struct, rename="camel"):
+class GmailProfile(msgspec.Struct, rename="camel"):
     history_id: str
     messages_total: int = 0
 
 
-class Label(msgspec.Struct):
+class GmailLabel(msgspec.Struct):
     id: str
     name: str
 
 
-class Labels(msgspec.Struct):
-    labels: tuple[Label, ...] = ()
+class GmailLabels(msgspec.Struct):
+    labels: tuple[GmailLabel, ...] = ()
 
 
-class Reference(msgspec.Struct, rename="camel"):
+class GmailMessageReference(msgspec.Struct, rename="camel"):
     """What listings and records say about a message."""
 
     id: str
     thread_id: str | None = None
 
 
-class Listed(msgspec.Struct, rename="camel"):
-    messages: tuple[Reference, ...] = ()
+class GmailMessageList(msgspec.Struct, rename="camel"):
+    messages: tuple[GmailMessageReference, ...] = ()
     next_page_token: str | None = None
 
 
-class Touched(msgspec.Struct, rename="camel"):
+class GmailHistoryItem(msgspec.Struct, rename="camel"):
     """A message in a record of the history; `label_ids` are those that were added or removed."""
 
-    message: Reference
+    message: GmailMessageReference
     label_ids: tuple[str, ...] = ()
 
 
-class Record(msgspec.Struct, rename="camel"):
+class GmailHistoryRecord(msgspec.Struct, rename="camel"):
     id: str
-    messages_added: tuple[Touched, ...] = ()
-    messages_deleted: tuple[Touched, ...] = ()
-    labels_added: tuple[Touched, ...] = ()
-    labels_removed: tuple[Touched, ...] = ()
+    messages_added: tuple[GmailHistoryItem, ...] = ()
+    messages_deleted: tuple[GmailHistoryItem, ...] = ()
+    labels_added: tuple[GmailHistoryItem, ...] = ()
+    labels_removed: tuple[GmailHistoryItem, ...] = ()
 
 
-class History(msgspec.Struct, rename="camel"):
+class GmailHistory(msgspec.Struct, rename="camel"):
     history_id: str
-    history: tuple[Record, ...] = ()
+    history: tuple[GmailHistoryRecord, ...] = ()
     next_page_token: str | None = None
 
 
-class Header(msgspec.Struct):
+class GmailHeader(msgspec.Struct):
     name: str
     value: str = ""
 
 
-class Payload(msgspec.Struct, rename="camel"):
+class GmailPayload(msgspec.Struct, rename="camel"):
     mime_type: str = ""
-    headers: tuple[Header, ...] = ()
+    headers: tuple[GmailHeader, ...] = ()
 
 
-class Message(msgspec.Struct, rename="camel"):
+class GmailMessage(msgspec.Struct, rename="camel"):
     """`raw` stays as it is on the wire, so that it is decoded without becoming a text before."""
 
     id: str
@@ -94,35 +94,35 @@ class Message(msgspec.Struct, rename="camel"):
     thread_id: str | None = None
     label_ids: frozenset[str] = frozenset()
     size_estimate: int | None = None
-    payload: Payload | None = None
+    payload: GmailPayload | None = None
     raw: msgspec.Raw = msgspec.Raw(b"")
 
 
 # Too many calls at the same time: not a matter of how many there are in a minute.
-CROWDED = "Gmail does not answer so many calls at the same time"
+TOO_MANY_CONCURRENT = "Gmail does not answer so many calls at the same time"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _NOT_COVERED = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
-def refusal(answer: Answer) -> PostroomError | None:
+def to_error(answer: HttpAnswer) -> PostroomError | None:
     """What an answer of the Gmail API means; the reason first, then the status."""
     if answer.status < 400:
         return None
     reason, message = _reason(answer)
     if reason in _RATE or answer.status == 429:
-        return Throttled(
-            CROWDED if "concurrent" in message else "Gmail asks for patience",
+        return RateLimited(
+            TOO_MANY_CONCURRENT if "concurrent" in message else "Gmail asks for patience",
             retry_after=_retry_after(answer, message),
             everybody="'Queries per minute'" in message,  # and not per user
         )
     if answer.status >= 500:
         return TransientError("Gmail has a fault of its own")
-    return _refusal_of_the_request(answer.status, reason, message)
+    return _request_error(answer.status, reason, message)
 
 
-def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomError:
+def _request_error(status: int, reason: str, message: str) -> PostroomError:
     if "PubSub" in message or "topicName" in message:
         return OperatorError(
             "Gmail cannot publish to the Pub/Sub topic. It must exist, in the project of the OAuth client,"
@@ -134,13 +134,13 @@ def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomE
         )
     match status:
         case 401:
-            return GrantLost("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
+            return InvalidGrant("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
         case 403:
-            return _refusal_of_access(reason, message)
+            return _access_error(reason, message)
         case 404 | 410:
-            return Gone("Gmail no longer has this")
+            return NotFound("Gmail no longer has this")
         case 400 if message == "Invalid id value":  # nothing has such an id
-            return Gone("Gmail has never had this")
+            return NotFound("Gmail has never had this")
         case 400 if "pageToken" in message:
             return CursorExpired("Gmail no longer knows this page of its listing")
         case 400 if reason == "failedPrecondition":
@@ -149,17 +149,17 @@ def _refusal_of_the_request(status: int, reason: str, message: str) -> PostroomE
             return PermanentError(f"Gmail refuses with {status} {reason}".strip())
 
 
-def _refusal_of_access(reason: str, message: str) -> PostroomError:
+def _access_error(reason: str, message: str) -> PostroomError:
     if reason in _OPERATOR:
         return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
     if "Metadata scope does not support" in message:
-        return Unsupported("Gmail does not search where only metadata may be read")
+        return UnsupportedByProvider("Gmail does not search where only metadata may be read")
     if reason in _NOT_COVERED or "Metadata scope" in message:
-        return GrantLost("Gmail says that the consent does not cover this. Connect the mailbox again.")
+        return InvalidGrant("Gmail says that the consent does not cover this. Connect the mailbox again.")
     return PermanentError(f"Gmail refuses access: {reason}" if reason else "Gmail refuses access")
 
 
-def token_refusal(answer: Answer) -> PostroomError | None:
+def to_token_error(answer: HttpAnswer) -> PostroomError | None:
     """What an answer of Google's token endpoint means."""
     if answer.status < 400:
         return None
@@ -167,7 +167,7 @@ def token_refusal(answer: Answer) -> PostroomError | None:
         return TransientError("Google's token endpoint has a fault of its own")
     match answer.told().get("error"):
         case "invalid_grant":
-            return GrantLost(
+            return InvalidGrant(
                 "Google says that the consent was withdrawn or has expired. Connect the mailbox again."
             )
         case "invalid_client" | "unauthorized_client" | "deleted_client":
@@ -179,16 +179,16 @@ def token_refusal(answer: Answer) -> PostroomError | None:
         case "internal_failure" | "server_error" | "temporarily_unavailable":
             return TransientError("Google's token endpoint has a fault of its own")
         case str(other):
-            return LoginRefused(f"Google refuses: {other if _is_word(other) else answer.status}")
+            return LoginRejected(f"Google refuses: {other if _is_word(other) else answer.status}")
         case _:
-            return oauth.unheard(answer)
+            return oauth.intermediary_error(answer)
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value) is not None
 
 
-def _reason(answer: Answer) -> tuple[str, str]:
+def _reason(answer: HttpAnswer) -> tuple[str, str]:
     error = answer.told().get("error")
     if not isinstance(error, dict):
         return "", ""
@@ -198,7 +198,7 @@ def _reason(answer: Answer) -> tuple[str, str]:
     return str(first.get("reason", "")), str(told.get("message", ""))
 
 
-def _retry_after(answer: Answer, message: str) -> float | None:
+def _retry_after(answer: HttpAnswer, message: str) -> float | None:
     """Seconds to wait: from the header, or from the time that Gmail writes into its message."""
     header = answer.headers.get("retry-after", "")
     if header.isdecimal():

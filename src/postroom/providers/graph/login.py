@@ -14,11 +14,18 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from postroom.errors import Gone, GrantLost, LoginRefused, PermanentError, SettingsError, TransientError
+from postroom.errors import (
+    InvalidGrant,
+    LoginRejected,
+    NotFound,
+    PermanentError,
+    SettingsError,
+    TransientError,
+)
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import oauth
 from postroom.providers.graph import wire
-from postroom.providers.transport import Call, Transport
+from postroom.providers.transport import HttpCall, Transport
 
 _GRAPH: Final = "https://graph.microsoft.com/"
 # What is asked for but never stands in the answer's list, or does not matter there.
@@ -49,7 +56,7 @@ class EntraLogin:
             "response_mode": "query",
             "scope": " ".join(sorted(self.scopes(login.policy))),
             "state": login.state.reveal(),
-            "code_challenge": oauth.challenge(login.verifier),
+            "code_challenge": oauth.pkce_challenge(login.verifier),
             "code_challenge_method": "S256",
             "prompt": "consent" if login.ask_again else "select_account",
         } | ({"login_hint": login.login_hint} if login.login_hint else {})
@@ -69,15 +76,15 @@ class EntraLogin:
                 },
                 repeatable=False,
             )
-        except GrantLost as error:
-            raise LoginRefused(str(error)) from error
+        except InvalidGrant as error:
+            raise LoginRejected(str(error)) from error
         if answer.id_token is None or answer.refresh_token is None:
-            raise LoginRefused(
+            raise LoginRejected(
                 "Microsoft did not grant lasting access. Start again and allow everything asked for."
             )
-        told = oauth.claims(answer.id_token, audience=self.client_id)
+        told = oauth.read_claims(answer.id_token, audience=self.client_id)
         if not (told.get("tid") and told.get("oid")):
-            raise LoginRefused("Microsoft's answer does not say who signed in")
+            raise LoginRejected("Microsoft's answer does not say who signed in")
         address = str(told.get("email") or told.get("preferred_username") or "").lower()
         granted = frozenset(answer.scope.split())
         missing = {scope for scope in wanted - _IDENTITY if not granted & {scope, scope.removeprefix(_GRAPH)}}
@@ -119,15 +126,15 @@ class EntraLogin:
         tokens = await self.app_tokens(credential)
         tenant = await self._tenant_id(credential.tenant_id)
         makeshift = f"{tenant}:{address}"
-        call = Call(
+        call = HttpCall(
             "GET",
             f"{self.api_url}/v1.0/users/{quote(address)}?$select=id,mail,userPrincipalName",
             headers={"Authorization": f"Bearer {tokens.access.reveal()}"},
         )
         try:
-            user = msgspec.convert((await self.api.send(call)).json(), wire.User)
+            user = msgspec.convert((await self.api.send(call)).json(), wire.GraphUser)
         except PermanentError as error:
-            if isinstance(error, Gone):
+            if isinstance(error, NotFound):
                 raise
             return Account(makeshift, address, address, makeshift)
         found = (user.mail or user.user_principal_name or address).lower()
@@ -138,7 +145,7 @@ class EntraLogin:
         if _GUID.fullmatch(tenant):
             return tenant.lower()
         path = f"{tenant}/v2.0/.well-known/openid-configuration"
-        answer = await self.transport.send(Call("GET", f"{self.login_url}/{path}"))
+        answer = await self.transport.send(HttpCall("GET", f"{self.login_url}/{path}"))
         found = _GUID.search(str(answer.told().get("issuer", "")))
         if found is None:
             raise TransientError("Microsoft does not say which tenant this is")
@@ -149,16 +156,16 @@ class EntraLogin:
 
     async def _token(
         self, tenant: str, form: Mapping[str, str], *, repeatable: bool = True
-    ) -> oauth.TokenAnswer:
+    ) -> oauth.TokenResponse:
         answer = await self.transport.send(
-            Call(
+            HttpCall(
                 "POST",
                 f"{self.login_url}/{tenant}/oauth2/v2.0/token",
                 form={"client_id": self.client_id, **form},
                 repeatable=repeatable,
             )
         )
-        return oauth.token_answer(answer)
+        return oauth.read_tokens(answer)
 
     def _assertion(self, credential: AppCredential) -> str:
         """A token signed with the certificate's key says who we are, instead of a secret."""

@@ -7,8 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, Literal
 
-from postroom.mime.text import kept
-from postroom.model import Change, Enclosure, Fetched, Importance, Letter, Person, Presence, State
+from postroom.mime.text import strip_unstorable
+from postroom.model import (
+    FetchedMessage,
+    Importance,
+    MessageChange,
+    MessageContent,
+    ObservedState,
+    Person,
+    Presence,
+    RemoteAttachment,
+)
 from postroom.providers import message_parsing
 from postroom.providers.graph import wire
 
@@ -30,7 +39,7 @@ _KINDS: Final[dict[str, Literal["file", "item", "reference"]]] = {
 }
 
 
-def version(message: wire.Message) -> str:
+def to_version(message: wire.GraphMessage) -> str:
     """Rises with every change: by the time, and within a second by the change key, whose bytes count up.
 
     Empty where the feed tells only what changed, and not when.
@@ -44,9 +53,9 @@ def version(message: wire.Message) -> str:
     return f"{message.last_modified_date_time}|{counted}"
 
 
-def state(message: wire.Message) -> State:
+def to_state(message: wire.GraphMessage) -> ObservedState:
     flagged = message.flag and message.flag.flag_status
-    return State(
+    return ObservedState(
         thread=message.conversation_id,
         folder=message.parent_folder_id,
         categories=message.categories,
@@ -69,62 +78,62 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def seen(message: wire.Message) -> Change:
+def to_change(message: wire.GraphMessage) -> MessageChange:
     """In a feed, whoever is removed may have moved as well."""
     if message.removed is not None:
-        return Change(message.id, Presence.LEFT)
-    return Change(message.id, Presence.HERE, version(message), state(message))
+        return MessageChange(message.id, Presence.LEFT)
+    return MessageChange(message.id, Presence.HERE, to_version(message), to_state(message))
 
 
-def fetched(message: wire.Message, enclosures: Sequence[Enclosure] = ()) -> Fetched:
-    return Fetched(message.id, version(message), state(message), _letter(message, enclosures))
+def to_fetched(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment] = ()) -> FetchedMessage:
+    return FetchedMessage(message.id, to_version(message), to_state(message), _letter(message, enclosures))
 
 
-def _letter(message: wire.Message, enclosures: Sequence[Enclosure]) -> Letter:
+def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) -> MessageContent:
     """Addresses, subject and date as Exchange has read them; what machines wrote only the headers tell."""
     headers = ((header.name, header.value or "") for header in message.internet_message_headers)
     body = message.body
     html = body is not None and body.content_type.lower() == "html"
-    text = None if body is None or body.content is None else kept(body.content)
+    text = None if body is None or body.content is None else strip_unstorable(body.content)
     return replace(
-        message_parsing.of_headers(headers),
+        message_parsing.parse_headers(headers),
         internet_message_id=message.internet_message_id,
         sender=_person(message.from_) or _person(message.sender),
         to=_people(message.to_recipients),
         cc=_people(message.cc_recipients),
         bcc=_people(message.bcc_recipients),
-        subject=None if message.subject is None else kept(message.subject),
+        subject=None if message.subject is None else strip_unstorable(message.subject),
         sent_at=_moment(message.sent_date_time),
         has_attachments=bool(message.has_attachments),
-        snippet=None if message.body_preview is None else kept(message.body_preview),
+        snippet=None if message.body_preview is None else strip_unstorable(message.body_preview),
         body_plain=None if html else text,
         body_html=text if html else None,
         enclosures=tuple(enclosures),
     )
 
 
-def _people(told: Sequence[wire.Recipient]) -> tuple[Person, ...]:
+def _people(told: Sequence[wire.GraphRecipient]) -> tuple[Person, ...]:
     return tuple(person for each in told if (person := _person(each)) is not None)
 
 
-def _person(told: wire.Recipient | None) -> Person | None:
+def _person(told: wire.GraphRecipient | None) -> Person | None:
     found = told and told.email_address
     if not found or not (found.name or found.address):
         return None
-    return Person(kept(found.name or ""), kept(found.address or ""))
+    return Person(strip_unstorable(found.name or ""), strip_unstorable(found.address or ""))
 
 
-def enclosure(told: wire.Attachment) -> Enclosure:
+def to_attachment(told: wire.GraphAttachment) -> RemoteAttachment:
     """Its id is its key: ids survive moves. The size counts a little more than the bytes."""
     content = told.content_bytes
     kind = _KINDS.get(told.kind.lower(), "file")
     usual = "message/rfc822" if kind == "item" else "application/octet-stream"
-    return Enclosure(
+    return RemoteAttachment(
         part=told.id,
         kind=kind,
         media_type=(told.content_type or usual).lower(),
         size=told.size if content is None else len(content),
-        file_name=kept(told.name) if told.name else None,
+        file_name=strip_unstorable(told.name) if told.name else None,
         is_inline=told.is_inline,
         content_id=told.content_id,
         provider_attachment_id=told.id,

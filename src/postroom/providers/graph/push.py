@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from postroom.errors import PushRefused
-from postroom.model import LifecycleEvent, Notice, Secret
-from postroom.ports import Push
+from postroom.errors import PushRejected
+from postroom.model import LifecycleEvent, Notification, Secret
+from postroom.ports import PushRequest
 
 LONGEST_ID: Final = 512
 _MESSAGE: Final = re.compile(r"messages(?:/|\(')([^/')]+)(?:'\))?$", re.IGNORECASE)
@@ -20,7 +20,7 @@ class _ResourceData(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-class _Item(msgspec.Struct, rename="camel", gc=False):
+class _GraphNotification(msgspec.Struct, rename="camel", gc=False):
     subscription_id: str | None = None
     client_state: str | None = None
     resource: str | None = None
@@ -32,17 +32,17 @@ class _Item(msgspec.Struct, rename="camel", gc=False):
 _Many = msgspec.Meta(max_length=5000)
 
 
-class _Items(msgspec.Struct):
-    value: Annotated[list[_Item], _Many]
+class _GraphNotifications(msgspec.Struct):
+    value: Annotated[list[_GraphNotification], _Many]
 
 
-class _RawItems(msgspec.Struct):
+class _RawGraphNotifications(msgspec.Struct):
     value: Annotated[list[msgspec.Raw], _Many]
 
 
-_items: Final = msgspec.json.Decoder(_Items)
-_raw_items: Final = msgspec.json.Decoder(_RawItems)
-_item: Final = msgspec.json.Decoder(_Item)
+_items: Final = msgspec.json.Decoder(_GraphNotifications)
+_raw_items: Final = msgspec.json.Decoder(_RawGraphNotifications)
+_item: Final = msgspec.json.Decoder(_GraphNotification)
 
 
 @dataclass(frozen=True)
@@ -50,33 +50,33 @@ class GraphPush:
     async def refresh_keys(self) -> None:
         """Graph does not sign these; the secret of the subscription is the whole proof."""
 
-    def read(self, push: Push) -> Sequence[Notice]:
+    def read(self, push: PushRequest) -> Sequence[Notification]:
         try:
-            notices = [_notice(item) for item in _all(push.body)]
+            notices = [_notice(item) for item in _decode_items(push.body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PushRefused("a notification of Graph cannot be read") from error
+            raise PushRejected("a notification of Graph cannot be read") from error
         if not notices:
-            raise PushRefused("a notification of Graph says nothing")
+            raise PushRejected("a notification of Graph says nothing")
         return notices
 
 
-def _all(body: bytes) -> Sequence[_Item]:
+def _decode_items(body: bytes) -> Sequence[_GraphNotification]:
     """An item that cannot be read is nobody's, and does not spoil those beside it."""
     try:
         return _items.decode(body).value
     except msgspec.ValidationError:
-        return [_read(raw) for raw in _raw_items.decode(body).value]
+        return [_decode_item(raw) for raw in _raw_items.decode(body).value]
 
 
-def _read(raw: msgspec.Raw) -> _Item:
+def _decode_item(raw: msgspec.Raw) -> _GraphNotification:
     try:
         return _item.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Item()
+        return _GraphNotification()
 
 
-def _notice(item: _Item) -> Notice:
-    return Notice(
+def _notice(item: _GraphNotification) -> Notification:
+    return Notification(
         provider_subscription_id=_id(item.subscription_id),
         client_state=Secret(item.client_state) if item.client_state else None,
         message_id=_id(_message_id(item)),
@@ -90,7 +90,7 @@ def _id(text: str | None) -> str | None:
     return text if plain else None
 
 
-def _message_id(item: _Item) -> str | None:
+def _message_id(item: _GraphNotification) -> str | None:
     """N6: from the data, else from the path, in either of its spellings."""
     if item.resource_data is not None and item.resource_data.id:
         return item.resource_data.id

@@ -8,48 +8,48 @@ import msgspec
 from postroom.errors import (
     AlreadyExists,
     CursorExpired,
-    Gone,
-    GrantLost,
-    LoginRefused,
+    InvalidGrant,
+    LoginRejected,
+    NotFound,
     OperatorError,
     PermanentError,
     PostroomError,
-    Throttled,
+    RateLimited,
     TransientError,
-    Unsupported,
+    UnsupportedByProvider,
 )
 from postroom.providers import oauth
-from postroom.providers.transport import Answer
+from postroom.providers.transport import HttpAnswer
 
 
-class User(msgspec.Struct, rename="camel"):
+class GraphUser(msgspec.Struct, rename="camel"):
     id: str
     mail: str | None = None
     user_principal_name: str | None = None
 
 
-class Subscription(msgspec.Struct, rename="camel"):
+class GraphSubscription(msgspec.Struct, rename="camel"):
     id: str
     resource: str
     notification_url: str | None
     expiration_date_time: str
 
 
-class Subscriptions(msgspec.Struct):
-    value: list[Subscription]
+class GraphSubscriptions(msgspec.Struct):
+    value: list[GraphSubscription]
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
-class Translation(msgspec.Struct, rename="camel"):
+class GraphIdTranslation(msgspec.Struct, rename="camel"):
     source_id: str
     target_id: str | None = None
 
 
-class Translations(msgspec.Struct):
-    value: list[Translation]
+class GraphIdTranslations(msgspec.Struct):
+    value: list[GraphIdTranslation]
 
 
-class Folder(msgspec.Struct, rename="camel"):
+class GraphFolder(msgspec.Struct, rename="camel"):
     id: str
     display_name: str = ""
     parent_folder_id: str | None = None
@@ -57,35 +57,35 @@ class Folder(msgspec.Struct, rename="camel"):
     kind: str = msgspec.field(name="@odata.type", default="")
 
 
-class Folders(msgspec.Struct):
-    value: tuple[Folder, ...] = ()
+class GraphFolders(msgspec.Struct):
+    value: tuple[GraphFolder, ...] = ()
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
-class EmailAddress(msgspec.Struct):
+class GraphEmailAddress(msgspec.Struct):
     name: str | None = None
     address: str | None = None
 
 
-class Recipient(msgspec.Struct, rename="camel"):
-    email_address: EmailAddress | None = None
+class GraphRecipient(msgspec.Struct, rename="camel"):
+    email_address: GraphEmailAddress | None = None
 
 
-class Flag(msgspec.Struct, rename="camel"):
+class GraphFlag(msgspec.Struct, rename="camel"):
     flag_status: str | None = None
 
 
-class Body(msgspec.Struct, rename="camel"):
+class GraphBody(msgspec.Struct, rename="camel"):
     content_type: str = "html"
     content: str | None = None
 
 
-class Header(msgspec.Struct):
+class GraphHeader(msgspec.Struct):
     name: str
     value: str | None = None
 
 
-class Attachment(msgspec.Struct, rename="camel"):
+class GraphAttachment(msgspec.Struct, rename="camel"):
     """Of a file, an item or a reference; only a file has its bytes here."""
 
     id: str
@@ -98,12 +98,12 @@ class Attachment(msgspec.Struct, rename="camel"):
     kind: str = msgspec.field(name="@odata.type", default="")
 
 
-class Attachments(msgspec.Struct):
-    value: tuple[Attachment, ...] = ()
+class GraphAttachments(msgspec.Struct):
+    value: tuple[GraphAttachment, ...] = ()
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
-class Message(msgspec.Struct, rename="camel"):
+class GraphMessage(msgspec.Struct, rename="camel"):
     """A feed of changes tells of a message only what changed: everything but the id may be absent."""
 
     id: str
@@ -117,39 +117,39 @@ class Message(msgspec.Struct, rename="camel"):
     is_draft: bool | None = None
     importance: str | None = None
     categories: frozenset[str] | None = None
-    flag: Flag | None = None
+    flag: GraphFlag | None = None
     has_attachments: bool | None = None
     internet_message_id: str | None = None
-    internet_message_headers: tuple[Header, ...] = ()
+    internet_message_headers: tuple[GraphHeader, ...] = ()
     subject: str | None = None
-    sender: Recipient | None = None
-    from_: Recipient | None = msgspec.field(name="from", default=None)
-    to_recipients: tuple[Recipient, ...] = ()
-    cc_recipients: tuple[Recipient, ...] = ()
-    bcc_recipients: tuple[Recipient, ...] = ()
+    sender: GraphRecipient | None = None
+    from_: GraphRecipient | None = msgspec.field(name="from", default=None)
+    to_recipients: tuple[GraphRecipient, ...] = ()
+    cc_recipients: tuple[GraphRecipient, ...] = ()
+    bcc_recipients: tuple[GraphRecipient, ...] = ()
     body_preview: str | None = None
-    body: Body | None = None
-    attachments: tuple[Attachment, ...] = ()
+    body: GraphBody | None = None
+    attachments: tuple[GraphAttachment, ...] = ()
     removed: dict[str, Any] | None = msgspec.field(name="@removed", default=None)
 
 
-class Messages(msgspec.Struct):
+class GraphMessages(msgspec.Struct):
     """A page has either link. Which one it is counts, not how its token is called."""
 
-    value: tuple[Message, ...] = ()
+    value: tuple[GraphMessage, ...] = ()
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
     delta_link: str | None = msgspec.field(name="@odata.deltaLink", default=None)
 
 
-class Part(msgspec.Struct):
+class GraphBatchPart(msgspec.Struct):
     id: str
     status: int
     headers: dict[str, Any] = {}
     body: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Batch(msgspec.Struct):
-    responses: tuple[Part, ...] = ()
+class GraphBatch(msgspec.Struct):
+    responses: tuple[GraphBatchPart, ...] = ()
 
 
 # The public table of AADSTS codes, by who must act. `error` is looked at where no code is listed.
@@ -167,25 +167,25 @@ _EXPIRED: Final = {"syncstatenotfound", "syncstateinvalid", "resyncrequired"}
 _EXISTING: Final = re.compile(r"Subscription Id ([0-9a-fA-F-]{36}) already exists")
 
 
-def refusal(answer: Answer) -> PostroomError | None:
+def to_error(answer: HttpAnswer) -> PostroomError | None:
     """What an answer of Graph means. Codes change their case, so they are compared in lower case."""
     if answer.status < 400:
         return None
     code, message = _code(answer)
     if answer.status == 429:
-        return Throttled("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
+        return RateLimited("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
     if answer.status in {423, 509} or answer.status >= 500:
         return TransientError("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
     if answer.status == 401:
-        return GrantLost("Microsoft refuses the access token, a fresh one too. Connect the mailbox again.")
+        return InvalidGrant("Microsoft refuses the access token, a fresh one too. Connect the mailbox again.")
     if answer.status == 409 and (found := _EXISTING.search(message)):
         return AlreadyExists("Microsoft already has an equal subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:
         return TransientError("Microsoft could not validate the notification address")
-    return _refusal_of_the_request(answer.status, code, message)
+    return _request_error(answer.status, code, message)
 
 
-def _refusal_of_the_request(status: int, code: str, message: str) -> PostroomError:
+def _request_error(status: int, code: str, message: str) -> PostroomError:
     if status == 410 or code in _EXPIRED or "Badly formed token" in message:
         return CursorExpired("Microsoft no longer tells what changed since the last sync")
     match status:
@@ -196,23 +196,23 @@ def _refusal_of_the_request(status: int, code: str, message: str) -> PostroomErr
         case 404 if code in _NO_MAILBOX:
             return PermanentError("Microsoft has no mailbox for this user.")
         case 404:
-            return Gone("Microsoft no longer has this")
+            return NotFound("Microsoft no longer has this")
         case 400 if code == "errorinvalididmalformed":  # nothing has such an id
-            return Gone("Microsoft has never had this")
+            return NotFound("Microsoft has never had this")
         case 405:
-            return Unsupported("Microsoft does not give this")
+            return UnsupportedByProvider("Microsoft does not give this")
         case _:
             return PermanentError(f"Microsoft refuses with {status} {code}".strip())
 
 
-def subscription_refusal(answer: Answer) -> PostroomError | None:
+def to_subscription_error(answer: HttpAnswer) -> PostroomError | None:
     """The same for `/subscriptions`, where 404 speaks of the subscription and not of a mailbox."""
     if answer.status in {404, 410}:
-        return Gone("Microsoft no longer has this subscription")
-    return refusal(answer)
+        return NotFound("Microsoft no longer has this subscription")
+    return to_error(answer)
 
 
-def token_refusal(answer: Answer) -> PostroomError | None:
+def to_token_error(answer: HttpAnswer) -> PostroomError | None:
     """What an answer of Entra's token endpoint means: the code decides, then the word."""
     if answer.status < 400:
         return None
@@ -220,7 +220,7 @@ def token_refusal(answer: Answer) -> PostroomError | None:
         return TransientError("Microsoft's sign-in has a fault of its own", retry_after=_retry_after(answer))
     told = answer.told()
     if not isinstance(told.get("error"), str):
-        return oauth.unheard(answer)
+        return oauth.intermediary_error(answer)
     codes = {code for code in cast("list[Any]", told.get("error_codes") or []) if isinstance(code, int)}
     shown = f" (AADSTS{min(codes)})" if codes else ""
     if codes & _TRY_AGAIN or told.get("error") in {"temporarily_unavailable", "server_error"}:
@@ -231,15 +231,15 @@ def token_refusal(answer: Answer) -> PostroomError | None:
             " not registered in that tenant. No mailbox is at fault; check the application's registration."
         )
     if codes & _ACCOUNT_GONE:
-        return GrantLost(f"Microsoft says that this account is disabled or gone{shown}.")
+        return InvalidGrant(f"Microsoft says that this account is disabled or gone{shown}.")
     if codes & _RESTART:
-        return LoginRefused(f"Microsoft does not accept this sign-in{shown}; it was used or is too old")
+        return LoginRejected(f"Microsoft does not accept this sign-in{shown}; it was used or is too old")
     if told.get("error") in {"invalid_grant", "interaction_required", "consent_required"}:
-        return GrantLost(f"Microsoft wants the user to sign in again{shown}. Connect the mailbox again.")
-    return LoginRefused(f"Microsoft refuses the sign-in{shown}")
+        return InvalidGrant(f"Microsoft wants the user to sign in again{shown}. Connect the mailbox again.")
+    return LoginRejected(f"Microsoft refuses the sign-in{shown}")
 
 
-def _code(answer: Answer) -> tuple[str, str]:
+def _code(answer: HttpAnswer) -> tuple[str, str]:
     error = answer.told().get("error")
     if not isinstance(error, dict):
         return "", ""
@@ -247,6 +247,6 @@ def _code(answer: Answer) -> tuple[str, str]:
     return str(told.get("code", "")).lower(), str(told.get("message", ""))
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: HttpAnswer) -> float | None:
     header = answer.headers.get("retry-after", "")
     return float(header) if header.isdecimal() else None

@@ -12,10 +12,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError
-from postroom.model import Change, Presence, Unfetched
-from postroom.providers.rate_limit import LONGEST_PATIENCE_SECONDS, Pace
-from postroom.providers.transport import ATTEMPTS, Answer, Refusal
+from postroom.errors import NotFound, PostroomError, RateLimited, ResponseTooLarge, TransientError
+from postroom.model import FetchFailure, MessageChange, Presence
+from postroom.providers.rate_limit import LONGEST_PATIENCE_SECONDS, MailboxRateLimit
+from postroom.providers.transport import ATTEMPTS, ErrorMapping, HttpAnswer
 
 # Just after a push a message may not be readable yet: it is gone when it is missing a second time.
 SECOND_LOOK_SECONDS: Final = 1.0
@@ -27,37 +27,37 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asking(Generic[T]):
+class BatchRequest(Generic[T]):
     """How a provider is asked. `send` returns what came back, by key; `failed` may raise instead."""
 
-    send: Callable[[Sequence[str]], Awaitable[Mapping[str, Answer]]]
-    refusal: Refusal
-    convert: Callable[[str, Answer], T]
+    send: Callable[[Sequence[str]], Awaitable[Mapping[str, HttpAnswer]]]
+    refusal: ErrorMapping
+    convert: Callable[[str, HttpAnswer], T]
     failed: Callable[[str, PostroomError], T]
-    pace: Pace
+    pace: MailboxRateLimit
     cost: float
     largest: int  # parts of one call
     parallel: int
-    crowded: Callable[[Throttled], bool] = lambda _: False
+    crowded: Callable[[RateLimited], bool] = lambda _: False
     patient: bool = True  # look a second time for what is missing
 
 
-async def answers(asking: Asking[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
+async def stream_results(asking: BatchRequest[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
     """In groups, as they come."""
-    waiting = _Waiting(asking, deque(dict.fromkeys(keys)), asking.largest)
+    waiting = _PendingKeys(asking, deque(dict.fromkeys(keys)), asking.largest)
     while waiting.keys:
-        async with aclosing(side_by_side(waiting.next, asking.parallel)) as groups:
+        async with aclosing(run_concurrently(waiting.next, asking.parallel)) as groups:
             async for found in groups:
                 if found:
                     yield found
         await waiting.another_round()
 
 
-async def all_answers(asking: Asking[T], keys: Iterable[str]) -> list[T]:
-    return [each async for group in answers(asking, keys) for each in group]
+async def collect_results(asking: BatchRequest[T], keys: Iterable[str]) -> list[T]:
+    return [each async for group in stream_results(asking, keys) for each in group]
 
 
-async def side_by_side(
+async def run_concurrently(
     following: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
 ) -> AsyncGenerator[T]:
     """What jobs return, as they end, so many under way at a time. Ends when none is under way or follows."""
@@ -78,21 +78,21 @@ async def side_by_side(
         await asyncio.gather(*under_way, *done, return_exceptions=True)
 
 
-def unseen(key: str, error: PostroomError) -> Change | Unfetched:
+def deleted_or_unfetched(key: str, error: PostroomError) -> MessageChange | FetchFailure:
     """A look at what is not there tells that it was deleted."""
-    return Change(key, Presence.DELETED) if isinstance(error, Gone) else unfetched(key, error)
+    return MessageChange(key, Presence.DELETED) if isinstance(error, NotFound) else unfetched(key, error)
 
 
-def unfetched(key: str, error: PostroomError) -> Unfetched:
+def unfetched(key: str, error: PostroomError) -> FetchFailure:
     after = error.retry_after if isinstance(error, TransientError) else None
-    return Unfetched(key, isinstance(error, Gone), str(error), after)
+    return FetchFailure(key, isinstance(error, NotFound), str(error), after)
 
 
 @dataclass
-class _Waiting(Generic[T]):
+class _PendingKeys(Generic[T]):
     """What is still to be asked for."""
 
-    asking: Asking[T]
+    asking: BatchRequest[T]
     keys: deque[str]
     largest: int
     missing: list[str] = field(default_factory=list[str])
@@ -131,7 +131,7 @@ class _Waiting(Generic[T]):
             keys = [self.keys.popleft() for _ in range(granted)]
         try:
             came = await self.asking.send(keys)
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             return self._halved(keys, error)
         except TransientError as error:
             await self._put_back(keys, error)
@@ -140,7 +140,7 @@ class _Waiting(Generic[T]):
             pace.answered(spent)
         return await self._settled(keys, came)
 
-    def _halved(self, keys: Sequence[str], error: AnswerTooLarge) -> list[T]:
+    def _halved(self, keys: Sequence[str], error: ResponseTooLarge) -> list[T]:
         if len(keys) == 1:
             return [self.asking.failed(keys[0], error)]
         self.largest = max(1, len(keys) // 2)
@@ -156,16 +156,16 @@ class _Waiting(Generic[T]):
         await self.asking.pace.clock.sleep(wait * random.uniform(1, 1.2))
         self.keys.extendleft(reversed(keys))
 
-    async def _settled(self, keys: Sequence[str], came: Mapping[str, Answer]) -> list[T]:
+    async def _settled(self, keys: Sequence[str], came: Mapping[str, HttpAnswer]) -> list[T]:
         found: list[T] = []
-        refusals: list[Throttled] = []
+        refusals: list[RateLimited] = []
         for place, key in enumerate(keys):
             if place % _READ_AT_ONCE == 0:
                 await asyncio.sleep(0)
             answer = came.get(key)
             try:
                 found.append(await self._converted(key, answer))
-            except Throttled as error:
+            except RateLimited as error:
                 refusals.append(error)
                 self.keys.append(key)
             except PostroomError as error:
@@ -174,7 +174,7 @@ class _Waiting(Generic[T]):
         self._pace(refusals, len(keys) - len(refusals))
         return found
 
-    async def _converted(self, key: str, answer: Answer | None) -> T:
+    async def _converted(self, key: str, answer: HttpAnswer | None) -> T:
         if answer is None:
             raise TransientError("the provider left a part of a batch unanswered")
         error = self.asking.refusal(answer)
@@ -186,11 +186,11 @@ class _Waiting(Generic[T]):
 
     def _failed(self, key: str, error: PostroomError, status: int) -> list[T]:
         """Nothing where it is to be asked for again."""
-        if isinstance(error, Gone) and self.asking.patient and key not in self.looked_twice:
+        if isinstance(error, NotFound) and self.asking.patient and key not in self.looked_twice:
             self.missing.append(key)
             return []
         # Access is refused to a mailbox, not to a message; but a token may expire while a batch is under way.
-        of_the_mailbox = status in {401, 403} or (status == 404 and not isinstance(error, Gone))
+        of_the_mailbox = status in {401, 403} or (status == 404 and not isinstance(error, NotFound))
         if isinstance(error, TransientError) or of_the_mailbox:
             self.attempts[key] += 1
             if self.attempts[key] < (2 if of_the_mailbox else ATTEMPTS):
@@ -200,7 +200,7 @@ class _Waiting(Generic[T]):
             raise error
         return [self.asking.failed(key, error)]
 
-    def _pace(self, refusals: Sequence[Throttled], answered: int) -> None:
+    def _pace(self, refusals: Sequence[RateLimited], answered: int) -> None:
         pace = self.asking.pace
         self.setbacks = 0
         if not refusals:

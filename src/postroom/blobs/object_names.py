@@ -7,12 +7,12 @@ from postroom.model import OrganizationId
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
-def name_of(organization: OrganizationId, sha256: bytes) -> str:
+def object_name(organization: OrganizationId, sha256: bytes) -> str:
     digits = sha256.hex()
     return f"{organization}/{digits[:2]}/{digits}"
 
 
-def digest_of(name: str) -> bytes | None:
+def parse_digest(name: str) -> bytes | None:
     """The digest that a name ends with; None where somebody else made the object."""
     last = name.rpartition("/")[2]
     return bytes.fromhex(last) if _HEX.fullmatch(last) else None

@@ -10,14 +10,28 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from postroom.errors import AnswerTooLarge, Gone, PostroomError, Throttled, TransientError, Unsupported
-from postroom.model import Change, ContentPolicy, Enclosure, Fetched, Presence, Unfetched
-from postroom.providers import batching
+from postroom.errors import (
+    NotFound,
+    PostroomError,
+    RateLimited,
+    ResponseTooLarge,
+    TransientError,
+    UnsupportedByProvider,
+)
+from postroom.model import (
+    ContentPolicy,
+    FetchedMessage,
+    FetchFailure,
+    MessageChange,
+    Presence,
+    RemoteAttachment,
+)
+from postroom.providers import batch_requests
 from postroom.providers.graph import message_parsing, wire
-from postroom.providers.graph.calls import FEW, Calls, asking
-from postroom.providers.transport import Answer
+from postroom.providers.graph.api import LARGEST_UNBATCHED, GraphApi, batch_request
+from postroom.providers.transport import HttpAnswer
 
-Results = list[Fetched | Unfetched]
+Results = list[FetchedMessage | FetchFailure]
 
 CHUNK: Final = 50  # messages of one listing
 PARALLEL: Final = 3
@@ -29,33 +43,33 @@ _EXPANDED: Final = f"attachments($select={message_parsing.ATTACHMENT})"
 _LISTED: Final = f"{message_parsing.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
 
-async def look(calls: Calls, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
-    def convert(_: str, answer: Answer) -> Change | Unfetched:
-        return message_parsing.seen(answer.read(wire.Message))
+async def look_up(calls: GraphApi, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+    def convert(_: str, answer: HttpAnswer) -> MessageChange | FetchFailure:
+        return message_parsing.to_change(answer.read(wire.GraphMessage))
 
     def path(key: str) -> str:
         return calls.path("messages", key, select=message_parsing.STATE)
 
-    asked = asking(calls, path, convert, batching.unseen)
-    return await batching.all_answers(asked, keys)
+    asked = batch_request(calls, path, convert, batch_requests.deleted_or_unfetched)
+    return await batch_requests.collect_results(asked, keys)
 
 
 async def fetch(
-    calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
-) -> AsyncGenerator[Sequence[Fetched | Unfetched]]:
+    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+) -> AsyncGenerator[Sequence[FetchedMessage | FetchFailure]]:
     different = list({change.key: change for change in wanted}.values())
-    if len(different) <= FEW:
-        yield await _one_by_one(calls, different, policy)
+    if len(different) <= LARGEST_UNBATCHED:
+        yield await _fetch_individually(calls, different, policy)
         return
-    jobs = (_together(calls, chunk, policy) for chunk in _chunks(different))
-    async with aclosing(batching.side_by_side(lambda: next(jobs, None), PARALLEL)) as groups:
+    jobs = (_fetch_chunk(calls, chunk, policy) for chunk in _chunks(different))
+    async with aclosing(batch_requests.run_concurrently(lambda: next(jobs, None), PARALLEL)) as groups:
         async for found in groups:
             yield found
 
 
-def _chunks(wanted: Sequence[Change]) -> list[Sequence[Change]]:
+def _chunks(wanted: Sequence[MessageChange]) -> list[Sequence[MessageChange]]:
     """Folder by folder, newest first; those of which either is not known come last."""
-    by_folder: dict[str, list[Change]] = {}
+    by_folder: dict[str, list[MessageChange]] = {}
     for change in wanted:
         known = change.state.folder if change.state.received_at else None
         by_folder.setdefault(known or "", []).append(change)
@@ -66,11 +80,13 @@ def _chunks(wanted: Sequence[Change]) -> list[Sequence[Change]]:
     return [group[at : at + CHUNK] for group in groups for at in range(0, len(group), CHUNK)]
 
 
-def _received(change: Change) -> datetime:
+def _received(change: MessageChange) -> datetime:
     return change.state.received_at or datetime.min.replace(tzinfo=UTC)
 
 
-async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPolicy) -> Results:
+async def _fetch_individually(
+    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+) -> Results:
     """With their attachments at once, unless that is too much."""
 
     def path(key: str) -> str:
@@ -78,97 +94,99 @@ async def _one_by_one(calls: Calls, wanted: Sequence[Change], policy: ContentPol
             return calls.path("messages", key, select=message_parsing.METADATA)
         return calls.path("messages", key, select=message_parsing.CONTENT, expand="attachments")
 
-    def convert(_: str, answer: Answer) -> Fetched | Unfetched | AnswerTooLarge:
-        message = answer.read(wire.Message)
-        return message_parsing.fetched(
-            message, [message_parsing.enclosure(each) for each in message.attachments]
+    def convert(_: str, answer: HttpAnswer) -> FetchedMessage | FetchFailure | ResponseTooLarge:
+        message = answer.read(wire.GraphMessage)
+        return message_parsing.to_fetched(
+            message, [message_parsing.to_attachment(each) for each in message.attachments]
         )
 
-    def failed(key: str, error: PostroomError) -> Fetched | Unfetched | AnswerTooLarge:
-        if isinstance(error, AnswerTooLarge):
+    def failed(key: str, error: PostroomError) -> FetchedMessage | FetchFailure | ResponseTooLarge:
+        if isinstance(error, ResponseTooLarge):
             large.append(key)
             return error
-        return batching.unfetched(key, error)
+        return batch_requests.unfetched(key, error)
 
     large: list[str] = []
-    asked = asking(calls, path, convert, failed)
+    asked = batch_request(calls, path, convert, failed)
     keys = [change.key for change in wanted]
-    found = await batching.all_answers(asked, keys)
-    results = [each for each in found if not isinstance(each, AnswerTooLarge)]
+    found = await batch_requests.collect_results(asked, keys)
+    results = [each for each in found if not isinstance(each, ResponseTooLarge)]
     if large:
-        results += await _together(calls, [Change(key, Presence.HERE) for key in large], policy)
+        results += await _fetch_chunk(calls, [MessageChange(key, Presence.HERE) for key in large], policy)
     return results
 
 
-async def _together(calls: Calls, wanted: Sequence[Change], policy: ContentPolicy) -> Results:
-    found = await _by_listing(calls, wanted, policy)
+async def _fetch_chunk(calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy) -> Results:
+    found = await _fetch_by_listing(calls, wanted, policy)
     failed: Results = []
     rest = [change.key for change in wanted if change.key not in found]
-    asked = asking(
+    asked = batch_request(
         calls,
-        lambda key: calls.path("messages", key, **_options(policy)),
-        lambda _, answer: answer.read(wire.Message),
-        batching.unfetched,
+        lambda key: calls.path("messages", key, **_select_options(policy)),
+        lambda _, answer: answer.read(wire.GraphMessage),
+        batch_requests.unfetched,
     )
-    for each in await batching.all_answers(asked, rest):
-        if isinstance(each, Unfetched):
+    for each in await batch_requests.collect_results(asked, rest):
+        if isinstance(each, FetchFailure):
             failed.append(each)
         else:
             found[each.id] = each
-    attached = await _attachments(calls, [each for each in found.values() if _has_attachments(each)])
-    return [*failed, *(_fetched(each, attached.get(each.id, ())) for each in found.values())]
+    attached = await _fetch_attachments(calls, [each for each in found.values() if _has_attachments(each)])
+    return [*failed, *(_to_result(each, attached.get(each.id, ())) for each in found.values())]
 
 
-def _options(policy: ContentPolicy) -> dict[str, str]:
+def _select_options(policy: ContentPolicy) -> dict[str, str]:
     """Of attachments only what they are, so that nobody is surprised by their size."""
     if policy is ContentPolicy.METADATA:
         return {"select": message_parsing.METADATA}
     return {"select": message_parsing.CONTENT, "expand": _EXPANDED}
 
 
-def _has_attachments(message: wire.Message) -> bool:
+def _has_attachments(message: wire.GraphMessage) -> bool:
     """Where only pictures inside the body are attached, Exchange says that there are none."""
     return bool(message.attachments) or (bool(message.has_attachments) and message.body is not None)
 
 
-def _fetched(message: wire.Message, attached: Sequence[Enclosure] | Unfetched) -> Fetched | Unfetched:
-    return attached if isinstance(attached, Unfetched) else message_parsing.fetched(message, attached)
+def _to_result(
+    message: wire.GraphMessage, attached: Sequence[RemoteAttachment] | FetchFailure
+) -> FetchedMessage | FetchFailure:
+    return attached if isinstance(attached, FetchFailure) else message_parsing.to_fetched(message, attached)
 
 
-async def _by_listing(
-    calls: Calls, wanted: Sequence[Change], policy: ContentPolicy
-) -> dict[str, wire.Message]:
+async def _fetch_by_listing(
+    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+) -> dict[str, wire.GraphMessage]:
     """What one listing shows of them: all, where nothing else lies between them."""
     folder = wanted[0].state.folder
-    if len(wanted) <= FEW or folder is None or wanted[0].state.received_at is None:
+    if len(wanted) <= LARGEST_UNBATCHED or folder is None or wanted[0].state.received_at is None:
         return {}
     first, last = _received(wanted[-1]), _received(wanted[0]) + timedelta(seconds=1)
     path = calls.path(
         "mailFolders",
         folder,
         "messages",
-        filter=f"receivedDateTime ge {_text(first)} and receivedDateTime lt {_text(last)}",
+        filter=f"receivedDateTime ge {_to_timestamp(first)} and receivedDateTime lt {_to_timestamp(last)}",
         orderby="receivedDateTime desc",
         top=str(len(wanted) + 5),
-        **_options(policy),
+        **_select_options(policy),
     )
     try:
-        told = await calls.get(path, wire.Messages)
-    except Throttled:
+        told = await calls.get(path, wire.GraphMessages)
+    except RateLimited:
         raise
-    except (Gone, AnswerTooLarge, TransientError):  # then each for itself
+    except (NotFound, ResponseTooLarge, TransientError):  # then each for itself
         return {}
     keys = {change.key for change in wanted}
     return {each.id: each for each in told.value if each.id in keys}
 
 
-def _text(moment: datetime) -> str:
+def _to_timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _attachments(
-    calls: Calls, messages: Sequence[wire.Message]
-) -> Mapping[str, Sequence[Enclosure] | Unfetched]:
+async def _fetch_attachments(
+    calls: GraphApi, messages: Sequence[wire.GraphMessage]
+) -> Mapping[str, Sequence[RemoteAttachment] | FetchFailure]:
     """With their bytes where they are small together; else the bytes are streamed later, one by one."""
     large: set[str] = set()
     room = CHUNK_BYTES
@@ -183,36 +201,40 @@ async def _attachments(
         options = {"select": _LISTED} if key in large else {}
         return calls.path("messages", key, "attachments", **options)
 
-    found: dict[str, Sequence[Enclosure] | Unfetched] = {}
-    asked = asking(calls, path, lambda key, answer: (key, answer.read(wire.Attachments)), _failed_attachments)
-    for key, told in await batching.all_answers(asked, [message.id for message in messages]):
-        found[key] = told if isinstance(told, Unfetched) else await _all_pages(calls, key, told)
+    found: dict[str, Sequence[RemoteAttachment] | FetchFailure] = {}
+    asked = batch_request(
+        calls, path, lambda key, answer: (key, answer.read(wire.GraphAttachments)), _failed_attachments
+    )
+    for key, told in await batch_requests.collect_results(asked, [message.id for message in messages]):
+        found[key] = told if isinstance(told, FetchFailure) else await _fetch_all_pages(calls, key, told)
     return found
 
 
-def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Attachments | Unfetched]:
-    return key, batching.unfetched(key, error)
+def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.GraphAttachments | FetchFailure]:
+    return key, batch_requests.unfetched(key, error)
 
 
-async def _all_pages(calls: Calls, key: str, page: wire.Attachments) -> list[Enclosure] | Unfetched:
+async def _fetch_all_pages(
+    calls: GraphApi, key: str, page: wire.GraphAttachments
+) -> list[RemoteAttachment] | FetchFailure:
     """One whose pages end too soon fails alone. That it is gone, only its own address can tell."""
-    found = [message_parsing.enclosure(each) for each in page.value]
+    found = [message_parsing.to_attachment(each) for each in page.value]
     try:
         while page.next_link:
-            page = await calls.get(calls.relative(page.next_link), wire.Attachments)
-            found.extend(message_parsing.enclosure(each) for each in page.value)
-    except Throttled:
+            page = await calls.get(calls.relative(page.next_link), wire.GraphAttachments)
+            found.extend(message_parsing.to_attachment(each) for each in page.value)
+    except RateLimited:
         raise
-    except (Gone, AnswerTooLarge, TransientError) as error:
-        return replace(batching.unfetched(key, error), gone=False)
+    except (NotFound, ResponseTooLarge, TransientError) as error:
+        return replace(batch_requests.unfetched(key, error), gone=False)
     return found
 
 
-async def raw(calls: Calls, key: str) -> bytes:
+async def fetch_raw(calls: GraphApi, key: str) -> bytes:
     return await calls.download(calls.path("messages", key, "$value"))
 
 
-async def passing_ids(calls: Calls, keys: Sequence[str]) -> Mapping[str, str]:
+async def translate_ids(calls: GraphApi, keys: Sequence[str]) -> Mapping[str, str]:
     """The ids that change with every move, as they are now."""
     found: dict[str, str] = {}
     for start in range(0, len(keys), MOST_TRANSLATED):
@@ -223,19 +245,19 @@ async def passing_ids(calls: Calls, keys: Sequence[str]) -> Mapping[str, str]:
                 "sourceIdType": "restImmutableEntryId",
                 "targetIdType": "restId",
             },
-            wire.Translations,
+            wire.GraphIdTranslations,
         )
         found |= {each.source_id: each.target_id for each in told.value if each.target_id}
     return found
 
 
-async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator[bytes]:
+async def stream_attachment(calls: GraphApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
     """The bytes of a file, the MIME of an item. Of a link to a file elsewhere there are none."""
     if wanted.kind == "reference":
-        raise Unsupported("what is attached is a link to a file elsewhere")
+        raise UnsupportedByProvider("what is attached is a link to a file elsewhere")
     path = calls.path("messages", key, "attachments", wanted.part, "$value")
     if wanted.kind == "item" or wanted.size < _STREAMED_BYTES:
-        yield await _twice_if_short(calls, path, wanted.size)
+        yield await _download_verified(calls, path, wanted.size)
         return
     received = 0
     async for piece in calls.stream(path):
@@ -245,7 +267,7 @@ async def enclosure(calls: Calls, key: str, wanted: Enclosure) -> AsyncGenerator
         raise TransientError("Microsoft's answer is shorter than the attachment")
 
 
-async def _twice_if_short(calls: Calls, path: str, size: int) -> bytes:
+async def _download_verified(calls: GraphApi, path: str, size: int) -> bytes:
     """The size is what Exchange keeps: more than a file's bytes, and not what MIME makes of a message. So
     where an answer seems short, and is as short a second time, that is all there is.
     """

@@ -21,7 +21,7 @@ def read(path: Path) -> tuple[str, os.stat_result]:
 
 
 @contextmanager
-def turn(path: Path) -> Generator[None]:
+def lock(path: Path) -> Generator[None]:
     """One writer at a time, of all processes. Readers need no turn."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,7 +47,7 @@ def replace(path: Path, text: str) -> None:
         new.unlink(missing_ok=True)
         raise
     for directory in (path.parent, path.parent.parent):
-        _sync(directory)
+        _sync_directory(directory)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _require_private(path: Path, found: os.stat_result) -> None:
         raise OperatorError(f"{path} is open to other users of this machine. Run `chmod 600 {path}`.")
 
 
-def _sync(directory: Path) -> None:
+def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from postroom.mime.text import decoded, kept
+from postroom.mime.text import decode_text, strip_unstorable
 
 _WORD = re.compile(r"=\?([^?\s]+)\?([bBqQ])\?([^?]*)\?=")
 _RUN = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
@@ -16,26 +16,26 @@ _SECTION = re.compile(r"([^*]+)(?:\*([0-9]{1,4}))?(\*?)")
 _MOST = 2000  # characters of a header in which parameters are looked for, or encoded words at once
 
 
-def readable(value: str) -> str:
+def decode_words(value: str) -> str:
     """The value with its encoded words decoded; those that cannot be are left as they stand."""
-    return kept(_RUN.sub(_run, value)) if "=?" in value else value
+    return strip_unstorable(_RUN.sub(_decode_run, value)) if "=?" in value else value
 
 
-def _run(found: re.Match[str]) -> str:
+def _decode_run(found: re.Match[str]) -> str:
     """Neighbours of one charset are decoded together: senders cut in the middle of a character."""
     text = ""
     data, before = b"", ""
     for charset, encoding, word in _WORD.findall(found[0]):
         named = charset.partition("*")[0]  # RFC 2231 adds a language
         if named != before and data:
-            text += decoded(data, before)[0]
+            text += decode_text(data, before)[0]
             data = b""
         before = named
-        data += _word(encoding, word)
-    return text + decoded(data, before)[0]
+        data += _decode_word(encoding, word)
+    return text + decode_text(data, before)[0]
 
 
-def _word(encoding: str, word: str) -> bytes:
+def _decode_word(encoding: str, word: str) -> bytes:
     raw = word.encode("utf-8", "surrogatepass")
     if encoding in "qQ":
         return a2b_qp(raw, header=True)
@@ -46,7 +46,7 @@ def _word(encoding: str, word: str) -> bytes:
 
 
 @lru_cache(maxsize=512)
-def parameters(value: str) -> tuple[str, Mapping[str, str]]:
+def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """`text/plain; charset=utf-8` as ("text/plain", {"charset": "utf-8"}); names in lower case."""
     head, semicolon, rest = value.partition(";")
     plain: dict[str, str] = {}
@@ -57,17 +57,17 @@ def parameters(value: str) -> tuple[str, Mapping[str, str]]:
         if match and "*" in name:
             sections.setdefault(match[1], []).append((int(match[2] or 0), bool(match[3]), given))
         else:
-            plain.setdefault(name.lower(), readable(given))
+            plain.setdefault(name.lower(), decode_words(given))
     for name, found in sections.items():
-        plain[name] = _joined(sorted(found, key=lambda section: section[0]))
+        plain[name] = _join_sections(sorted(found, key=lambda section: section[0]))
     return head.strip().lower(), plain
 
 
-def _joined(sections: list[tuple[int, bool, str]]) -> str:
+def _join_sections(sections: list[tuple[int, bool, str]]) -> str:
     charset, data = "utf-8", b""
     for place, (_, encoded, given) in enumerate(sections):
         text = given
         if encoded and place == 0 and text.count("'") >= 2:
             charset, _, text = text.split("'", 2)
         data += unquote_to_bytes(text) if encoded else text.encode("utf-8", "surrogatepass")
-    return decoded(data, charset)[0]
+    return decode_text(data, charset)[0]

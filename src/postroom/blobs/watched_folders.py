@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from postroom.errors import Gone, OperatorError
+from postroom.errors import NotFound, OperatorError
 from postroom.ports import WatchedFile
 
 if TYPE_CHECKING:
-    from postroom.blobs.gcs import GcsBlobs
-    from postroom.blobs.s3 import S3Blobs
+    from postroom.blobs.gcs import GcsBlobStore
+    from postroom.blobs.s3 import S3BlobStore
 
 # What programs call a file that they are still writing; and what begins with a dot.
 _UNFINISHED: Final = (".part", ".partial", ".tmp", ".crdownload", ".filepart", "~")
@@ -22,7 +22,7 @@ _UNFINISHED: Final = (".part", ".partial", ".tmp", ".crdownload", ".filepart", "
 class BucketFolder:
     """Objects are whole, or not there."""
 
-    bucket: "S3Blobs | GcsBlobs"
+    bucket: "S3BlobStore | GcsBlobStore"
     settles: bool = False
 
     async def listing(self) -> list[WatchedFile]:
@@ -89,7 +89,7 @@ class DiskFolder:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
                 content = opened.read()
         except OSError:
-            raise Gone("the file is no longer there") from None
+            raise NotFound("the file is no longer there") from None
         if self._file(path) != file or len(content) != file.size:
-            raise Gone("the file is being written")
+            raise NotFound("the file is being written")
         return content

@@ -18,8 +18,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from postroom.errors import OperatorError
-from postroom.model import key_bytes
-from postroom.vault import files
+from postroom.model import decode_key
+from postroom.vault import private_files
 
 PRIVATE: Final = "ledger.key"
 PUBLIC: Final = "ledger.public"
@@ -33,7 +33,7 @@ class SigningKey:
 
     @property
     def id(self) -> str:
-        return _id(self.key.public_key().public_bytes_raw())
+        return _key_id(self.key.public_key().public_bytes_raw())
 
     def sign(self, data: bytes) -> bytes:
         return self.key.sign(data)
@@ -79,42 +79,42 @@ class LedgerKeys:
             kept = self._lines(self.public_path)
         if self.given is not None:
             kept.append(Ed25519PrivateKey.from_private_bytes(self.given).public_key().public_bytes_raw())
-        return {_id(value): value for value in kept}
+        return {_key_id(value): value for value in kept}
 
     def _make_private(self) -> bytes:
-        with self._disk(self.private_path), files.turn(self.private_path):
+        with self._disk(self.private_path), private_files.lock(self.private_path):
             found = self._lines(self.private_path)
             if not found:
                 found = [secrets.token_bytes(32)]
-                files.replace(self.private_path, _text(found))
+                private_files.replace(self.private_path, _encode_lines(found))
             return found[0]
 
     def _keep_public(self, value: bytes) -> None:
         with self._disk(self.public_path):
             if value in self._lines(self.public_path):
                 return
-            with files.turn(self.public_path):
+            with private_files.lock(self.public_path):
                 kept = self._lines(self.public_path)
                 if value not in kept:
-                    files.replace(self.public_path, _text([*kept, value]))
+                    private_files.replace(self.public_path, _encode_lines([*kept, value]))
 
     def _lines(self, path: Path) -> list[bytes]:
         """The keys in a file, none where there is no file. An empty file is a damaged one."""
         try:
-            text, _ = files.read(path)
-            return [key_bytes(line) for line in text.splitlines()] or [key_bytes("")]
+            text, _ = private_files.read(path)
+            return [decode_key(line) for line in text.splitlines()] or [decode_key("")]
         except FileNotFoundError:
             return []
         except ValueError as error:
             raise OperatorError(f"{path} {error}. Restore it from a backup.") from None
 
     def _disk(self, path: Path) -> AbstractContextManager[None]:
-        return files.disk_errors("The ledger's keys", path, "POSTROOM_LEDGER_KEY")
+        return private_files.disk_errors("The ledger's keys", path, "POSTROOM_LEDGER_KEY")
 
 
-def _text(keys: Iterable[bytes]) -> str:
+def _encode_lines(keys: Iterable[bytes]) -> str:
     return "".join(f"{base64.b64encode(each).decode()}\n" for each in keys)
 
 
-def _id(public: bytes) -> str:
+def _key_id(public: bytes) -> str:
     return sha256(public).hexdigest()[:16]

@@ -8,13 +8,13 @@ from urllib.parse import quote, urlencode
 
 from postroom.errors import PermanentError, PostroomError
 from postroom.ports import TokenSource
-from postroom.providers.batching import Asking
+from postroom.providers.batch_requests import BatchRequest
 from postroom.providers.graph import wire
-from postroom.providers.rate_limit import Pace
-from postroom.providers.transport import LARGEST_ANSWER_BYTES, Answer, Call, Transport
+from postroom.providers.rate_limit import MailboxRateLimit
+from postroom.providers.transport import LARGEST_ANSWER_BYTES, HttpAnswer, HttpCall, Transport
 
 IMMUTABLE: Final = 'IdType="ImmutableId"'
-FEW: Final = 3  # are not worth a batch
+LARGEST_UNBATCHED: Final = 3  # are not worth a batch
 LARGEST_ALONE_BYTES: Final = 12 * 2**20
 LARGEST_BATCH: Final = 20  # parts
 LARGEST_BATCH_BYTES: Final = 24 * 2**20
@@ -23,18 +23,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Calls:
+class GraphApi:
     api: Transport
     url: str  # with the version
     user_id: str
     tokens: TokenSource
-    pace: Pace
+    pace: MailboxRateLimit
 
     async def get(
         self, path: str, shape: type[T], *, page: int | None = None, largest: int = LARGEST_ANSWER_BYTES
     ) -> T:
         return await self.api.read(
-            Call("GET", f"{self.url}/{path}", headers=_preferring(page), largest=largest),
+            HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(page), largest=largest),
             lambda answer: answer.read(shape),
             tokens=self.tokens,
             pace=self.pace,
@@ -43,29 +43,29 @@ class Calls:
     async def post(self, path: str, given: object, shape: type[T]) -> T:
         """Ask with a body; nothing is changed by it, so it may be asked again."""
         return await self.api.read(
-            Call("POST", f"{self.url}/{path}", headers=_preferring(None), json=given),
+            HttpCall("POST", f"{self.url}/{path}", headers=_prefer_headers(None), json=given),
             lambda answer: answer.read(shape),
             tokens=self.tokens,
             pace=self.pace,
         )
 
     async def download(self, path: str) -> bytes:
-        call = Call("GET", f"{self.url}/{path}", headers=_preferring(None))
+        call = HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
         return (await self.api.send(call, tokens=self.tokens, pace=self.pace)).body
 
     def stream(self, path: str) -> AsyncGenerator[bytes]:
-        call = Call("GET", f"{self.url}/{path}", headers=_preferring(None))
+        call = HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
         return self.api.stream(call, tokens=self.tokens, pace=self.pace)
 
-    async def several(self, paths: Mapping[str, str]) -> Mapping[str, Answer]:
+    async def several(self, paths: Mapping[str, str]) -> Mapping[str, HttpAnswer]:
         """Answers of any status, by key. Their parts are paid for, and repeated, by whoever asks."""
-        if len(paths) > FEW:
+        if len(paths) > LARGEST_UNBATCHED:
             return await self._batch(paths)
         calls = [
-            Call(
+            HttpCall(
                 "GET",
                 f"{self.url}/{path}",
-                headers=_preferring(None),
+                headers=_prefer_headers(None),
                 units=0,
                 largest=LARGEST_ALONE_BYTES,
             )
@@ -74,13 +74,13 @@ class Calls:
         tries = (self.api.attempt(call, tokens=self.tokens, pace=self.pace) for call in calls)
         return dict(zip(paths, await asyncio.gather(*tries), strict=True))
 
-    async def _batch(self, paths: Mapping[str, str]) -> Mapping[str, Answer]:
+    async def _batch(self, paths: Mapping[str, str]) -> Mapping[str, HttpAnswer]:
         """The gateway runs the parts side by side, so nothing else is asked of the mailbox meanwhile."""
         requests = [
-            {"id": str(place), "method": "GET", "url": f"/{path}", "headers": _preferring(None)}
+            {"id": str(place), "method": "GET", "url": f"/{path}", "headers": _prefer_headers(None)}
             for place, path in enumerate(paths.values())
         ]
-        call = Call(
+        call = HttpCall(
             "POST",
             f"{self.url}/$batch",
             json={"requests": requests},
@@ -89,10 +89,10 @@ class Calls:
             largest=LARGEST_BATCH_BYTES,
         )
         told = await self.api.read(
-            call, lambda answer: answer.read(wire.Batch), tokens=self.tokens, pace=self.pace
+            call, lambda answer: answer.read(wire.GraphBatch), tokens=self.tokens, pace=self.pace
         )
         keys = list(paths)
-        return {keys[int(part.id)]: _answer(part) for part in told.responses}
+        return {keys[int(part.id)]: _part_answer(part) for part in told.responses}
 
     def path(self, *names: str, **options: str) -> str:
         """`path("messages", key, select="id")`: names are encoded, options get their dollar sign."""
@@ -107,28 +107,28 @@ class Calls:
         return link.removeprefix(f"{self.url}/")
 
 
-def _preferring(page: int | None) -> dict[str, str]:
+def _prefer_headers(page: int | None) -> dict[str, str]:
     return {"Prefer": IMMUTABLE if page is None else f"{IMMUTABLE}, odata.maxpagesize={page}"}
 
 
-def _answer(part: wire.Part) -> Answer:
-    return Answer(
+def _part_answer(part: wire.GraphBatchPart) -> HttpAnswer:
+    return HttpAnswer(
         part.status, {name.lower(): str(value) for name, value in part.headers.items()}, bytes(part.body)
     )
 
 
-def asking(
-    calls: Calls,
+def batch_request(
+    calls: GraphApi,
     path: Callable[[str], str],
-    convert: Callable[[str, Answer], T],
+    convert: Callable[[str, HttpAnswer], T],
     failed: Callable[[str, PostroomError], T],
     *,
     patient: bool = True,
-) -> Asking[T]:
+) -> BatchRequest[T]:
     """For what is asked for by batches, each key at its path."""
-    return Asking(
+    return BatchRequest(
         send=lambda keys: calls.several({key: path(key) for key in keys}),
-        refusal=wire.refusal,
+        refusal=wire.to_error,
         convert=convert,
         failed=failed,
         pace=calls.pace,

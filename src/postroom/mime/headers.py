@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from postroom.mime.addresses import Address, addresses
-from postroom.mime.text import decoded, kept
-from postroom.mime.words import readable
+from postroom.mime.addresses import MailAddress, parse_addresses
+from postroom.mime.encoded_words import decode_words
+from postroom.mime.text import decode_text, strip_unstorable
 
 _MESSAGE_ID = re.compile(r"<[^<>\s]+>")
 _LIST_HEADERS = {"list-unsubscribe", "list-unsubscribe-post", "list-id", "list-post"}
@@ -52,18 +52,18 @@ MOST_REFERENCES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class MessageHead:
     """`headers` in the order they came, repeated names repeated, decoded, fit for PostgreSQL.
 
     Ids of messages keep their angle brackets. Of headers that may stand once, the first counts.
     """
 
     headers: tuple[tuple[str, str], ...]
-    sender: Address | None  # From, else Sender
-    to: tuple[Address, ...]
-    cc: tuple[Address, ...]
-    bcc: tuple[Address, ...]
-    reply_to: tuple[Address, ...]
+    sender: MailAddress | None  # From, else Sender
+    to: tuple[MailAddress, ...]
+    cc: tuple[MailAddress, ...]
+    bcc: tuple[MailAddress, ...]
+    reply_to: tuple[MailAddress, ...]
     subject: str | None
     internet_message_id: str | None
     in_reply_to: str | None
@@ -73,43 +73,43 @@ class Head:
     is_automated: bool
 
 
-def headers_only(pairs: Iterable[tuple[str, str]]) -> Head:
+def parse_header_pairs(pairs: Iterable[tuple[str, str]]) -> MessageHead:
     """A head from (name, value) pairs, their encoded words decoded or not."""
-    return head_of([(kept(name), kept(value)) for name, value in pairs])
+    return build_head([(strip_unstorable(name), strip_unstorable(value)) for name, value in pairs])
 
 
-def head_of(lines: Sequence[tuple[str, str]]) -> Head:
+def build_head(lines: Sequence[tuple[str, str]]) -> MessageHead:
     """Of lines as `header_lines` reads them: unfolded, not yet decoded."""
     found: dict[str, list[str]] = {}
     for name, value in lines:
         if (key := name.lower()) in _WANTED:
             found.setdefault(key, []).append(value)
     first = {key: values[0] for key, values in found.items()}
-    senders = addresses(found.get("from", ())) or addresses(found.get("sender", ()))
+    senders = parse_addresses(found.get("from", ())) or parse_addresses(found.get("sender", ()))
     references = _MESSAGE_ID.findall(" ".join(found.get("references", ())))
     subject = first.get("subject")
     sender = senders[0] if senders else None
     automatic = _is_automated(first, sender)
-    return Head(
-        headers=tuple((name, readable(value)) for name, value in lines),
+    return MessageHead(
+        headers=tuple((name, decode_words(value)) for name, value in lines),
         sender=sender,
-        to=addresses(found.get("to", ())),
-        cc=addresses(found.get("cc", ())),
-        bcc=addresses(found.get("bcc", ())),
-        reply_to=addresses(found.get("reply-to", ())),
-        subject=None if subject is None else readable(subject).strip(),
-        internet_message_id=_one_id(first.get("message-id")),
-        in_reply_to=_one_id(first.get("in-reply-to")),
+        to=parse_addresses(found.get("to", ())),
+        cc=parse_addresses(found.get("cc", ())),
+        bcc=parse_addresses(found.get("bcc", ())),
+        reply_to=parse_addresses(found.get("reply-to", ())),
+        subject=None if subject is None else decode_words(subject).strip(),
+        internet_message_id=_parse_message_id(first.get("message-id")),
+        in_reply_to=_parse_message_id(first.get("in-reply-to")),
         references=tuple(references[-MOST_REFERENCES:]),
-        sent_at=_moment(first.get("date")),
+        sent_at=_parse_date(first.get("date")),
         is_newsletter=_is_newsletter(first, automatic=automatic),
         is_automated=automatic,
     )
 
 
-def header_lines(block: bytes) -> tuple[list[tuple[str, str]], bool]:
+def parse_header_lines(block: bytes) -> tuple[list[tuple[str, str]], bool]:
     """The header lines, unfolded; and whether all of them were header lines."""
-    text = decoded(block, "")[0]
+    text = decode_text(block, "")[0]
     lines: list[tuple[str, str]] = []
     clean = True
     name, pieces = "", list[str]()
@@ -131,14 +131,14 @@ def header_lines(block: bytes) -> tuple[list[tuple[str, str]], bool]:
     return lines, clean
 
 
-def _one_id(value: str | None) -> str | None:
+def _parse_message_id(value: str | None) -> str | None:
     if value is None:
         return None
     match = _MESSAGE_ID.search(value)
-    return match[0] if match else readable(value).strip() or None
+    return match[0] if match else decode_words(value).strip() or None
 
 
-def _moment(value: str | None) -> datetime | None:
+def _parse_date(value: str | None) -> datetime | None:
     """In UTC; None where the date is none, or lies outside of what a calendar holds."""
     if not value:
         return None
@@ -150,7 +150,7 @@ def _moment(value: str | None) -> datetime | None:
     return moment
 
 
-def _is_automated(first: dict[str, str], sender: Address | None) -> bool:
+def _is_automated(first: dict[str, str], sender: MailAddress | None) -> bool:
     """A machine wrote it: a reply of its own, a report, a bounce, an address that takes no answers."""
     submitted = first.get("auto-submitted", "no").partition(";")[0].strip().lower()
     return (

@@ -7,21 +7,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from postroom.mime import transfer
-from postroom.mime.head import header_lines
-from postroom.mime.words import parameters
+from postroom.mime import transfer_encoding
+from postroom.mime.encoded_words import parse_parameters
+from postroom.mime.headers import parse_header_lines
 
 DEEPEST = 40
 MOST_PARTS = 10_000
 _MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 
-Lines = Sequence[tuple[str, str]]
+HeaderLines = Sequence[tuple[str, str]]
 Span = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Findings:
+class ParseFindings:
     """What reading one message has met so far. Defects are words of ours, never of the message."""
 
     parts: int = 0
@@ -33,11 +33,11 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MimePart:
     """One part. A multipart has children; an enclosed message is a leaf, which whoever wants to may read."""
 
     place: str  # Gmail's partId: "" for the message itself, then "0", "0.1", …
-    lines: Lines
+    lines: HeaderLines
     media_type: str
     details: Mapping[str, str]  # of Content-Type
     encoding: str
@@ -46,18 +46,18 @@ class Part:
     related: bool  # stands in a multipart/related
     depth: int
     raw: memoryview
-    children: tuple["Part", ...]
+    children: tuple["MimePart", ...]
 
     def header(self, name: str) -> str:
         return next((value for key, value in self.lines if key.lower() == name), "")
 
     @property
     def content(self) -> bytes:
-        return transfer.undone(self.raw, self.encoding)
+        return transfer_encoding.decode(self.raw, self.encoding)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class _PartPosition:
     """Where in the tree a part stands."""
 
     place: str
@@ -65,8 +65,8 @@ class _Spot:
     default: str = "text/plain"
     related: bool = False
 
-    def child(self, number: int, media_type: str) -> "_Spot":
-        return _Spot(
+    def child(self, number: int, media_type: str) -> "_PartPosition":
+        return _PartPosition(
             f"{self.place}.{number}" if self.place else str(number),
             self.depth + 1,
             "message/rfc822" if media_type == "multipart/digest" else "text/plain",
@@ -74,31 +74,31 @@ class _Spot:
         )
 
 
-def read(raw: bytes, findings: Findings, *, place: str = "", depth: int = 0) -> Part:
+def parse_parts(raw: bytes, findings: ParseFindings, *, place: str = "", depth: int = 0) -> MimePart:
     """The tree of a message; `place` and `depth` are not the root's for a message inside another."""
-    return _read(raw, (0, len(raw)), _Spot(place, depth), findings)
+    return _parse_part(raw, (0, len(raw)), _PartPosition(place, depth), findings)
 
 
-def _read(raw: bytes, span: Span, spot: _Spot, findings: Findings) -> Part:
+def _parse_part(raw: bytes, span: Span, spot: _PartPosition, findings: ParseFindings) -> MimePart:
     findings.parts += 1
-    start, head_end, body = _head(raw, *span)
-    lines, clean = header_lines(raw[start:head_end])
+    start, head_end, body = _find_head(raw, *span)
+    lines, clean = parse_header_lines(raw[start:head_end])
     if not clean:
         findings.note("header")
     given: dict[str, str] = {}
     for name, value in lines:
         if name[0] in "Cc" and (key := name.lower()).startswith("content-"):
             given.setdefault(key, value)
-    media_type, details = parameters(given.get("content-type", ""))
+    media_type, details = parse_parameters(given.get("content-type", ""))
     if not _MEDIA_TYPE.fullmatch(media_type):
         media_type = spot.default
-    disposition, named = parameters(given.get("content-disposition", ""))
+    disposition, named = parse_parameters(given.get("content-disposition", ""))
     encoding = given.get("content-transfer-encoding", "").partition(";")[0].strip(' \t"').lower()
-    children: tuple[Part, ...] = ()
+    children: tuple[MimePart, ...] = ()
     if media_type.startswith("multipart/"):
         boundary = b"--" + details.get("boundary", "").encode("utf-8", "replace")
-        children = _children(raw, (body, span[1]), (media_type, encoding, boundary), spot, findings)
-    return Part(
+        children = _parse_children(raw, (body, span[1]), (media_type, encoding, boundary), spot, findings)
+    return MimePart(
         place=spot.place,
         lines=lines,
         media_type=media_type,
@@ -113,35 +113,35 @@ def _read(raw: bytes, span: Span, spot: _Spot, findings: Findings) -> Part:
     )
 
 
-def _children(
-    raw: bytes, span: Span, kind: tuple[str, str, bytes], spot: _Spot, findings: Findings
-) -> tuple[Part, ...]:
+def _parse_children(
+    raw: bytes, span: Span, kind: tuple[str, str, bytes], spot: _PartPosition, findings: ParseFindings
+) -> tuple[MimePart, ...]:
     media_type, encoding, boundary = kind
     if spot.depth >= DEEPEST or findings.parts >= MOST_PARTS:
         findings.note("depth" if spot.depth >= DEEPEST else "parts")
         return ()
     room = MOST_PARTS - findings.parts
-    spans = list(_split(raw, span, boundary, room))
+    spans = list(_split_parts(raw, span, boundary, room))
     if not spans and encoding in {"base64", "quoted-printable"}:
         # Forbidden, and seen: the whole multipart encoded.
-        raw = transfer.undone(memoryview(raw)[span[0] : span[1]], encoding)
-        spans = list(_split(raw, (0, len(raw)), boundary, room))
+        raw = transfer_encoding.decode(memoryview(raw)[span[0] : span[1]], encoding)
+        spans = list(_split_parts(raw, (0, len(raw)), boundary, room))
     if not spans:
         findings.note("boundary")
-    children: list[Part] = []
+    children: list[MimePart] = []
     for number, each in enumerate(spans):
         child = spot.child(number, media_type)
         if findings.parts >= MOST_PARTS:
             findings.note("parts")
-            children.append(_opaque(child, memoryview(raw)[each[0] : span[1]]))
+            children.append(_opaque_part(child, memoryview(raw)[each[0] : span[1]]))
             break
-        children.append(_read(raw, each, child, findings))
+        children.append(_parse_part(raw, each, child, findings))
     return tuple(children)
 
 
-def _opaque(spot: _Spot, raw: memoryview) -> Part:
+def _opaque_part(spot: _PartPosition, raw: memoryview) -> MimePart:
     """Bytes that nobody looks into."""
-    return Part(
+    return MimePart(
         place=spot.place,
         lines=(),
         media_type="application/octet-stream",
@@ -156,7 +156,7 @@ def _opaque(spot: _Spot, raw: memoryview) -> Part:
     )
 
 
-def _split(raw: bytes, span: Span, boundary: bytes, room: int) -> Iterator[Span]:
+def _split_parts(raw: bytes, span: Span, boundary: bytes, room: int) -> Iterator[Span]:
     """Where the parts between boundary lines begin and end, one more than there is room for at most.
 
     Without a closing line the last part ends where the whole does.
@@ -191,7 +191,7 @@ def _boundary_lines(raw: bytes, span: Span, boundary: bytes) -> Iterator[tuple[i
         line = raw.find(boundary, after, end)
 
 
-def _head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
+def _find_head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
     """Where the header lines begin and end, and where the body begins."""
     if raw.startswith((b"From ", b">From "), start):  # the line that separates messages in a mailbox file
         start = raw.find(b"\n", start, end) + 1 or end

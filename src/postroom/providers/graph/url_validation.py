@@ -8,7 +8,7 @@ import aiohttp
 WAIT: Final = aiohttp.ClientTimeout(total=10)  # as long as Graph waits
 
 
-async def fault(client: aiohttp.ClientSession, url: str, token: str) -> str | None:
+async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str | None:
     """Why Graph would not accept this address; None where it would."""
     try:
         async with client.post(

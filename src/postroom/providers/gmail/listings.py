@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from postroom.errors import CursorExpired, Gone, Unsupported
-from postroom.model import Change, FolderRole, Page, Presence, RemoteFolder, State
+from postroom.errors import CursorExpired, NotFound, UnsupportedByProvider
+from postroom.model import ChangePage, FolderRole, MessageChange, ObservedState, Presence, RemoteFolder
 from postroom.providers.gmail import message_parsing, wire
-from postroom.providers.gmail.calls import Calls
+from postroom.providers.gmail.api import GmailApi
 
 SCOPE: Final = ""
 _PAGES: Final = (100, 500)  # messages that are fetched and committed together, at least and at most
@@ -24,7 +24,7 @@ _ROLES: Final = {
 }
 
 
-class Place(msgspec.Struct, omit_defaults=True):
+class ListingCursor(msgspec.Struct, omit_defaults=True):
     """How far a listing has come. `after` stays what it was when the listing began."""
 
     page: str
@@ -32,9 +32,9 @@ class Place(msgspec.Struct, omit_defaults=True):
     searches: bool = True
 
 
-async def folders(calls: Calls) -> Sequence[RemoteFolder]:
+async def list_folders(calls: GmailApi) -> Sequence[RemoteFolder]:
     """Labels. One that is named `Clients/Acme` lies in `Clients`, where there is such a label."""
-    found = (await calls.get("labels.list", "labels", wire.Labels)).labels
+    found = (await calls.get("labels.list", "labels", wire.GmailLabels)).labels
     keys = {label.name: label.id for label in found}
     return [
         RemoteFolder(label.id, label.name, _parent(label.name, keys), _ROLES.get(label.id), SCOPE)
@@ -47,24 +47,24 @@ def _parent(name: str, keys: dict[str, str]) -> str | None:
     return keys.get(above) if slash else None
 
 
-async def pin(calls: Calls) -> str:
-    return (await calls.get("profile", "profile", wire.Profile)).history_id
+async def current_history_id(calls: GmailApi) -> str:
+    return (await calls.get("profile", "profile", wire.GmailProfile)).history_id
 
 
-async def listing(calls: Calls, cursor: str | None, since: datetime | None) -> Page:
+async def list_messages(calls: GmailApi, cursor: str | None, since: datetime | None) -> ChangePage:
     if cursor is not None:
-        return await _listed(calls, msgspec.json.decode(cursor, type=Place), None)
+        return await _list_page(calls, msgspec.json.decode(cursor, type=ListingCursor), None)
     if since is None:
-        total = (await calls.get("profile", "profile", wire.Profile)).messages_total
-        return await _listed(calls, Place(""), total)
+        total = (await calls.get("profile", "profile", wire.GmailProfile)).messages_total
+        return await _list_page(calls, ListingCursor(""), total)
     after = int(since.timestamp())
     try:
-        return await _listed(calls, Place("", after), await _counted(calls, after))
-    except Unsupported:  # where only metadata may be read, there is no search
-        return await _listed(calls, Place("", after, searches=False), None)
+        return await _list_page(calls, ListingCursor("", after), await _count_messages(calls, after))
+    except UnsupportedByProvider:  # where only metadata may be read, there is no search
+        return await _list_page(calls, ListingCursor("", after, searches=False), None)
 
 
-async def _counted(calls: Calls, after: int) -> int:
+async def _count_messages(calls: GmailApi, after: int) -> int:
     """How many messages there are since, or that there are at least so many. Gmail's own estimate is none;
     counting costs a two-thousandth of what fetching them will.
     """
@@ -76,7 +76,7 @@ async def _counted(calls: Calls, after: int) -> int:
     }
     count = 0
     for _ in range(COUNTED_PAGES):
-        told = await calls.get("messages.list", "messages", wire.Listed, query)
+        told = await calls.get("messages.list", "messages", wire.GmailMessageList, query)
         count += len(told.messages)
         if told.next_page_token is None:
             break
@@ -84,9 +84,9 @@ async def _counted(calls: Calls, after: int) -> int:
     return count
 
 
-async def _listed(calls: Calls, place: Place, expected: int | None) -> Page:
+async def _list_page(calls: GmailApi, place: ListingCursor, expected: int | None) -> ChangePage:
     query: dict[str, str | int] = {
-        "maxResults": _page(calls),
+        "maxResults": _page_size(calls),
         "includeSpamTrash": "true",
         "fields": "messages(id,threadId),nextPageToken",
     }
@@ -94,17 +94,18 @@ async def _listed(calls: Calls, place: Place, expected: int | None) -> Page:
         query["pageToken"] = place.page
     if place.after is not None and place.searches:
         query["q"] = f"after:{place.after}"
-    told = await calls.get("messages.list", "messages", wire.Listed, query)
+    told = await calls.get("messages.list", "messages", wire.GmailMessageList, query)
     changes = tuple(
-        Change(each.id, Presence.HERE, state=State(thread=each.thread_id)) for each in told.messages
+        MessageChange(each.id, Presence.HERE, state=ObservedState(thread=each.thread_id))
+        for each in told.messages
     )
-    more = told.next_page_token is not None and not await _passed(calls, place, told)
-    following = Place(told.next_page_token or "", place.after, place.searches)
+    more = told.next_page_token is not None and not await _is_past_start(calls, place, told)
+    following = ListingCursor(told.next_page_token or "", place.after, place.searches)
     cursor = msgspec.json.encode(following).decode() if more else ""
-    return Page(changes, cursor, more, expected=expected)
+    return ChangePage(changes, cursor, more, expected=expected)
 
 
-def _page(calls: Calls) -> int:
+def _page_size(calls: GmailApi) -> int:
     """What the quota gives in twenty seconds: new mail waits for the end of a page."""
     quota = calls.pace.quota
     smallest, largest = _PAGES
@@ -112,20 +113,20 @@ def _page(calls: Calls) -> int:
     return int(min(max(given, smallest), largest))
 
 
-async def _passed(calls: Calls, place: Place, told: wire.Listed) -> bool:
+async def _is_past_start(calls: GmailApi, place: ListingCursor, told: wire.GmailMessageList) -> bool:
     """Whether a listing that cannot search has come to mail that is too old. Newest first: the last tells."""
     if place.searches or place.after is None or not told.messages:
         return False
     path = f"messages/{told.messages[-1].id}"
     query = {"format": "minimal", "fields": message_parsing.MINIMAL}
     try:
-        last = await calls.get("messages.get", path, wire.Message, query)
-    except Gone:
+        last = await calls.get("messages.get", path, wire.GmailMessage, query)
+    except NotFound:
         return False
     return int(last.internal_date) < place.after * 1000
 
 
-async def changes(calls: Calls, cursor: str) -> Page:
+async def list_changes(calls: GmailApi, cursor: str) -> ChangePage:
     """The records after the cursor. A page is passed over by the id of its last record; the mailbox's own id
     comes with every page, and is where the next sync begins only after the last one.
     """
@@ -133,17 +134,17 @@ async def changes(calls: Calls, cursor: str) -> Page:
     while True:
         query: dict[str, object] = {
             "startHistoryId": cursor,
-            "maxResults": _page(calls),
+            "maxResults": _page_size(calls),
             "historyTypes": _TYPES,
         }
         if page_token is not None:
             query["pageToken"] = page_token
         try:
-            told = await calls.get("history.list", "history", wire.History, query)
-        except (Gone, CursorExpired) as error:
+            told = await calls.get("history.list", "history", wire.GmailHistory, query)
+        except (NotFound, CursorExpired) as error:
             raise CursorExpired("Gmail no longer tells what changed since the last sync") from error
         page_token = told.next_page_token
         if page_token is None:
-            return Page(message_parsing.changes(told.history), told.history_id, more=False)
+            return ChangePage(message_parsing.to_changes(told.history), told.history_id, more=False)
         if told.history:  # a page may be empty and have a successor, and then only its token leads on
-            return Page(message_parsing.changes(told.history), told.history[-1].id, more=True)
+            return ChangePage(message_parsing.to_changes(told.history), told.history[-1].id, more=True)

@@ -9,35 +9,35 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _UU = frozenset({"x-uuencode", "uuencode", "x-uue", "uue"})
 
 
-def undone(raw: memoryview, encoding: str) -> bytes:
+def decode(raw: memoryview, encoding: str) -> bytes:
     """The content; as it stands where the encoding is unknown or nothing of it can be read."""
     if encoding == "base64":
-        return _base64(raw)
+        return _decode_base64(raw)
     if encoding == "quoted-printable":
         return a2b_qp(raw)
-    return _uu(bytes(raw)) if encoding in _UU else bytes(raw)
+    return _decode_uuencode(bytes(raw)) if encoding in _UU else bytes(raw)
 
 
-def pieces(raw: memoryview, encoding: str) -> Iterator[bytes]:
+def decode_pieces(raw: memoryview, encoding: str) -> Iterator[bytes]:
     """The same content, never more than a piece of it in memory where the encoding allows that."""
     if encoding == "base64" and len(raw) > PIECE_BYTES:
-        yield from _base64_pieces(raw)
+        yield from _decode_base64_pieces(raw)
     elif encoding in {"base64", "quoted-printable", *_UU}:
-        yield undone(raw, encoding)
+        yield decode(raw, encoding)
     else:
         for start in range(0, len(raw), PIECE_BYTES):
             yield bytes(raw[start : start + PIECE_BYTES])
 
 
-def _base64(raw: memoryview) -> bytes:
+def _decode_base64(raw: memoryview) -> bytes:
     try:
         data = a2b_base64(raw)
     except Error:
-        data = _whole_groups(_NOT_BASE64.sub(b"", raw))
+        data = _decode_last_group(_NOT_BASE64.sub(b"", raw))
     return data if data or not bytes(raw).strip() else bytes(raw)
 
 
-def _base64_pieces(raw: memoryview) -> Iterator[bytes]:
+def _decode_base64_pieces(raw: memoryview) -> Iterator[bytes]:
     """Four characters make three bytes: a piece keeps what is over for the next one."""
     over = b""
     for start in range(0, len(raw), PIECE_BYTES):
@@ -45,16 +45,16 @@ def _base64_pieces(raw: memoryview) -> Iterator[bytes]:
         whole = len(clean) - len(clean) % 4
         over = clean[whole:]
         yield a2b_base64(clean[:whole])
-    yield _whole_groups(over)
+    yield _decode_last_group(over)
 
 
-def _whole_groups(clean: bytes) -> bytes:
+def _decode_last_group(clean: bytes) -> bytes:
     """A single character at the end says nothing."""
     clean = clean[: len(clean) - (len(clean) % 4 == 1)]
     return a2b_base64(clean + b"=" * (-len(clean) % 4))
 
 
-def _uu(data: bytes) -> bytes:
+def _decode_uuencode(data: bytes) -> bytes:
     found = bytearray()
     for line in data.splitlines():
         if not line.strip() or line.startswith((b"begin ", b"end", b"`")):
