@@ -11,15 +11,15 @@ import statistics
 import time
 from email.utils import getaddresses
 
-from mailsim import letters
-from mailsim.letters import Order
+from mailsim import samples
+from mailsim.samples import MessageSpec
 from postroom import mime
 
 ROUNDS = 15
 SETS = {
-    "8.7 KB, plain text": [Order(seed=seed, kind="plain", size=8_000) for seed in range(40)],
-    "9.1 KB, with HTML": [Order(seed=seed, kind="html", size=8_000) for seed in range(40)],
-    "138 KB, with a file of 100 KB": [Order(seed=seed, kind="big", size=100_000) for seed in range(20)],
+    "8.7 KB, plain text": [MessageSpec(seed=seed, kind="plain", size=8_000) for seed in range(40)],
+    "9.1 KB, with HTML": [MessageSpec(seed=seed, kind="html", size=8_000) for seed in range(40)],
+    "138 KB, with a file of 100 KB": [MessageSpec(seed=seed, kind="big", size=100_000) for seed in range(20)],
 }
 
 
@@ -47,7 +47,7 @@ def default(raw: bytes) -> None:
 
 def main() -> None:
     for name, orders in SETS.items():
-        raws = [letters.write(order) for order in orders]
+        raws = [samples.write(order) for order in orders]
         spent: dict[str, list[float]] = {reader.__name__: [] for reader in (ours, compat32, default)}
         for _ in range(ROUNDS):
             for reader in (ours, compat32, default):

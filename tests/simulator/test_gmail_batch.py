@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailsim.gmail import batch
-from mailsim.gmail.refusal import Refusal
+from mailsim.gmail.errors import GmailError
 
 TYPE = 'multipart/mixed; boundary="===x=="'
 
@@ -147,5 +147,5 @@ def test_an_envelope_that_cannot_be_read_is_refused_as_a_whole(user, body, conte
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_calls_or_a_refusal(noise):
-    with suppress(Refusal):
+    with suppress(GmailError):
         assert batch.take_apart(b"--b\r\n" + noise + b"\r\n--b--", "b")

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsim.gmail import fields, quota
+from mailsim.gmail import field_mask, quota
+from mailsim.gmail.errors import GmailError
 from mailsim.gmail.ids import is_message_id, make_ids
-from mailsim.gmail.match import compile_search
 from mailsim.gmail.methods import METHODS
-from mailsim.gmail.query import Every, Not, Operator, Some, Words, parse
-from mailsim.gmail.quota import Meter
-from mailsim.gmail.refusal import Refusal
-from mailsim.gmail.schema import SCHEMA
+from mailsim.gmail.quota import QuotaMeter
+from mailsim.gmail.response_schema import SCHEMA
+from mailsim.gmail.search_matching import compile_search
+from mailsim.gmail.search_query import AllOfTerms, AnyOfTerms, NotTerm, OperatorTerm, PhraseTerm, parse
 from simulator import conformance_google
 
 LISTING = {
@@ -45,12 +45,12 @@ MESSAGE = {
     ],
 )
 def test_fields_leave_what_they_name(text, left):
-    assert fields.apply(fields.mask_for(text, "ListMessagesResponse"), LISTING) == left
+    assert field_mask.apply(field_mask.mask_for(text, "ListMessagesResponse"), LISTING) == left
 
 
 def test_fields_reach_into_nested_parts():
-    mask = fields.mask_for("payload(headers/name,parts(body/size))", "Message")
-    assert fields.apply(mask, MESSAGE) == {
+    mask = field_mask.mask_for("payload(headers/name,parts(body/size))", "Message")
+    assert field_mask.apply(mask, MESSAGE) == {
         "payload": {"headers": [{"name": "To"}], "parts": [{"body": {"size": 3}}]}
     }
 
@@ -60,8 +60,8 @@ def test_fields_reach_into_nested_parts():
     ["nothing", "messages/nothing", "messages(id", "messages)", "a,,b", "/id", "messages/id/x", "id!", "("],
 )
 def test_fields_that_do_not_exist_are_refused(text):
-    with pytest.raises(Refusal) as raised:
-        fields.mask_for(text, "ListMessagesResponse")
+    with pytest.raises(GmailError) as raised:
+        field_mask.mask_for(text, "ListMessagesResponse")
     assert raised.value.fault.code == 400
     assert "Cannot find matching fields" in str(raised.value.fault.details)
 
@@ -69,11 +69,11 @@ def test_fields_that_do_not_exist_are_refused(text):
 @given(st.text(alphabet="messagid()/,* ", max_size=30))
 def test_any_fields_text_is_either_a_mask_or_a_refusal(text):
     try:
-        mask = fields.mask_for(text, "ListMessagesResponse")
-    except Refusal:
+        mask = field_mask.mask_for(text, "ListMessagesResponse")
+    except GmailError:
         return
-    left = fields.apply(mask, LISTING)
-    assert fields.apply(mask, left) == left
+    left = field_mask.apply(mask, LISTING)
+    assert field_mask.apply(mask, left) == left
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5_000_000), st.integers(0, 20_000_000))
@@ -108,16 +108,19 @@ def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, tu
 @pytest.mark.parametrize(
     "text, term",
     [
-        ("hello", Words("hello")),
-        ("from:amy subject:dinner", Every((Operator("from", "amy"), Operator("subject", "dinner")))),
-        ("a OR b c", Every((Some((Words("a"), Words("b"))), Words("c")))),
-        ("{a b}", Some((Words("a"), Words("b")))),
-        ("-in:spam", Not(Operator("in", "spam"))),
-        ('"two words"', Words("two words")),
-        ("from:(amy bob)", Every((Operator("from", "amy"), Operator("from", "bob")))),
-        ('subject:"two words"', Operator("subject", "two words")),
-        ("http://example.org/x", Words("http://example.org/x")),
-        ("rfc822msgid:<a@b>", Operator("rfc822msgid", "<a@b>")),
+        ("hello", PhraseTerm("hello")),
+        (
+            "from:amy subject:dinner",
+            AllOfTerms((OperatorTerm("from", "amy"), OperatorTerm("subject", "dinner"))),
+        ),
+        ("a OR b c", AllOfTerms((AnyOfTerms((PhraseTerm("a"), PhraseTerm("b"))), PhraseTerm("c")))),
+        ("{a b}", AnyOfTerms((PhraseTerm("a"), PhraseTerm("b")))),
+        ("-in:spam", NotTerm(OperatorTerm("in", "spam"))),
+        ('"two words"', PhraseTerm("two words")),
+        ("from:(amy bob)", AllOfTerms((OperatorTerm("from", "amy"), OperatorTerm("from", "bob")))),
+        ('subject:"two words"', OperatorTerm("subject", "two words")),
+        ("http://example.org/x", PhraseTerm("http://example.org/x")),
+        ("rfc822msgid:<a@b>", OperatorTerm("rfc822msgid", "<a@b>")),
     ],
 )
 def test_searches_are_read_as_gmail_reads_them(text, term):
@@ -138,7 +141,7 @@ def test_dates_are_midnight_in_pacific_time():
 
 
 def test_the_meter_forgets_after_a_minute():
-    meter = Meter()
+    meter = QuotaMeter()
     meter.spend(100, 0)
     meter.spend(50, 30_000)
     assert meter.in_window(59_000) == 150

@@ -27,7 +27,7 @@ _LINEWISE = frozenset({"", "7bit", "8bit", "quoted-printable"})
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class MimePart:
     """One MIME part; the message itself is the root. `headers` keep their order, casing and repetitions."""
 
     headers: list[tuple[str, str]]
@@ -37,7 +37,7 @@ class Part:
     encoding: str  # Content-Transfer-Encoding, lower case
     disposition: str  # "attachment", "inline" or ""
     filename: str  # decoded; "" when there is none
-    children: "Sequence[Part]"  # of a multipart; of a message/rfc822 exactly the message inside
+    children: "Sequence[MimePart]"  # of a multipart; of a message/rfc822 exactly the message inside
     whole: bytes  # the message that this is a part of
     _start: int  # of the body in it
     _end: int
@@ -90,7 +90,7 @@ class Part:
             return [self.named[name]]
         return [value for key, value in self.headers if key.lower() == name]
 
-    def walk(self, number: str = "") -> Iterator[tuple[str, "Part"]]:
+    def walk(self, number: str = "") -> Iterator[tuple[str, "MimePart"]]:
         """Every part with its Gmail-like id: the root "", then "0", "0.0", "0.1", "1", …, depth first."""
         yield number, self
         for i, child in enumerate(self.children):
@@ -109,7 +109,7 @@ class Part:
         )
 
 
-def read(raw: bytes) -> Part:
+def read(raw: bytes) -> MimePart:
     return _read(raw, 0, len(raw), 0, "text/plain")
 
 
@@ -119,7 +119,7 @@ def read_headers(raw: bytes) -> list[tuple[str, str]]:
     return _headers(raw[start:head_end])
 
 
-def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
+def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> MimePart:
     start, head_end, body = _head(raw, start, end)
     headers = _headers(raw[start:head_end])
     named: dict[str, str] = {}
@@ -133,7 +133,7 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
     if "content-disposition" in named:
         disposition, details = parameters(named["content-disposition"])
     encoding = named.get("content-transfer-encoding", "").partition(";")[0].strip().lower()
-    return Part(
+    return MimePart(
         headers,
         named,
         content_type,
@@ -150,7 +150,7 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> Part:
 
 def _children(
     raw: bytes, start: int, end: int, content_type: str, params: Mapping[str, str], encoding: str, depth: int
-) -> Sequence[Part]:
+) -> Sequence[MimePart]:
     if content_type[0] != "m" or depth >= DEEPEST:
         return ()
     if content_type == "message/rfc822":

@@ -3,13 +3,13 @@
 from array import array
 from collections.abc import Iterable
 
-from mailsim.stock import Stock
+from mailsim.initial_mail import InitialMail
 
 
-class Threads:
+class ThreadIndex:
     """A thread is named by the number of the message that began it."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: InitialMail) -> None:
         self._stock = stock
         self._roots = array("q")  # of the messages after the stock
         self._joined: dict[int, list[int]] = {}  # thread -> its messages after the stock

@@ -13,19 +13,19 @@ from urllib.parse import unquote
 import msgspec
 
 from mailsim.errors import SimulatorError
-from mailsim.gmail import fields, methods, params, quota, refusal
-from mailsim.gmail.box import Box
-from mailsim.gmail.context import Context, Method
+from mailsim.gmail import errors, field_mask, methods, parameters, quota
+from mailsim.gmail.context import GmailCallContext, GmailMethod
+from mailsim.gmail.errors import GmailError
+from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import make_ids
-from mailsim.gmail.refusal import Refusal
-from mailsim.gmail.spending import Spending
-from mailsim.gmail.watch import Watches
-from mailsim.google.clients import Client
-from mailsim.google.grants import AccessToken
+from mailsim.gmail.quota_usage import QuotaUsage
+from mailsim.gmail.watches import WatchRegistry
+from mailsim.google.clients import GoogleClient
+from mailsim.google.context import GoogleContext
+from mailsim.google.grants import GoogleAccessToken
 from mailsim.google.pubsub import PubSub
-from mailsim.google.realm import Realm
 from mailsim.mailbox import Mailbox
-from mailsim.simulator import Reply
+from mailsim.simulator import RawResponse
 
 JSON = (("content-type", "application/json; charset=UTF-8"),)
 _HTML = (("content-type", "text/html; charset=UTF-8"),)
@@ -34,7 +34,7 @@ _FALSE = frozenset({"false", "0"})
 _ROOTS = ("/gmail/v1/users/", "/upload/gmail/v1/users/", "/resumable/upload/gmail/v1/users/")
 
 
-class Call(NamedTuple):
+class GmailCall(NamedTuple):
     """`path` is percent-encoded as it came; header names are in lower case. `width` is how many calls of this
     user run at the same time, this one included.
     """
@@ -47,18 +47,18 @@ class Call(NamedTuple):
     width: int = 1
 
 
-class Found(NamedTuple):
-    method: Method
+class MatchedMethod(NamedTuple):
+    method: GmailMethod
     user: str
     ids: dict[str, str]
     upload: bool
 
 
 @dataclass(slots=True)
-class Outcome:
+class GmailCallOutcome:
     """What became of a call, for the log and the meters."""
 
-    reply: Reply
+    reply: RawResponse
     endpoint: str = ""
     mailbox: str = ""
     units: int = 0
@@ -66,24 +66,26 @@ class Outcome:
 
 
 @dataclass
-class Gmail:
-    realm: Realm
+class GmailApi:
+    realm: GoogleContext
     pubsub: PubSub
-    watches: Watches = field(init=False)
-    spending: Spending = field(init=False)
-    boxes: dict[str, Box] = field(default_factory=dict[str, Box])
+    watches: WatchRegistry = field(init=False)
+    spending: QuotaUsage = field(init=False)
+    boxes: dict[str, GmailMailbox] = field(default_factory=dict[str, GmailMailbox])
     hidden_until: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     turn: "count[int]" = field(default_factory=count)
 
     def __post_init__(self) -> None:
         sim = self.realm.sim
-        self.watches = Watches(self.pubsub, self.realm.options, lambda mailbox: self.box(mailbox).latest())
-        self.spending = Spending(self.realm.options, sim.options.quota, sim.clock)
+        self.watches = WatchRegistry(
+            self.pubsub, self.realm.options, lambda mailbox: self.box(mailbox).latest()
+        )
+        self.spending = QuotaUsage(self.realm.options, sim.options.quota, sim.clock)
 
-    def box(self, mailbox: Mailbox) -> Box:
+    def box(self, mailbox: Mailbox) -> GmailMailbox:
         known = self.boxes.get(mailbox.address)
         if known is None or known.mailbox is not mailbox:
-            known = Box(
+            known = GmailMailbox(
                 mailbox=mailbox,
                 ids=make_ids(mailbox.account.key, mailbox.stock.count),
                 options=self.realm.options,
@@ -94,7 +96,7 @@ class Gmail:
             self.boxes[mailbox.address] = known
         return known
 
-    def read_ahead(self, address: str, calls: Iterable[Found | None]) -> None:
+    def read_ahead(self, address: str, calls: Iterable[MatchedMethod | None]) -> None:
         """For the calls of a batch: the letters that it will ask for."""
         mailbox = self.realm.sim.world.find(address, "gmail")
         if mailbox is not None:
@@ -103,12 +105,12 @@ class Gmail:
             )
             self.box(mailbox).read_ahead(found.ids["id"] for found in reads)
 
-    def answer(self, call: Call, found: Found | None) -> Outcome:
+    def answer(self, call: GmailCall, found: MatchedMethod | None) -> GmailCallOutcome:
         """`found`: what `find_method` says of the call."""
-        outcome = Outcome(Reply(500, b""))
+        outcome = GmailCallOutcome(RawResponse(500, b""))
         legacy, pretty = True, True
         try:
-            pairs = params.pairs_of(call.query)
+            pairs = parameters.pairs_of(call.query)
             common = dict(pairs)
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
@@ -121,23 +123,23 @@ class Gmail:
             if value is None:
                 outcome.reply = self._empty(found.method)
             else:
-                outcome.reply = Reply(200, encode(value, pretty=pretty), JSON)
-        except Refusal as refused:
+                outcome.reply = RawResponse(200, encode(value, pretty=pretty), JSON)
+        except GmailError as refused:
             fault = refused.fault
-            outcome.reply = Reply(fault.code, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+            outcome.reply = RawResponse(fault.code, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
         except SimulatorError as error:
             # The mailbox has the last word on what it can do; Gmail calls that an invalid argument.
-            fault = refusal.bad_request(str(error)).fault
-            outcome.reply = Reply(400, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+            fault = errors.bad_request(str(error)).fault
+            outcome.reply = RawResponse(400, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
         return outcome
 
     def _run(
         self,
-        call: Call,
-        found: Found,
+        call: GmailCall,
+        found: MatchedMethod,
         pairs: tuple[tuple[str, str], ...],
         common: dict[str, str],
-        outcome: Outcome,
+        outcome: GmailCallOutcome,
     ) -> Any:
         method = found.method
         token = self.token_of(call.headers, common)
@@ -147,14 +149,14 @@ class Gmail:
         self._check_account(token, mailbox, found.user)
         assert mailbox is not None
         _check_scope(method, token)
-        args = params.arguments(pairs, method.parameters) | found.ids
+        args = parameters.arguments(pairs, method.parameters) | found.ids
         _check_metadata(method, token, args, always=self.realm.options.metadata_scope_wins)
         if common.get("alt") in {"media", "proto"}:
-            raise refusal.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
-        mask = fields.mask_for(common["fields"], method.answer) if common.get("fields") else {}
-        body: dict[str, Any] = {} if found.upload else params.json_body(call.body, method.properties)
+            raise errors.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
+        mask = field_mask.mask_for(common["fields"], method.answer) if common.get("fields") else {}
+        body: dict[str, Any] = {} if found.upload else parameters.json_body(call.body, method.properties)
         self._spend(method, token, client, call.width, outcome)
-        context = Context(
+        context = GmailCallContext(
             realm=self.realm,
             watches=self.watches,
             box=self.box(mailbox),
@@ -167,60 +169,65 @@ class Gmail:
             upload=found.upload,
         )
         value = method.run(context)
-        return fields.apply(mask, value) if mask and value is not None else value
+        return field_mask.apply(mask, value) if mask and value is not None else value
 
-    def token_of(self, headers: Mapping[str, str], common: Mapping[str, str]) -> AccessToken:
+    def token_of(self, headers: Mapping[str, str], common: Mapping[str, str]) -> GoogleAccessToken:
         """The access token of a call, from the header or, as Google still allows, from the query."""
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if not scheme:
             value = common.get("access_token", "") or common.get("oauth_token", "")
         elif scheme.lower() != "bearer":
-            raise refusal.bad_token()
+            raise errors.bad_token()
         if not value.strip():
-            raise refusal.no_token()
+            raise errors.no_token()
         token = self.realm.grants.access(value.strip(), self.realm.now())
         if token is None:
-            raise refusal.bad_token()
+            raise errors.bad_token()
         return token
 
-    def _client(self, token: AccessToken) -> Client:
+    def _client(self, token: GoogleAccessToken) -> GoogleClient:
         client = self.realm.client(token.client_id)
         if client is None or client.trouble == "deleted":
-            raise refusal.bad_token()
+            raise errors.bad_token()
         if client.trouble == "api_disabled":
-            raise refusal.api_disabled(client.project_number)
+            raise errors.api_disabled(client.project_number)
         if client.trouble == "daily_limit":
             raise quota.daily_limit()
         return client
 
-    def _check_account(self, token: AccessToken, mailbox: Mailbox | None, user: str) -> None:
+    def _check_account(self, token: GoogleAccessToken, mailbox: Mailbox | None, user: str) -> None:
         email = token.account.email
         trouble = self.realm.grants.trouble.get(token.account.sub)
         if trouble == "domain_policy":
-            raise refusal.domain_policy()
+            raise errors.domain_policy()
         if mailbox is None or trouble == "mail_disabled":
-            raise refusal.precondition("Mail service not enabled")
+            raise errors.precondition("Mail service not enabled")
         if user not in {"me", email} and user.lower() != email.lower():
             if "@" not in user:
-                raise refusal.bad_request("Invalid user id")
-            raise refusal.forbidden(f"Delegation denied for {email}")
+                raise errors.bad_request("Invalid user id")
+            raise errors.forbidden(f"Delegation denied for {email}")
 
     def _spend(
-        self, method: Method, token: AccessToken, client: Client, width: int, outcome: Outcome
+        self,
+        method: GmailMethod,
+        token: GoogleAccessToken,
+        client: GoogleClient,
+        width: int,
+        outcome: GmailCallOutcome,
     ) -> None:
         try:
             outcome.units = self.spending.spend(method.id, token.account.sub, client, width)
-        except Refusal:
+        except GmailError:
             outcome.rejected = True
             raise
 
-    def _empty(self, method: Method) -> Reply:
+    def _empty(self, method: GmailMethod) -> RawResponse:
         if method.id == "users.stop" and self.realm.options.stop_status == 200:
-            return Reply(200, b"{}", JSON)
-        return Reply(204, b"", JSON)
+            return RawResponse(200, b"{}", JSON)
+        return RawResponse(204, b"", JSON)
 
 
-def find_method(http: str, path: str) -> Found | None:
+def find_method(http: str, path: str) -> MatchedMethod | None:
     for root in _ROOTS:
         if path.startswith(root):
             user, *rest = path[len(root) :].split("/")
@@ -230,7 +237,7 @@ def find_method(http: str, path: str) -> Found | None:
             found = methods.find(http, tuple(rest), upload=upload)
             if found is None or not user or not all(rest):
                 return None
-            return Found(found[0], user, found[1], upload)
+            return MatchedMethod(found[0], user, found[1], upload)
     return None
 
 
@@ -239,7 +246,7 @@ def encode(value: Any, *, pretty: bool) -> bytes:
     return msgspec.json.format(encoded, indent=2) + b"\n" if pretty else encoded
 
 
-def unknown_path(path: str) -> Reply:
+def unknown_path(path: str) -> RawResponse:
     """Google's front end answers paths that no API has with a page."""
     shown = path[:200].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     page = (
@@ -247,24 +254,26 @@ def unknown_path(path: str) -> Reply:
         "<p><b>404.</b> <ins>That is an error.</ins>\n"
         f"<p>The requested URL <code>{shown}</code> was not found on this server.\n"
     )
-    return Reply(404, page.encode(), _HTML)
+    return RawResponse(404, page.encode(), _HTML)
 
 
 def _check_common(common: Mapping[str, str]) -> None:
     """What Google's front end refuses before it looks at the token."""
     alt = common.get("alt", common.get("$alt", ""))
     if alt not in _ALTS:
-        raise refusal.bad_request(f'Invalid value "{alt[:100]}" for query parameter alt.')
+        raise errors.bad_request(f'Invalid value "{alt[:100]}" for query parameter alt.')
     if common.get("$.xgafv", "1") not in {"1", "2"}:
-        raise refusal.bad_request('Invalid value for query parameter "$.xgafv".')
+        raise errors.bad_request('Invalid value for query parameter "$.xgafv".')
 
 
-def _check_scope(method: Method, token: AccessToken) -> None:
+def _check_scope(method: GmailMethod, token: GoogleAccessToken) -> None:
     if not method.scopes & token.scopes:
-        raise refusal.missing_scope(method.id)
+        raise errors.missing_scope(method.id)
 
 
-def _check_metadata(method: Method, token: AccessToken, args: Mapping[str, Any], *, always: bool) -> None:
+def _check_metadata(
+    method: GmailMethod, token: GoogleAccessToken, args: Mapping[str, Any], *, always: bool
+) -> None:
     """The narrow scope spoils the wider ones beside it: Gmail takes a token with gmail.metadata at that
     word.
     """
@@ -273,8 +282,8 @@ def _check_metadata(method: Method, token: AccessToken, args: Mapping[str, Any],
     if not always and method.scopes & token.scopes != frozenset({methods.METADATA}):
         return
     if "q" in args:
-        raise refusal.forbidden("Metadata scope does not support 'q' parameter")
+        raise errors.forbidden("Metadata scope does not support 'q' parameter")
     if "format" in method.parameters:
         form = args.get("format", "full")
         if form in {"full", "raw"}:
-            raise refusal.forbidden(f"Metadata scope doesn't allow format {form.upper()}")
+            raise errors.forbidden(f"Metadata scope doesn't allow format {form.upper()}")

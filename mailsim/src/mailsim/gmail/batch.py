@@ -10,7 +10,7 @@ from http import HTTPStatus
 from itertools import pairwise
 from typing import NamedTuple
 
-from mailsim.gmail.refusal import Refusal, bad_request
+from mailsim.gmail.errors import GmailError, bad_request
 
 MAX_CALLS = 100
 _BOUNDARY = re.compile(r""";\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))""", re.IGNORECASE)
@@ -21,7 +21,7 @@ _REQUEST_LINE = re.compile(r"([A-Za-z]+) +(\S+)(?: +HTTP/[0-9](?:\.[0-9])?)? *")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class InnerCall(NamedTuple):
+class BatchCall(NamedTuple):
     content_id: str
     method: str
     target: str  # path and query as written
@@ -29,7 +29,7 @@ class InnerCall(NamedTuple):
     body: bytes
 
 
-class InnerAnswer(NamedTuple):
+class BatchAnswer(NamedTuple):
     content_id: str
     status: int
     body: bytes
@@ -45,7 +45,7 @@ def boundary_of(content_type: str) -> str:
     return found[1] or found[2]
 
 
-def take_apart(body: bytes, boundary: str) -> list[InnerCall]:
+def take_apart(body: bytes, boundary: str) -> list[BatchCall]:
     """The inner calls in their order; raises Refusal for an envelope that cannot be read."""
     mark = re.compile(
         rb"(?:\A|\r?\n)--" + re.escape(boundary.encode("latin-1", "replace")) + rb"(--)?[ \t]*(?=\r?\n|\Z)"
@@ -53,7 +53,7 @@ def take_apart(body: bytes, boundary: str) -> list[InnerCall]:
     marks = list(mark.finditer(body))
     if not marks:
         raise unparsable("0 items", len(body))
-    calls: list[InnerCall] = []
+    calls: list[BatchCall] = []
     for opening, closing in pairwise(marks):
         if opening[1]:
             break
@@ -66,7 +66,7 @@ def take_apart(body: bytes, boundary: str) -> list[InnerCall]:
     return calls
 
 
-def put_together(answers: Iterable[InnerAnswer], boundary: str) -> bytes:
+def put_together(answers: Iterable[BatchAnswer], boundary: str) -> bytes:
     pieces: list[bytes] = []
     for answer in answers:
         reason = _REASONS.get(answer.status, "Unknown")
@@ -101,12 +101,12 @@ def answer_id(content_id: str) -> str:
     )
 
 
-def unparsable(why: str, size: int) -> Refusal:
+def unparsable(why: str, size: int) -> GmailError:
     message = f"Failed to parse batch request, error: {why}. Received batch body: ({size}) bytes redacted"
     return bad_request(message, "badRequest")
 
 
-def _inner(part: bytes, size: int) -> InnerCall:
+def _inner(part: bytes, size: int) -> BatchCall:
     text = part.decode("latin-1")  # one letter a byte, so that the body is found again
     envelope, rest = _split(text.lstrip("\r\n"))
     outer = _headers(_LINE.split(envelope), size)
@@ -117,7 +117,7 @@ def _inner(part: bytes, size: int) -> InnerCall:
     request = _REQUEST_LINE.fullmatch(first)
     if request is None:
         raise unparsable("part without a request line", size)
-    return InnerCall(
+    return BatchCall(
         content_id=outer.get("content-id", ""),
         method=request[1].upper(),
         target=request[2],

@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mailsim.gmail.box import Box
-from mailsim.gmail.params import Parameter
-from mailsim.gmail.watch import Watches
-from mailsim.google.clients import Client
-from mailsim.google.grants import AccessToken
-from mailsim.google.realm import Realm
+from mailsim.gmail.gmail_mailbox import GmailMailbox
+from mailsim.gmail.parameters import QueryParameter
+from mailsim.gmail.watches import WatchRegistry
+from mailsim.google.clients import GoogleClient
+from mailsim.google.context import GoogleContext
+from mailsim.google.grants import GoogleAccessToken
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class GmailCallContext:
     """`raw` is the body as it came, for uploads; `body` its properties, for JSON."""
 
-    realm: Realm
-    watches: Watches
-    box: Box
-    token: AccessToken
-    client: Client
+    realm: GoogleContext
+    watches: WatchRegistry
+    box: GmailMailbox
+    token: GoogleAccessToken
+    client: GoogleClient
     args: Mapping[str, Any]
     body: Mapping[str, Any] = field(default_factory=dict[str, Any])
     raw: bytes = b""
@@ -30,11 +30,11 @@ class Context:
     upload: bool = False
 
 
-Run = Callable[[Context], "dict[str, Any] | None"]
+Run = Callable[[GmailCallContext], "dict[str, Any] | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class GmailMethod:
     """One method of the API. `path` is what follows `users/{userId}/`; `answer` the type of its answer,
     if any.
     """
@@ -45,7 +45,7 @@ class Method:
     scopes: frozenset[str]
     run: Run
     answer: str = ""
-    parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
+    parameters: Mapping[str, QueryParameter] = field(default_factory=dict[str, QueryParameter])
     properties: Mapping[str, type] = field(default_factory=dict[str, type])
     uploads: bool = False
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from mailsim.generated import arrival
 from mailsim.gmail import messages
-from mailsim.gmail.box import Box
-from mailsim.gmail.context import Context
+from mailsim.gmail.context import GmailCallContext
+from mailsim.gmail.errors import bad_request, not_found
+from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.listing import page_of
-from mailsim.gmail.refusal import bad_request, not_found
+from mailsim.initial_states import get_arrival_state
 
 
-def list_drafts(context: Context) -> dict[str, Any]:
+def list_drafts(context: GmailCallContext) -> dict[str, Any]:
     box = context.box
     page = page_of(box, context.args, drafts=True)
     answer: dict[str, Any] = {}
@@ -24,7 +24,7 @@ def list_drafts(context: Context) -> dict[str, Any]:
     return answer
 
 
-def get_draft(context: Context) -> dict[str, Any]:
+def get_draft(context: GmailCallContext) -> dict[str, Any]:
     number = _number(context.box, context.args["id"])
     return {
         "id": context.args["id"],
@@ -32,28 +32,28 @@ def get_draft(context: Context) -> dict[str, Any]:
     }
 
 
-def create(context: Context) -> dict[str, Any]:
+def create(context: GmailCallContext) -> dict[str, Any]:
     number = context.box.mailbox.draft(_draft_bytes(context))
     return _answer(context.box, number)
 
 
-def update(context: Context) -> dict[str, Any]:
+def update(context: GmailCallContext) -> dict[str, Any]:
     number = _number(context.box, context.args["id"])
     return _answer(context.box, context.box.mailbox.edit_draft(number, _draft_bytes(context)))
 
 
-def delete(context: Context) -> None:
+def delete(context: GmailCallContext) -> None:
     context.box.mailbox.delete(_number(context.box, context.args["id"]))
 
 
-def send(context: Context) -> dict[str, Any]:
+def send(context: GmailCallContext) -> dict[str, Any]:
     """Sends the draft, or what the request says instead of it. The draft is gone then."""
     box = context.box
     named = context.body.get("id", "")
     if not named:
         raw = _draft_bytes(context)
         messages.hand_over(context, raw)
-        return messages.changed(box, box.mailbox.deliver(raw, arrival("gmail", sent=True)))
+        return messages.changed(box, box.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)))
     number = _number(box, named)
     if context.body.get("message"):
         number = box.mailbox.edit_draft(number, _draft_bytes(context))
@@ -61,11 +61,11 @@ def send(context: Context) -> dict[str, Any]:
     return messages.changed(box, box.mailbox.send_draft(number))
 
 
-def draft_id(box: Box, number: int) -> str:
+def draft_id(box: GmailMailbox, number: int) -> str:
     return box.ids.draft(box.mailbox.draft_key(number))
 
 
-def _number(box: Box, draft_id_text: str) -> int:
+def _number(box: GmailMailbox, draft_id_text: str) -> int:
     """The message that a draft is now. Most drafts were never saved again, so their own number is tried
     first.
     """
@@ -80,9 +80,9 @@ def _number(box: Box, draft_id_text: str) -> int:
     raise not_found()
 
 
-def _draft_bytes(context: Context) -> bytes:
+def _draft_bytes(context: GmailCallContext) -> bytes:
     return messages.message_bytes(context, context.body.get("message", {}))
 
 
-def _answer(box: Box, number: int) -> dict[str, Any]:
+def _answer(box: GmailMailbox, number: int) -> dict[str, Any]:
     return {"id": draft_id(box, number), "message": messages.changed(box, number)}

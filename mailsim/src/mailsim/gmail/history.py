@@ -7,11 +7,11 @@ successor.
 from bisect import bisect_left
 from typing import Any
 
-from mailsim.gmail.box import Box, label_list
-from mailsim.gmail.context import Context
-from mailsim.gmail.refusal import bad_request, not_found
+from mailsim.gmail.context import GmailCallContext
+from mailsim.gmail.errors import bad_request, not_found
+from mailsim.gmail.gmail_mailbox import GmailMailbox, label_list
 from mailsim.mailbox import Mailbox
-from mailsim.state import Change, labels_of
+from mailsim.message_state import MailboxChange, labels_of
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 100
@@ -19,7 +19,7 @@ _DAY_MS = 86_400_000
 TYPES = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")
 
 
-def list_history(context: Context) -> dict[str, Any]:
+def list_history(context: GmailCallContext) -> dict[str, Any]:
     box, args, faults = context.box, context.args, context.realm.sim.faults
     mailbox = box.mailbox
     start = _start(context)
@@ -47,7 +47,7 @@ def list_history(context: Context) -> dict[str, Any]:
     return answer | {"historyId": box.history_id()}
 
 
-def _start(context: Context) -> int:
+def _start(context: GmailCallContext) -> int:
     """The sequence to start after; 404 when the log does not reach back that far."""
     box = context.box
     start_id = context.args.get("startHistoryId")
@@ -69,7 +69,7 @@ def _forgotten(mailbox: Mailbox, before_ms: int) -> int:
     return max(mailbox.oldest_sequence, mailbox.changes[kept_from - 1].sequence if kept_from else 0)
 
 
-def _record(box: Box, change: Change, args: Any) -> dict[str, Any] | None:
+def _record(box: GmailMailbox, change: MailboxChange, args: Any) -> dict[str, Any] | None:
     """The history record of a change, or None when the request's filters leave nothing of it."""
     if change.number < 0 or not _bears(box, change, args.get("labelId")):
         return None
@@ -96,7 +96,7 @@ def _labelled(reference: dict[str, Any], labels: tuple[str, ...]) -> dict[str, A
     return reference | {"labelIds": labels} if labels else reference
 
 
-def _bears(box: Box, change: Change, label: str | None) -> bool:
+def _bears(box: GmailMailbox, change: MailboxChange, label: str | None) -> bool:
     if label is None:
         return True
     states = [change.after or change.before]

@@ -29,7 +29,7 @@ def _mix(value: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class GmailIds:
     """The identifiers of one mailbox: `key` is its own 64-bit number, `stock` how much mail it was
     created with.
     """
@@ -106,9 +106,9 @@ class Ids:
         return number, part, milliseconds
 
 
-def make_ids(key: int, stock: int) -> Ids:
+def make_ids(key: int, stock: int) -> GmailIds:
     factor = _mix(key) % _SPACE | 1
-    return Ids(
+    return GmailIds(
         key=key,
         stock=stock,
         factor=factor,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from mailsim.errors import Invalid, Taken
-from mailsim.gmail.box import Box
-from mailsim.gmail.context import Context
-from mailsim.gmail.refusal import Fault, Refusal, bad_request, not_found
-from mailsim.state import Folder, State, labels_of
-from mailsim.states import Where
+from mailsim.errors import AlreadyExists, InvalidRequest
+from mailsim.gmail.context import GmailCallContext
+from mailsim.gmail.errors import GmailError, GmailErrorDetails, bad_request, not_found
+from mailsim.gmail.gmail_mailbox import GmailMailbox
+from mailsim.message_state import Folder, MessageState, labels_of
+from mailsim.state_index import StatePredicate
 
 _COUNTED = 5_000  # threads of a label are counted up to here and estimated beyond
 _HIDDEN = frozenset(
@@ -26,7 +26,7 @@ _VISIBILITY = {
 }
 
 
-def get_profile(context: Context) -> dict[str, Any]:
+def get_profile(context: GmailCallContext) -> dict[str, Any]:
     mailbox = context.box.mailbox
     return {
         "emailAddress": mailbox.address,
@@ -36,15 +36,15 @@ def get_profile(context: Context) -> dict[str, Any]:
     }
 
 
-def list_labels(context: Context) -> dict[str, Any]:
+def list_labels(context: GmailCallContext) -> dict[str, Any]:
     return {"labels": [_brief(folder) for folder in context.box.mailbox.folders.values()]}
 
 
-def get_label(context: Context) -> dict[str, Any]:
+def get_label(context: GmailCallContext) -> dict[str, Any]:
     folder = _found(context)
     box = context.box
 
-    def bears(state: State) -> bool:
+    def bears(state: MessageState) -> bool:
         return folder.key in labels_of(state)
 
     total, threads = _count(box, bears)
@@ -57,15 +57,15 @@ def get_label(context: Context) -> dict[str, Any]:
     }
 
 
-def create(context: Context) -> dict[str, Any]:
+def create(context: GmailCallContext) -> dict[str, Any]:
     name = _checked_name(context)
     try:
         return _brief(context.box.mailbox.add_folder(name))
-    except Taken as error:
+    except AlreadyExists as error:
         raise _taken() from error
 
 
-def update(context: Context) -> dict[str, Any]:
+def update(context: GmailCallContext) -> dict[str, Any]:
     """PUT and PATCH alike: only the name is kept."""
     folder = _found(context)
     if folder.kind == "system":
@@ -74,14 +74,14 @@ def update(context: Context) -> dict[str, Any]:
         return _brief(folder)
     try:
         return _brief(context.box.mailbox.change_folder(folder.key, name=_checked_name(context)))
-    except Taken as error:
+    except AlreadyExists as error:
         raise _taken() from error
 
 
-def delete(context: Context) -> None:
+def delete(context: GmailCallContext) -> None:
     try:
         context.box.mailbox.delete_folder(_found(context).key)
-    except Invalid as error:
+    except InvalidRequest as error:
         raise bad_request("Invalid delete request") from error
 
 
@@ -104,14 +104,14 @@ def _brief(folder: Folder) -> dict[str, Any]:
     }
 
 
-def _found(context: Context) -> Folder:
+def _found(context: GmailCallContext) -> Folder:
     folder = context.box.mailbox.folders.get(context.args["id"])
     if folder is None:
         raise not_found()
     return folder
 
 
-def _checked_name(context: Context) -> str:
+def _checked_name(context: GmailCallContext) -> str:
     name = context.body.get("name", "")
     taken = {
         folder.name.lower() for folder in context.box.mailbox.folders.values() if folder.kind == "system"
@@ -129,11 +129,11 @@ def _checked_name(context: Context) -> str:
     return name.strip()
 
 
-def _taken() -> Refusal:
-    return Refusal(Fault(409, "aborted", "Label name exists or conflicts", status="ABORTED"))
+def _taken() -> GmailError:
+    return GmailError(GmailErrorDetails(409, "aborted", "Label name exists or conflicts", status="ABORTED"))
 
 
-def _count(box: Box, where: Where) -> tuple[int, int]:
+def _count(box: GmailMailbox, where: StatePredicate) -> tuple[int, int]:
     mailbox = box.mailbox
     total = mailbox.states.count(where)
     if total > _COUNTED:

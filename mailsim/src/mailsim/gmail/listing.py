@@ -9,22 +9,22 @@ from functools import cached_property
 from typing import Any
 
 from mailsim import mime
-from mailsim.gmail.box import Box
-from mailsim.gmail.match import Search, compile_search, dashed
-from mailsim.gmail.refusal import bad_request
+from mailsim.gmail.errors import bad_request
+from mailsim.gmail.gmail_mailbox import GmailMailbox
+from mailsim.gmail.search_matching import CompiledSearch, compile_search, dashed
 from mailsim.mailbox import Mailbox
-from mailsim.state import State, labels_of
+from mailsim.message_state import MessageState, labels_of
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 100
 _HIDDEN = frozenset({"SPAM", "TRASH"})
 # What Gmail answers while there are more pages, whatever the mailbox holds.
 _MANY = 201
-Accept = Callable[["Selection", int], bool]
+Accept = Callable[["MessageSelection", int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MessagePage:
     numbers: list[int]
     next_token: str | None
 
@@ -33,12 +33,12 @@ class Page:
 
 
 @dataclass(frozen=True)
-class OpenedLetter:
+class MailboxMessage:
     """A message as a search sees it; opened at the first look inside."""
 
     mailbox: Mailbox
     number: int
-    state: State
+    state: MessageState
 
     @property
     def labels(self) -> frozenset[str]:
@@ -49,7 +49,7 @@ class OpenedLetter:
         return self.mailbox.received_ms(self.number)
 
     @cached_property
-    def _tree(self) -> mime.Part:
+    def _tree(self) -> mime.MimePart:
         return self.mailbox.tree(self.number)
 
     def size(self) -> int:
@@ -72,14 +72,14 @@ class OpenedLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MessageSelection:
     """What a list method asked for: a condition on labels, bounds in time, and perhaps a look into the
     letter.
     """
 
-    box: Box
-    search: Search
-    allows: Callable[[State], bool]
+    box: GmailMailbox
+    search: CompiledSearch
+    allows: Callable[[MessageState], bool]
 
     def takes(self, number: int) -> bool:
         """The whole condition on one message, as `page_of` applies it in steps."""
@@ -92,12 +92,14 @@ class Selection:
             return False
         return self.opened(number, state)
 
-    def opened(self, number: int, state: State) -> bool:
+    def opened(self, number: int, state: MessageState) -> bool:
         matches = self.search.matches
-        return matches is None or matches(OpenedLetter(self.box.mailbox, number, state))
+        return matches is None or matches(MailboxMessage(self.box.mailbox, number, state))
 
 
-def page_of(box: Box, args: Mapping[str, Any], *, accept: Accept | None = None, drafts: bool = False) -> Page:
+def page_of(
+    box: GmailMailbox, args: Mapping[str, Any], *, accept: Accept | None = None, drafts: bool = False
+) -> MessagePage:
     """One page as the arguments of a list method ask; `accept` has the last word on a message."""
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
     selection = select(box, args, drafts=drafts)
@@ -105,30 +107,30 @@ def page_of(box: Box, args: Mapping[str, Any], *, accept: Accept | None = None, 
     found: list[int] = []
     for number in _candidates(selection, args.get("pageToken", "")):
         if len(found) == size or letters_left == 0:
-            return Page(found, box.ids.page(number + 1))
+            return MessagePage(found, box.ids.page(number + 1))
         if selection.search.matches is not None:
             letters_left -= 1
         if selection.opened(number, box.state(number)) and (accept is None or accept(selection, number)):
             found.append(number)
-    return Page(found, None)
+    return MessagePage(found, None)
 
 
-def select(box: Box, args: Mapping[str, Any], *, drafts: bool = False) -> Selection:
+def select(box: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False) -> MessageSelection:
     names = {dashed(folder.name): key for key, folder in box.mailbox.folders.items()}
     search = compile_search(args.get("q", ""), box.now_ms() / 1000, names)
     required = box.label_ids(args.get("labelIds", ()))
     shown = bool(args.get("includeSpamTrash")) or search.anywhere
     hidden = frozenset[str]() if shown else _HIDDEN - required
 
-    def allows(state: State) -> bool:
+    def allows(state: MessageState) -> bool:
         labels = labels_of(state)
         fits = required <= labels and not hidden & labels and search.labels_allow(labels)
         return fits and (state.draft or not drafts)
 
-    return Selection(box, search, allows)
+    return MessageSelection(box, search, allows)
 
 
-def _candidates(selection: Selection, token: str) -> Iterator[int]:
+def _candidates(selection: MessageSelection, token: str) -> Iterator[int]:
     """Messages by labels and time, newest first, below the place that the page token names."""
     mailbox, search = selection.box.mailbox, selection.search
     below = len(mailbox)

@@ -6,23 +6,23 @@ from email.utils import getaddresses
 from typing import Any
 
 from mailsim import mime
-from mailsim.generated import arrival
 from mailsim.gmail import wire
-from mailsim.gmail.box import Box
-from mailsim.gmail.context import Context
+from mailsim.gmail.context import GmailCallContext
+from mailsim.gmail.errors import bad_request
+from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.listing import page_of
-from mailsim.gmail.refusal import bad_request
 from mailsim.gmail.upload import media_of
-from mailsim.state import State, with_labels
+from mailsim.initial_states import get_arrival_state
+from mailsim.message_state import MessageState, with_labels
 
 MAX_IDS = 1000
 MAX_LABELS = 100
-_BARE = State(frozenset())
+_BARE = MessageState(frozenset())
 _BAD_ATTACHMENT = "Invalid attachment token"
 
 
-def list_messages(context: Context) -> dict[str, Any]:
+def list_messages(context: GmailCallContext) -> dict[str, Any]:
     box = context.box
     page = page_of(box, context.args)
     answer: dict[str, Any] = {}
@@ -34,14 +34,14 @@ def list_messages(context: Context) -> dict[str, Any]:
     return answer
 
 
-def get_message(context: Context) -> dict[str, Any]:
+def get_message(context: GmailCallContext) -> dict[str, Any]:
     args = context.args
     number = context.box.number(args["id"])
     only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
     return context.box.message(number, args.get("format", "full"), only)
 
 
-def get_attachment(context: Context) -> dict[str, Any]:
+def get_attachment(context: GmailCallContext) -> dict[str, Any]:
     """Every id that was given for this message works until it is too old."""
     box = context.box
     number = box.number(context.args["messageId"])
@@ -56,18 +56,18 @@ def get_attachment(context: Context) -> dict[str, Any]:
     return {"size": len(content), "data": wire.encode(content, padded=box.padded(number))}
 
 
-def modify(context: Context) -> dict[str, Any]:
+def modify(context: GmailCallContext) -> dict[str, Any]:
     box = context.box
     number = box.number(context.args["id"])
     relabel(context, [number])
     return changed(box, number)
 
 
-def batch_modify(context: Context) -> None:
+def batch_modify(context: GmailCallContext) -> None:
     relabel(context, _known(context))
 
 
-def relabel(context: Context, numbers: list[int]) -> None:
+def relabel(context: GmailCallContext, numbers: list[int]) -> None:
     add, remove = context.body.get("addLabelIds", []), context.body.get("removeLabelIds", [])
     if not add and not remove:
         raise bad_request("No label add or removes specified")
@@ -81,28 +81,28 @@ def relabel(context: Context, numbers: list[int]) -> None:
         context.box.mailbox.relabel(number, add=added, remove=removed)
 
 
-def trash(context: Context) -> dict[str, Any]:
+def trash(context: GmailCallContext) -> dict[str, Any]:
     number = context.box.number(context.args["id"])
     context.box.mailbox.relabel(number, add={"TRASH"}, remove={"INBOX"})
     return changed(context.box, number)
 
 
-def untrash(context: Context) -> dict[str, Any]:
+def untrash(context: GmailCallContext) -> dict[str, Any]:
     number = context.box.number(context.args["id"])
     context.box.mailbox.relabel(number, remove={"TRASH"})
     return changed(context.box, number)
 
 
-def delete(context: Context) -> None:
+def delete(context: GmailCallContext) -> None:
     context.box.mailbox.delete(context.box.number(context.args["id"]))
 
 
-def batch_delete(context: Context) -> None:
+def batch_delete(context: GmailCallContext) -> None:
     for number in _known(context):
         context.box.mailbox.delete(number)
 
 
-def insert(context: Context) -> dict[str, Any]:
+def insert(context: GmailCallContext) -> dict[str, Any]:
     """Like an IMAP append: no label is added that was not asked for."""
     labels = context.box.label_ids(context.body.get("labelIds", ()))
     return changed(
@@ -110,20 +110,20 @@ def insert(context: Context) -> dict[str, Any]:
     )
 
 
-def import_message(context: Context) -> dict[str, Any]:
+def import_message(context: GmailCallContext) -> dict[str, Any]:
     """Like delivery by SMTP: without labels it goes to the inbox, unread."""
     labels = context.box.label_ids(context.body.get("labelIds", ()))
     state = with_labels(_BARE, labels) if labels else None
     return changed(context.box, context.box.mailbox.deliver(message_bytes(context), state))
 
 
-def send(context: Context) -> dict[str, Any]:
+def send(context: GmailCallContext) -> dict[str, Any]:
     raw = message_bytes(context)
     hand_over(context, raw)
-    return changed(context.box, context.box.mailbox.deliver(raw, arrival("gmail", sent=True)))
+    return changed(context.box, context.box.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)))
 
 
-def hand_over(context: Context, raw: bytes) -> None:
+def hand_over(context: GmailCallContext, raw: bytes) -> None:
     """Sent mail reaches the recipients that live in the simulation."""
     root = mime.read(raw)
     named = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
@@ -136,7 +136,7 @@ def hand_over(context: Context, raw: bytes) -> None:
             mailbox.deliver(raw)
 
 
-def message_bytes(context: Context, message: dict[str, Any] | None = None) -> bytes:
+def message_bytes(context: GmailCallContext, message: dict[str, Any] | None = None) -> bytes:
     """The message of a request: uploaded as it is, or base64url in the property `raw`."""
     if context.upload:
         return media_of(context.content_type, context.raw)
@@ -151,14 +151,14 @@ def message_bytes(context: Context, message: dict[str, Any] | None = None) -> by
         raise bad_request("Invalid value for ByteString: the message is not base64url") from error
 
 
-def changed(box: Box, number: int) -> dict[str, Any]:
+def changed(box: GmailMailbox, number: int) -> dict[str, Any]:
     """What a change answers: the message's ids and its labels now."""
     shaped = box.reference(number)
     labels = box.labels(number)
     return shaped | {"labelIds": labels} if labels else shaped
 
 
-def _known(context: Context) -> list[int]:
+def _known(context: GmailCallContext) -> list[int]:
     """The messages of a batch that exist; Gmail does not say which ones did not."""
     ids = context.body.get("ids", [])
     if not ids:

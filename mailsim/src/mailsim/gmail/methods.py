@@ -6,18 +6,18 @@ The test suite compares paths, parameters and scopes with Google's discovery doc
 from typing import Any
 
 from mailsim.gmail import drafts, history, labels, messages, threads
-from mailsim.gmail.context import Context, Method
-from mailsim.gmail.params import Parameter
+from mailsim.gmail.context import GmailCallContext, GmailMethod
+from mailsim.gmail.parameters import QueryParameter
 
 _PREFIX = "https://www.googleapis.com/auth/gmail."
 FULL = "https://mail.google.com/"
 METADATA = f"{_PREFIX}metadata"
 _FORMATS = ("minimal", "full", "raw", "metadata")
-_TEXT, _TEXTS = Parameter(), Parameter("texts")
-_PAGE = {"maxResults": Parameter("uint32"), "pageToken": _TEXT}
-_FIND = _PAGE | {"q": _TEXT, "includeSpamTrash": Parameter("bool")}
-_READ = {"format": Parameter(among=_FORMATS), "metadataHeaders": _TEXTS}
-_SOURCE = Parameter(among=("receivedTime", "dateHeader"))
+_TEXT, _TEXTS = QueryParameter(), QueryParameter("texts")
+_PAGE = {"maxResults": QueryParameter("uint32"), "pageToken": _TEXT}
+_FIND = _PAGE | {"q": _TEXT, "includeSpamTrash": QueryParameter("bool")}
+_READ = {"format": QueryParameter(among=_FORMATS), "metadataHeaders": _TEXTS}
+_SOURCE = QueryParameter(among=("receivedTime", "dateHeader"))
 _RELABEL = {
     "addLabelIds": list,
     "removeLabelIds": list,
@@ -65,21 +65,23 @@ _ADDON = ("addons.current.message.action", "addons.current.message.readonly")
 _OPEN = _scopes("modify", "readonly", "metadata", "addons.current.message.metadata", *_ADDON)
 
 
-def _watch(context: Context) -> dict[str, Any]:
+def _watch(context: GmailCallContext) -> dict[str, Any]:
     wanted = context.box.label_ids(context.body.get("labelIds", ()))
     watch = context.watches.start(context.box.mailbox, context.client.project, dict(context.body), wanted)
     return {"historyId": context.box.history_id(), "expiration": str(watch.expires_ms)}
 
 
-def _stop(context: Context) -> None:
+def _stop(context: GmailCallContext) -> None:
     context.watches.stop(context.box.mailbox, context.client.project)
 
 
-METHODS: tuple[Method, ...] = (
-    Method("users.getProfile", "GET", ("profile",), _SEE | _scopes("compose"), labels.get_profile, "Profile"),
-    Method("users.watch", "POST", ("watch",), _SEE, _watch, "WatchResponse", properties=_WATCH),
-    Method("users.stop", "POST", ("stop",), _SEE, _stop),
-    Method(
+METHODS: tuple[GmailMethod, ...] = (
+    GmailMethod(
+        "users.getProfile", "GET", ("profile",), _SEE | _scopes("compose"), labels.get_profile, "Profile"
+    ),
+    GmailMethod("users.watch", "POST", ("watch",), _SEE, _watch, "WatchResponse", properties=_WATCH),
+    GmailMethod("users.stop", "POST", ("stop",), _SEE, _stop),
+    GmailMethod(
         "users.history.list",
         "GET",
         ("history",),
@@ -88,22 +90,26 @@ METHODS: tuple[Method, ...] = (
         "ListHistoryResponse",
         _PAGE
         | {
-            "startHistoryId": Parameter("uint64"),
+            "startHistoryId": QueryParameter("uint64"),
             "labelId": _TEXT,
-            "historyTypes": Parameter("texts", history.TYPES),
+            "historyTypes": QueryParameter("texts", history.TYPES),
         },
     ),
-    Method("users.labels.list", "GET", ("labels",), _SEE | _LABELS, labels.list_labels, "ListLabelsResponse"),
-    Method("users.labels.get", "GET", ("labels", "{id}"), _SEE | _LABELS, labels.get_label, "Label"),
-    Method("users.labels.create", "POST", ("labels",), _LABELS, labels.create, "Label", properties=_LABEL),
-    Method(
+    GmailMethod(
+        "users.labels.list", "GET", ("labels",), _SEE | _LABELS, labels.list_labels, "ListLabelsResponse"
+    ),
+    GmailMethod("users.labels.get", "GET", ("labels", "{id}"), _SEE | _LABELS, labels.get_label, "Label"),
+    GmailMethod(
+        "users.labels.create", "POST", ("labels",), _LABELS, labels.create, "Label", properties=_LABEL
+    ),
+    GmailMethod(
         "users.labels.update", "PUT", ("labels", "{id}"), _LABELS, labels.update, "Label", properties=_LABEL
     ),
-    Method(
+    GmailMethod(
         "users.labels.patch", "PATCH", ("labels", "{id}"), _LABELS, labels.update, "Label", properties=_LABEL
     ),
-    Method("users.labels.delete", "DELETE", ("labels", "{id}"), _LABELS, labels.delete),
-    Method(
+    GmailMethod("users.labels.delete", "DELETE", ("labels", "{id}"), _LABELS, labels.delete),
+    GmailMethod(
         "users.messages.list",
         "GET",
         ("messages",),
@@ -112,8 +118,10 @@ METHODS: tuple[Method, ...] = (
         "ListMessagesResponse",
         _FIND | {"labelIds": _TEXTS},
     ),
-    Method("users.messages.get", "GET", ("messages", "{id}"), _OPEN, messages.get_message, "Message", _READ),
-    Method(
+    GmailMethod(
+        "users.messages.get", "GET", ("messages", "{id}"), _OPEN, messages.get_message, "Message", _READ
+    ),
+    GmailMethod(
         "users.messages.attachments.get",
         "GET",
         ("messages", "{messageId}", "attachments", "{id}"),
@@ -121,7 +129,7 @@ METHODS: tuple[Method, ...] = (
         messages.get_attachment,
         "MessagePartBody",
     ),
-    Method(
+    GmailMethod(
         "users.messages.modify",
         "POST",
         ("messages", "{id}", "modify"),
@@ -130,8 +138,10 @@ METHODS: tuple[Method, ...] = (
         "Message",
         properties=_RELABEL,
     ),
-    Method("users.messages.trash", "POST", ("messages", "{id}", "trash"), _MODIFY, messages.trash, "Message"),
-    Method(
+    GmailMethod(
+        "users.messages.trash", "POST", ("messages", "{id}", "trash"), _MODIFY, messages.trash, "Message"
+    ),
+    GmailMethod(
         "users.messages.untrash",
         "POST",
         ("messages", "{id}", "untrash"),
@@ -139,8 +149,8 @@ METHODS: tuple[Method, ...] = (
         messages.untrash,
         "Message",
     ),
-    Method("users.messages.delete", "DELETE", ("messages", "{id}"), _scopes(), messages.delete),
-    Method(
+    GmailMethod("users.messages.delete", "DELETE", ("messages", "{id}"), _scopes(), messages.delete),
+    GmailMethod(
         "users.messages.batchModify",
         "POST",
         ("messages", "batchModify"),
@@ -148,7 +158,7 @@ METHODS: tuple[Method, ...] = (
         messages.batch_modify,
         properties=_RELABEL | {"ids": list},
     ),
-    Method(
+    GmailMethod(
         "users.messages.batchDelete",
         "POST",
         ("messages", "batchDelete"),
@@ -156,18 +166,18 @@ METHODS: tuple[Method, ...] = (
         messages.batch_delete,
         properties={"ids": list},
     ),
-    Method(
+    GmailMethod(
         "users.messages.insert",
         "POST",
         ("messages",),
         _scopes("insert", "modify"),
         messages.insert,
         "Message",
-        {"deleted": Parameter("bool"), "internalDateSource": _SOURCE},
+        {"deleted": QueryParameter("bool"), "internalDateSource": _SOURCE},
         _MESSAGE,
         uploads=True,
     ),
-    Method(
+    GmailMethod(
         "users.messages.import",
         "POST",
         ("messages", "import"),
@@ -175,15 +185,15 @@ METHODS: tuple[Method, ...] = (
         messages.import_message,
         "Message",
         {
-            "deleted": Parameter("bool"),
+            "deleted": QueryParameter("bool"),
             "internalDateSource": _SOURCE,
-            "neverMarkSpam": Parameter("bool"),
-            "processForCalendar": Parameter("bool"),
+            "neverMarkSpam": QueryParameter("bool"),
+            "processForCalendar": QueryParameter("bool"),
         },
         _MESSAGE,
         uploads=True,
     ),
-    Method(
+    GmailMethod(
         "users.messages.send",
         "POST",
         ("messages", "send"),
@@ -193,7 +203,7 @@ METHODS: tuple[Method, ...] = (
         properties=_MESSAGE,
         uploads=True,
     ),
-    Method(
+    GmailMethod(
         "users.threads.list",
         "GET",
         ("threads",),
@@ -202,16 +212,16 @@ METHODS: tuple[Method, ...] = (
         "ListThreadsResponse",
         _FIND | {"labelIds": _TEXTS},
     ),
-    Method(
+    GmailMethod(
         "users.threads.get",
         "GET",
         ("threads", "{id}"),
         _OPEN,
         threads.get_thread,
         "Thread",
-        _READ | {"format": Parameter(among=("full", "metadata", "minimal"))},
+        _READ | {"format": QueryParameter(among=("full", "metadata", "minimal"))},
     ),
-    Method(
+    GmailMethod(
         "users.threads.modify",
         "POST",
         ("threads", "{id}", "modify"),
@@ -220,22 +230,26 @@ METHODS: tuple[Method, ...] = (
         "Thread",
         properties={"addLabelIds": list, "removeLabelIds": list},
     ),
-    Method("users.threads.trash", "POST", ("threads", "{id}", "trash"), _MODIFY, threads.trash, "Thread"),
-    Method(
+    GmailMethod(
+        "users.threads.trash", "POST", ("threads", "{id}", "trash"), _MODIFY, threads.trash, "Thread"
+    ),
+    GmailMethod(
         "users.threads.untrash", "POST", ("threads", "{id}", "untrash"), _MODIFY, threads.untrash, "Thread"
     ),
-    Method("users.threads.delete", "DELETE", ("threads", "{id}"), _scopes(), threads.delete),
-    Method("users.drafts.list", "GET", ("drafts",), _DRAFTS, drafts.list_drafts, "ListDraftsResponse", _FIND),
-    Method(
+    GmailMethod("users.threads.delete", "DELETE", ("threads", "{id}"), _scopes(), threads.delete),
+    GmailMethod(
+        "users.drafts.list", "GET", ("drafts",), _DRAFTS, drafts.list_drafts, "ListDraftsResponse", _FIND
+    ),
+    GmailMethod(
         "users.drafts.get",
         "GET",
         ("drafts", "{id}"),
         _DRAFTS,
         drafts.get_draft,
         "Draft",
-        {"format": Parameter(among=_FORMATS)},
+        {"format": QueryParameter(among=_FORMATS)},
     ),
-    Method(
+    GmailMethod(
         "users.drafts.create",
         "POST",
         ("drafts",),
@@ -245,7 +259,7 @@ METHODS: tuple[Method, ...] = (
         properties=_DRAFT,
         uploads=True,
     ),
-    Method(
+    GmailMethod(
         "users.drafts.update",
         "PUT",
         ("drafts", "{id}"),
@@ -255,8 +269,8 @@ METHODS: tuple[Method, ...] = (
         properties=_DRAFT,
         uploads=True,
     ),
-    Method("users.drafts.delete", "DELETE", ("drafts", "{id}"), _COMPOSE, drafts.delete),
-    Method(
+    GmailMethod("users.drafts.delete", "DELETE", ("drafts", "{id}"), _COMPOSE, drafts.delete),
+    GmailMethod(
         "users.drafts.send",
         "POST",
         ("drafts", "send"),
@@ -269,7 +283,7 @@ METHODS: tuple[Method, ...] = (
 )
 
 
-def find(http: str, path: tuple[str, ...], *, upload: bool) -> tuple[Method, dict[str, str]] | None:
+def find(http: str, path: tuple[str, ...], *, upload: bool) -> tuple[GmailMethod, dict[str, str]] | None:
     """The method behind `users/{userId}/…` and the ids in its path; words win over ids."""
     for method in _BY_SHAPE.get((http, len(path), path[0] if path else ""), ()):
         if upload and not method.uploads:
@@ -285,8 +299,8 @@ def find(http: str, path: tuple[str, ...], *, upload: bool) -> tuple[Method, dic
     return None
 
 
-def _by_shape() -> dict[tuple[str, int, str], list[Method]]:
-    shaped: dict[tuple[str, int, str], list[Method]] = {}
+def _by_shape() -> dict[tuple[str, int, str], list[GmailMethod]]:
+    shaped: dict[tuple[str, int, str], list[GmailMethod]] = {}
     for method in sorted(METHODS, key=lambda each: sum(part[0] == "{" for part in each.path)):
         shaped.setdefault((method.http, len(method.path), method.path[0]), []).append(method)
     return shaped

@@ -5,23 +5,23 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mailsim.errors import Invalid
-from mailsim.gmail import quota, refusal
-from mailsim.gmail.api import JSON, Gmail, encode
+from mailsim.errors import InvalidRequest
+from mailsim.gmail import errors, quota
+from mailsim.gmail.api import JSON, GmailApi, encode
+from mailsim.gmail.errors import GmailErrorDetails
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.methods import METHODS
-from mailsim.gmail.refusal import Fault
-from mailsim.gmail.server import Batch, Single, caller_of
-from mailsim.gmail.watch import Watch
+from mailsim.gmail.request_handlers import BatchHandler, SingleCallHandler, caller_of
+from mailsim.gmail.watches import GmailWatch
 from mailsim.google import oauth
-from mailsim.google.control import Control
-from mailsim.google.grants import TROUBLES
+from mailsim.google.context import GoogleContext, account_of
+from mailsim.google.control import GoogleControl
+from mailsim.google.grants import ACCOUNT_PROBLEMS
 from mailsim.google.pubsub import PubSub
-from mailsim.google.realm import Realm, account_of
 from mailsim.mailbox import Mailbox
-from mailsim.orders import Revocation
-from mailsim.simulator import Provider, Reply, Simulator
-from mailsim.state import Change
+from mailsim.message_state import MailboxChange
+from mailsim.provider_actions import RevocationRequest
+from mailsim.simulator import Provider, RawResponse, Simulator
 
 _FAULT_CODES = {
     "token_error": frozenset({"", *oauth.ERRORS}),
@@ -31,13 +31,13 @@ _FAULT_CODES = {
 
 def routes(sim: Simulator) -> list[Route]:
     """Every path of Google: mail, batch, sign-in. Registers the provider."""
-    realm = Realm(sim)
-    gmail = Gmail(realm, PubSub(realm))
+    realm = GoogleContext(sim)
+    gmail = GmailApi(realm, PubSub(realm))
     sim.world.listeners.append(lambda mailbox, change: _heard(gmail, mailbox, change))
     sign_in = oauth.routes(realm)
     names = {method.endpoint for method in METHODS} | {route.name for route in sign_in}
     sim.providers["gmail"] = _provider(gmail, names | {"batch", "push", "unknown"})
-    single, batched = Single(gmail), Batch(gmail)
+    single, batched = SingleCallHandler(gmail), BatchHandler(gmail)
     return [
         Route("/gmail/{rest:path}", single, name="gmail"),
         Route("/upload/gmail/{rest:path}", single, name="gmail.upload"),
@@ -48,7 +48,7 @@ def routes(sim: Simulator) -> list[Route]:
     ]
 
 
-def _heard(gmail: Gmail, mailbox: Mailbox, change: Change) -> None:
+def _heard(gmail: GmailApi, mailbox: Mailbox, change: MailboxChange) -> None:
     if mailbox.provider != "gmail":
         return
     if change.kind == "added":
@@ -59,24 +59,24 @@ def _heard(gmail: Gmail, mailbox: Mailbox, change: Change) -> None:
     gmail.watches.heard(mailbox, change)
 
 
-async def _revoke(gmail: Gmail, mailbox: Mailbox, order: Revocation) -> int:
+async def _revoke(gmail: GmailApi, mailbox: Mailbox, order: RevocationRequest) -> int:
     account = account_of(mailbox)
     if order.client_id:
-        raise Invalid("at Gmail a revocation is for every client of the account")
+        raise InvalidRequest("at Gmail a revocation is for every client of the account")
     match order.reason:
         case "password":
             return gmail.realm.grants.change_password(account.sub)
         case "consent":
             return gmail.realm.grants.end_grant(account.sub)
-        case reason if reason in TROUBLES:
+        case reason if reason in ACCOUNT_PROBLEMS:
             gmail.realm.grants.trouble[account.sub] = reason
             return 1
         case reason:
-            known = ", ".join(("consent", "password", *TROUBLES))
-            raise Invalid(f"no reason {reason!r}; there are {known}")
+            known = ", ".join(("consent", "password", *ACCOUNT_PROBLEMS))
+            raise InvalidRequest(f"no reason {reason!r}; there are {known}")
 
 
-def _provider(gmail: Gmail, names: set[str]) -> Provider:
+def _provider(gmail: GmailApi, names: set[str]) -> Provider:
     async def expire_tokens(mailbox: Mailbox) -> int:
         return gmail.realm.grants.expire_access(account_of(mailbox).sub)
 
@@ -105,33 +105,35 @@ def _provider(gmail: Gmail, names: set[str]) -> Provider:
         revoke=partial(_revoke, gmail),
         expire_tokens=expire_tokens,
         expire_cursors=expire_cursors,
-        controls=Control(gmail.realm, gmail.pubsub).endpoints(),
+        controls=GoogleControl(gmail.realm, gmail.pubsub).endpoints(),
     )
 
 
-def _refusal(gmail: Gmail, status: int, seconds: int) -> Reply:
+def _refusal(gmail: GmailApi, status: int, seconds: int) -> RawResponse:
     """A fault in Google's words. Gmail puts the time to wait into the text, not into a header."""
     now = gmail.realm.sim.clock.milliseconds()
     match status:
         case 401:
-            fault = refusal.bad_token().fault
+            fault = errors.bad_token().fault
         case 404:
-            fault = refusal.not_found().fault
+            fault = errors.not_found().fault
         case 403:
-            fault = Fault(403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits")
+            fault = GmailErrorDetails(
+                403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits"
+            )
         case 429 if seconds:
             fault = quota.over_user("429-retry-after", "", 0, now + seconds * 1000, 0).fault
         case 429:
             text = "Resource has been exhausted (e.g. check quota)."
-            fault = Fault(429, "rateLimitExceeded", text)
+            fault = GmailErrorDetails(429, "rateLimitExceeded", text)
         case _ if status >= 500:
-            fault = Fault(status, "backendError", "Backend Error")
+            fault = GmailErrorDetails(status, "backendError", "Backend Error")
         case _:
-            fault = Fault(status, "badRequest", "Bad Request")
-    return Reply(status, encode(fault.body(), pretty=True), JSON)
+            fault = GmailErrorDetails(status, "badRequest", "Bad Request")
+    return RawResponse(status, encode(fault.body(), pretty=True), JSON)
 
 
-def _watch(watch: Watch) -> dict[str, Any]:
+def _watch(watch: GmailWatch) -> dict[str, Any]:
     return {
         "kind": "watch",
         "project": watch.project,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from mailsim.gmail.refusal import Fault, Refusal
+from mailsim.gmail.errors import GmailError, GmailErrorDetails
 from mailsim.google.options import PROJECT_UNITS, QuotaShape
 
 Key = TypeVar("Key")
@@ -63,7 +63,7 @@ TABLES: dict[str, dict[str, int]] = {"new": NEW, "old": OLD, "off": NEW}
 
 
 @dataclass(slots=True)
-class Meter:
+class QuotaMeter:
     """Units spent in the last minute, counted in steps of a tenth of a second."""
 
     spent: int = 0
@@ -92,7 +92,7 @@ class Meter:
         return now_ms + WINDOW_MS
 
 
-def over_user(shape: QuotaShape, project_number: str, limit: int, free_at_ms: int, turn: int) -> Refusal:
+def over_user(shape: QuotaShape, project_number: str, limit: int, free_at_ms: int, turn: int) -> GmailError:
     """The user's minute is used up. The same condition is seen with 403 and with 429, so `mixed` takes
     turns.
     """
@@ -101,31 +101,37 @@ def over_user(shape: QuotaShape, project_number: str, limit: int, free_at_ms: in
     details = (_limit_detail("QueriesPerMinutePerUser", project_number, limit),)
     match chosen:
         case "403":
-            fault = Fault(403, "rateLimitExceeded", quota, domain="usageLimits", details=details)
+            fault = GmailErrorDetails(403, "rateLimitExceeded", quota, domain="usageLimits", details=details)
         case "403-short":
-            fault = Fault(403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits")
+            fault = GmailErrorDetails(
+                403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits"
+            )
         case "429":
-            fault = Fault(429, "rateLimitExceeded", quota, domain="usageLimits", details=details)
+            fault = GmailErrorDetails(429, "rateLimitExceeded", quota, domain="usageLimits", details=details)
         case _:
             text = f"User-rate limit exceeded.  Retry after {zulu(free_at_ms)}"
-            fault = Fault(429, "userRateLimitExceeded", text, domain="usageLimits")
-    return Refusal(fault)
+            fault = GmailErrorDetails(429, "userRateLimitExceeded", text, domain="usageLimits")
+    return GmailError(fault)
 
 
-def over_project(shape: QuotaShape, project_number: str) -> Refusal:
+def over_project(shape: QuotaShape, project_number: str) -> GmailError:
     quota = _quota_text("Queries per minute", project_number)
     details = (_limit_detail("QueriesPerMinute", project_number, PROJECT_UNITS),)
     code = 429 if shape.startswith("429") else 403
-    return Refusal(Fault(code, "rateLimitExceeded", quota, domain="usageLimits", details=details))
+    return GmailError(
+        GmailErrorDetails(code, "rateLimitExceeded", quota, domain="usageLimits", details=details)
+    )
 
 
-def too_concurrent() -> Refusal:
+def too_concurrent() -> GmailError:
     text = "Too many concurrent requests for user"
-    return Refusal(Fault(429, "rateLimitExceeded", text, domain="usageLimits"))
+    return GmailError(GmailErrorDetails(429, "rateLimitExceeded", text, domain="usageLimits"))
 
 
-def daily_limit() -> Refusal:
-    return Refusal(Fault(403, "dailyLimitExceeded", "Daily Limit Exceeded", domain="usageLimits"))
+def daily_limit() -> GmailError:
+    return GmailError(
+        GmailErrorDetails(403, "dailyLimitExceeded", "Daily Limit Exceeded", domain="usageLimits")
+    )
 
 
 def zulu(milliseconds: int) -> str:

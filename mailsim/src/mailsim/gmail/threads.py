@@ -3,11 +3,11 @@
 from typing import Any
 
 from mailsim.gmail import messages, wire
-from mailsim.gmail.context import Context
-from mailsim.gmail.listing import Selection, page_of
+from mailsim.gmail.context import GmailCallContext
+from mailsim.gmail.listing import MessageSelection, page_of
 
 
-def list_threads(context: Context) -> dict[str, Any]:
+def list_threads(context: GmailCallContext) -> dict[str, Any]:
     """Threads by their newest message that fits; the entry itself tells of the newest of all."""
     box = context.box
     page = page_of(box, context.args, accept=_newest_of_its_thread)
@@ -29,13 +29,13 @@ def list_threads(context: Context) -> dict[str, Any]:
     return answer
 
 
-def _newest_of_its_thread(selection: Selection, number: int) -> bool:
+def _newest_of_its_thread(selection: MessageSelection, number: int) -> bool:
     mailbox = selection.box.mailbox
     members = mailbox.thread_members(mailbox.thread(number))
     return not any(member > number and selection.takes(member) for member in members)
 
 
-def get_thread(context: Context) -> dict[str, Any]:
+def get_thread(context: GmailCallContext) -> dict[str, Any]:
     box, args = context.box, context.args
     root, members = box.thread(args["id"])
     only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
@@ -46,31 +46,31 @@ def get_thread(context: Context) -> dict[str, Any]:
     }
 
 
-def modify(context: Context) -> dict[str, Any]:
+def modify(context: GmailCallContext) -> dict[str, Any]:
     root, members = context.box.thread(context.args["id"])
     messages.relabel(context, members)
     return _changed(context, root, members)
 
 
-def trash(context: Context) -> dict[str, Any]:
+def trash(context: GmailCallContext) -> dict[str, Any]:
     root, members = context.box.thread(context.args["id"])
     for member in members:
         context.box.mailbox.relabel(member, add={"TRASH"}, remove={"INBOX"})
     return _changed(context, root, members)
 
 
-def untrash(context: Context) -> dict[str, Any]:
+def untrash(context: GmailCallContext) -> dict[str, Any]:
     root, members = context.box.thread(context.args["id"])
     for member in members:
         context.box.mailbox.relabel(member, remove={"TRASH"})
     return _changed(context, root, members)
 
 
-def delete(context: Context) -> None:
+def delete(context: GmailCallContext) -> None:
     for member in context.box.thread(context.args["id"])[1]:
         context.box.mailbox.delete(member)
 
 
-def _changed(context: Context, root: int, members: list[int]) -> dict[str, Any]:
+def _changed(context: GmailCallContext, root: int, members: list[int]) -> dict[str, Any]:
     box = context.box
     return {"id": box.ids.message(root), "messages": [messages.changed(box, member) for member in members]}

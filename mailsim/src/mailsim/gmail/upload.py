@@ -3,7 +3,7 @@
 import re
 
 from mailsim import mime
-from mailsim.gmail.refusal import bad_request
+from mailsim.gmail.errors import bad_request
 
 _BOUNDARY = re.compile(r""";\s*boundary\s*=""", re.IGNORECASE)
 

@@ -27,7 +27,7 @@ def encode(data: bytes, *, padded: bool) -> msgspec.Raw:
     return msgspec.Raw(b'"%b"' % (encoded if padded else encoded.rstrip(b"=")))
 
 
-def snippet(root: mime.Part) -> str:
+def snippet(root: mime.MimePart) -> str:
     """The first words of the text, HTML-escaped even when they come from plain text."""
     part = _readable(root)
     if part is None:
@@ -46,9 +46,9 @@ def snippet(root: mime.Part) -> str:
     return html.escape(words, quote=True).replace("&#x27;", "&#39;")
 
 
-def _readable(root: mime.Part) -> mime.Part | None:
+def _readable(root: mime.MimePart) -> mime.MimePart | None:
     """The plain text if there is one, else the HTML, never what is attached."""
-    found: mime.Part | None = None
+    found: mime.MimePart | None = None
     queue = [root]
     while queue:
         part = queue.pop(0)
@@ -64,11 +64,11 @@ def _readable(root: mime.Part) -> mime.Part | None:
     return found
 
 
-def payload(root: mime.Part, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
+def payload(root: mime.MimePart, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
     """The whole tree, as `format=full` gives it."""
     place = -1
 
-    def shape(part: mime.Part, part_id: str) -> dict[str, Any]:
+    def shape(part: mime.MimePart, part_id: str) -> dict[str, Any]:
         nonlocal place
         place += 1
         body = _body(part, place, mint, padded=padded, inline_bytes=inline_bytes)
@@ -88,7 +88,7 @@ def payload(root: mime.Part, mint: Mint, *, padded: bool, inline_bytes: int) -> 
     return shape(root, "")
 
 
-def _body(part: mime.Part, place: int, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
+def _body(part: mime.MimePart, place: int, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
     if part.children and part.content_type.startswith("multipart/"):
         return {"size": 0}
     content = part.content
@@ -99,7 +99,7 @@ def _body(part: mime.Part, place: int, mint: Mint, *, padded: bool, inline_bytes
     return {"size": len(content), "data": encode(content, padded=padded)}
 
 
-def headers(part: mime.Part, only: Collection[str] = ()) -> list[dict[str, str]]:
+def headers(part: mime.MimePart, only: Collection[str] = ()) -> list[dict[str, str]]:
     """Names as the sender wrote them, repetitions included, encoded words decoded."""
     return [
         {"name": name, "value": mime.decode_words(value) if "=?" in value else value}
@@ -108,7 +108,7 @@ def headers(part: mime.Part, only: Collection[str] = ()) -> list[dict[str, str]]
     ]
 
 
-def metadata(root: mime.Part, only: Collection[str]) -> dict[str, Any]:
+def metadata(root: mime.MimePart, only: Collection[str]) -> dict[str, Any]:
     shaped: dict[str, Any] = {"mimeType": root.content_type}
     kept = headers(root, only)
     if kept:
@@ -116,7 +116,7 @@ def metadata(root: mime.Part, only: Collection[str]) -> dict[str, Any]:
     return shaped
 
 
-def part_at(root: mime.Part, place: int) -> mime.Part | None:
+def part_at(root: mime.MimePart, place: int) -> mime.MimePart | None:
     """The part at a position of the walk, as attachment ids name it."""
     for position, (_, part) in enumerate(root.walk()):
         if position == place:

@@ -5,15 +5,15 @@ from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
-from mailsim.world import Application
+from mailsim.registry import OAuthApplication
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # What an operator can do to a client besides registering it.
-Trouble = Literal["", "deleted", "api_disabled", "daily_limit", "org_internal"]
+ClientProblem = Literal["", "deleted", "api_disabled", "daily_limit", "org_internal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class GoogleClient:
     """`org_internal`: only accounts of `internal_domain` may use it."""
 
     id: str
@@ -22,7 +22,7 @@ class Client:
     project: str
     redirect_uris: tuple[str, ...] = ()
     testing: bool = False
-    trouble: Trouble = ""
+    trouble: ClientProblem = ""
     internal_domain: str = ""
 
     @property
@@ -32,8 +32,10 @@ class Client:
 
 
 @lru_cache(maxsize=256)
-def client_of(application: Application, trouble: Trouble = "", internal_domain: str = "") -> Client:
-    return Client(
+def client_of(
+    application: OAuthApplication, trouble: ClientProblem = "", internal_domain: str = ""
+) -> GoogleClient:
+    return GoogleClient(
         id=application.client_id,
         secret=application.client_secret,
         name=application.name,
@@ -45,7 +47,7 @@ def client_of(application: Application, trouble: Trouble = "", internal_domain: 
     )
 
 
-def redirect_allowed(client: Client, uri: str) -> bool:
+def redirect_allowed(client: GoogleClient, uri: str) -> bool:
     """Exact match; a registered loopback URI matches on every port, since programs pick a free one."""
     if uri in client.redirect_uris:
         return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal, get_args
 
-from mailsim.google.clients import Client
+from mailsim.google.clients import GoogleClient
 
 ACCESS_SECONDS = 3599
 CODE_SECONDS = 600
@@ -29,14 +29,14 @@ IDENTITY_SCOPES = frozenset(
     }
 )
 # What an administrator or Google may have decided about an account.
-AccountTrouble = Literal[
+AccountProblem = Literal[
     "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled"
 ]
-TROUBLES: tuple[str, ...] = get_args(AccountTrouble)
+ACCOUNT_PROBLEMS: tuple[str, ...] = get_args(AccountProblem)
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
-class Refused(Exception):
+class OAuthError(Exception):
     """The token endpoint's answer to a request it does not honour."""
 
     def __init__(self, status: int, error: str, description: str = "", subtype: str = "") -> None:
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class GoogleAccount:
     """One Google account: `sub` never changes, the address may."""
 
     sub: str
@@ -59,10 +59,10 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AuthorizedRequest:
     """What an authorization request asked for and the user agreed to."""
 
-    client: Client
+    client: GoogleClient
     redirect_uri: str
     scopes: tuple[str, ...]
     offline: bool = False
@@ -74,17 +74,17 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class AuthorizationCode:
     value: str
-    account: Account
-    ask: Ask
+    account: GoogleAccount
+    ask: AuthorizedRequest
     issued: float
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshToken:
+class GoogleRefreshToken:
     value: str
-    account: Account
+    account: GoogleAccount
     client_id: str
     project: str
     scopes: tuple[str, ...]
@@ -96,9 +96,9 @@ class RefreshToken:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken:
+class GoogleAccessToken:
     value: str
-    account: Account
+    account: GoogleAccount
     client_id: str
     project: str
     scopes: frozenset[str]
@@ -109,22 +109,22 @@ class AccessToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedTokens:
     """What one call of the token endpoint gives out."""
 
-    access: AccessToken
-    refresh: RefreshToken | None
+    access: GoogleAccessToken
+    refresh: GoogleRefreshToken | None
     nonce: str = ""
 
 
 @dataclass(slots=True)
-class Grants:
+class GoogleGrants:
     """All grants of all accounts. `trouble` holds per account what an administrator or Google has decided."""
 
     random: Random
-    codes: dict[str, Code] = field(default_factory=dict[str, Code])
-    refreshes: dict[str, RefreshToken] = field(default_factory=dict[str, RefreshToken])
-    accesses: dict[str, AccessToken] = field(default_factory=dict[str, AccessToken])
+    codes: dict[str, AuthorizationCode] = field(default_factory=dict[str, AuthorizationCode])
+    refreshes: dict[str, GoogleRefreshToken] = field(default_factory=dict[str, GoogleRefreshToken])
+    accesses: dict[str, GoogleAccessToken] = field(default_factory=dict[str, GoogleAccessToken])
     live: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
     consents: dict[tuple[str, str], frozenset[str]] = field(
         default_factory=dict[tuple[str, str], frozenset[str]]
@@ -133,25 +133,27 @@ class Grants:
     trouble: dict[str, str] = field(default_factory=dict[str, str])
     prune_at: int = 1000  # so many access tokens, and the expired ones are forgotten
 
-    def issue_code(self, account: Account, ask: Ask, now: float) -> Code:
-        code = Code(self._value("4/0A", 69), account, ask, now)
+    def issue_code(self, account: GoogleAccount, ask: AuthorizedRequest, now: float) -> AuthorizationCode:
+        code = AuthorizationCode(self._value("4/0A", 69), account, ask, now)
         self.codes[code.value] = code
         return code
 
-    def granted(self, account: Account, project: str) -> frozenset[str]:
+    def granted(self, account: GoogleAccount, project: str) -> frozenset[str]:
         return self.consents.get((account.sub, project), frozenset())
 
-    def exchange(self, code_value: str, client: Client, form: Mapping[str, str], now: float) -> Issued:
+    def exchange(
+        self, code_value: str, client: GoogleClient, form: Mapping[str, str], now: float
+    ) -> IssuedTokens:
         code = self.codes.pop(code_value, None)
         if code is None or code.ask.client.id != client.id or now > code.issued + CODE_SECONDS:
-            raise Refused(400, "invalid_grant", "Bad Request")
+            raise OAuthError(400, "invalid_grant", "Bad Request")
         ask = code.ask
         if form.get("redirect_uri", "") != ask.redirect_uri:
-            raise Refused(400, "redirect_uri_mismatch", "Bad Request")
+            raise OAuthError(400, "redirect_uri_mismatch", "Bad Request")
         _check_verifier(ask, form.get("code_verifier", ""))
         return self.grant(code.account, ask, now)
 
-    def grant(self, account: Account, ask: Ask, now: float) -> Issued:
+    def grant(self, account: GoogleAccount, ask: AuthorizedRequest, now: float) -> IssuedTokens:
         """Tokens for an account, as if the user had just agreed to `ask`."""
         project = (account.sub, ask.client.project)
         self.consents[project] = self.consents.get(project, frozenset()) | frozenset(ask.scopes)
@@ -162,35 +164,37 @@ class Grants:
             self.offline.add(pair)
             refresh = self._issue_refresh(account, ask, now)
         access = self._issue_access(account, ask.client, ask.scopes, refresh.value if refresh else None, now)
-        return Issued(access, refresh, ask.nonce)
+        return IssuedTokens(access, refresh, ask.nonce)
 
-    def refresh(self, value: str, client: Client, wanted: Iterable[str], now: float) -> Issued:
+    def refresh(self, value: str, client: GoogleClient, wanted: Iterable[str], now: float) -> IssuedTokens:
         token = self.refreshes.get(value)
         if token is None or token.client_id != client.id:
-            raise Refused(400, "invalid_grant", "Bad Request")
+            raise OAuthError(400, "invalid_grant", "Bad Request")
         if token.dead or _over(token, now):
-            raise Refused(400, "invalid_grant", "Token has been expired or revoked.")
+            raise OAuthError(400, "invalid_grant", "Token has been expired or revoked.")
         self._check_trouble(token.account)
         asked = tuple(wanted) or token.scopes
         if not set(asked) <= set(token.scopes):
-            raise Refused(400, "invalid_scope", "Some requested scopes were invalid.")
+            raise OAuthError(400, "invalid_scope", "Some requested scopes were invalid.")
         token = replace(token, used=now)
         self.refreshes[value] = token
-        return Issued(self._issue_access(token.account, client, asked, value, now), None)
+        return IssuedTokens(self._issue_access(token.account, client, asked, value, now), None)
 
-    def _check_trouble(self, account: Account) -> None:
+    def _check_trouble(self, account: GoogleAccount) -> None:
         match self.trouble.get(account.sub):
             case "invalid_rapt":
                 description = "reauth related error (invalid_rapt)"
-                raise Refused(400, "invalid_grant", description, "invalid_rapt")
+                raise OAuthError(400, "invalid_grant", description, "invalid_rapt")
             case "admin_policy_enforced":
-                raise Refused(400, "admin_policy_enforced", "Access blocked by the administrator's policy.")
+                raise OAuthError(
+                    400, "admin_policy_enforced", "Access blocked by the administrator's policy."
+                )
             case "account_deleted":
-                raise Refused(400, "invalid_grant", "Account has been deleted")
+                raise OAuthError(400, "invalid_grant", "Account has been deleted")
             case _:
                 return
 
-    def access(self, value: str, now: float) -> AccessToken | None:
+    def access(self, value: str, now: float) -> GoogleAccessToken | None:
         token = self.accesses.get(value)
         return token if token is not None and now < token.expires else None
 
@@ -202,7 +206,7 @@ class Grants:
         elif refresh is not None and not refresh.dead:
             self.end_grant(refresh.account.sub, refresh.project)
         else:
-            raise Refused(400, "invalid_token", "Token expired or revoked")
+            raise OAuthError(400, "invalid_token", "Token expired or revoked")
 
     def end_grant(self, sub: str, project: str | None = None) -> int:
         """Kills every token of an account, of one project or of all; says how many refresh tokens died."""
@@ -230,20 +234,22 @@ class Grants:
             del self.accesses[value]
         return len(values)
 
-    def _kill(self, tokens: Iterable[RefreshToken]) -> int:
+    def _kill(self, tokens: Iterable[GoogleRefreshToken]) -> int:
         doomed = [token for token in tokens if not token.dead]
         for token in doomed:
             self.refreshes[token.value] = replace(token, dead=True)
             self.live[token.account.sub, token.client_id].remove(token.value)
         return len(doomed)
 
-    def _issue_refresh(self, account: Account, ask: Ask, now: float) -> RefreshToken:
+    def _issue_refresh(
+        self, account: GoogleAccount, ask: AuthorizedRequest, now: float
+    ) -> GoogleRefreshToken:
         expires, announced = None, False
         if ask.grant_seconds is not None:
             expires, announced = now + ask.grant_seconds, True
         elif ask.client.testing and not set(ask.scopes) <= IDENTITY_SCOPES:
             expires = now + TESTING_SECONDS
-        token = RefreshToken(
+        token = GoogleRefreshToken(
             value=self._value("1//0g", 98),
             account=account,
             client_id=ask.client.id,
@@ -261,9 +267,14 @@ class Grants:
         return token
 
     def _issue_access(
-        self, account: Account, client: Client, scopes: tuple[str, ...], refresh: str | None, now: float
-    ) -> AccessToken:
-        token = AccessToken(
+        self,
+        account: GoogleAccount,
+        client: GoogleClient,
+        scopes: tuple[str, ...],
+        refresh: str | None,
+        now: float,
+    ) -> GoogleAccessToken:
+        token = GoogleAccessToken(
             value=self._value("ya29.a0", 190),
             account=account,
             client_id=client.id,
@@ -284,22 +295,22 @@ class Grants:
         return prefix + "".join(self.random.choices(_ALPHABET, k=length))
 
 
-def _over(token: RefreshToken, now: float) -> bool:
+def _over(token: GoogleRefreshToken, now: float) -> bool:
     return (token.expires is not None and now >= token.expires) or now >= token.used + UNUSED_SECONDS
 
 
-def _reads_mail(token: RefreshToken) -> bool:
+def _reads_mail(token: GoogleRefreshToken) -> bool:
     return any("mail" in scope and scope not in IDENTITY_SCOPES for scope in token.scopes)
 
 
-def _check_verifier(ask: Ask, verifier: str) -> None:
+def _check_verifier(ask: AuthorizedRequest, verifier: str) -> None:
     if not ask.challenge:
         return
     if not verifier:
-        raise Refused(400, "invalid_grant", "Missing code verifier.")
+        raise OAuthError(400, "invalid_grant", "Missing code verifier.")
     shown = verifier
     if ask.challenge_method == "S256":
         digest = hashlib.sha256(verifier.encode()).digest()
         shown = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
     if not secrets.compare_digest(shown.encode(), ask.challenge.encode()):
-        raise Refused(400, "invalid_grant", "Invalid code verifier.")
+        raise OAuthError(400, "invalid_grant", "Invalid code verifier.")

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mailsim.google import consent
-from mailsim.google.clients import Client
-from mailsim.google.grants import AccessToken, Account, Issued, Refused
-from mailsim.google.keys import at_hash
-from mailsim.google.realm import Realm
+from mailsim.google import consent_page
+from mailsim.google.clients import GoogleClient
+from mailsim.google.context import GoogleContext
+from mailsim.google.grants import GoogleAccessToken, GoogleAccount, IssuedTokens, OAuthError
+from mailsim.google.signing_keys import at_hash
 
 ISSUER = "https://accounts.google.com"
 MAX_FORM = 64 * 1024
@@ -44,7 +44,7 @@ ERRORS: dict[str, tuple[int, str, str, str]] = {
 }
 
 
-def routes(realm: Realm) -> list[Route]:
+def routes(realm: GoogleContext) -> list[Route]:
     def route(path: str, function: "Endpoint", name: str, *methods: str) -> Route:
         async def answer(request: Request) -> Response:
             return await function(realm, request)
@@ -52,8 +52,8 @@ def routes(realm: Realm) -> list[Route]:
         return Route(path, answer, methods=list(methods or ("GET",)), name=name)
 
     return [
-        route("/o/oauth2/v2/auth", consent.authorize, "oauth.authorize", "GET", "POST"),
-        route("/o/oauth2/auth", consent.authorize, "oauth.authorize", "GET", "POST"),
+        route("/o/oauth2/v2/auth", consent_page.authorize, "oauth.authorize", "GET", "POST"),
+        route("/o/oauth2/auth", consent_page.authorize, "oauth.authorize", "GET", "POST"),
         route("/token", token, "oauth.token", "POST"),
         route("/oauth2/v4/token", token, "oauth.token", "POST"),
         route("/o/oauth2/token", token, "oauth.token", "POST"),
@@ -71,41 +71,43 @@ def routes(realm: Realm) -> list[Route]:
     ]
 
 
-Endpoint = Callable[[Realm, Request], Awaitable[Response]]
+Endpoint = Callable[[GoogleContext, Request], Awaitable[Response]]
 
 
-async def token(realm: Realm, request: Request) -> Response:
+async def token(realm: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request)
         client = _authenticated(realm, request, form)
         issued = _issued(realm, request, client, form)
-    except Refused as refused:
+    except OAuthError as refused:
         return answer_json(refused.body, refused.status, _NO_STORE)
     return answer_json(token_body(realm, client, issued), 200, _NO_STORE)
 
 
-def _issued(realm: Realm, request: Request, client: Client, form: Mapping[str, str]) -> Issued:
+def _issued(
+    realm: GoogleContext, request: Request, client: GoogleClient, form: Mapping[str, str]
+) -> IssuedTokens:
     grant_type, now = form.get("grant_type", ""), realm.now()
     if grant_type == "authorization_code":
         code = form.get("code", "")
         if not code:
-            raise Refused(400, "invalid_request", "Missing required parameter: code")
+            raise OAuthError(400, "invalid_request", "Missing required parameter: code")
         issued = realm.grants.exchange(code, client, form, now)
     elif grant_type == "refresh_token":
         value = form.get("refresh_token", "")
         if not value:
-            raise Refused(400, "invalid_request", "Missing required parameter: refresh_token")
+            raise OAuthError(400, "invalid_request", "Missing required parameter: refresh_token")
         _faults(realm, request, value)
         issued = realm.grants.refresh(value, client, form.get("scope", "").split(), now)
     elif not grant_type:
-        raise Refused(400, "invalid_request", "Required parameter is missing: grant_type")
+        raise OAuthError(400, "invalid_request", "Required parameter is missing: grant_type")
     else:
-        raise Refused(400, "unsupported_grant_type", f"Invalid grant_type: {grant_type[:100]}")
+        raise OAuthError(400, "unsupported_grant_type", f"Invalid grant_type: {grant_type[:100]}")
     request.scope["mailsim.exchange"].mailbox = issued.access.account.email
     return issued
 
 
-def _faults(realm: Realm, request: Request, refresh_token: str) -> None:
+def _faults(realm: GoogleContext, request: Request, refresh_token: str) -> None:
     """What was ordered to happen to this account's refresh."""
     known = realm.grants.refreshes.get(refresh_token)
     if known is None:
@@ -117,25 +119,25 @@ def _faults(realm: Realm, request: Request, refresh_token: str) -> None:
     fault = realm.sim.faults.take("token_error", email, "oauth.token", "gmail")
     if fault is not None:
         status, error, description, subtype = ERRORS.get(fault.code, ERRORS["invalid_grant"])
-        raise Refused(fault.status or status, error, description, subtype)
+        raise OAuthError(fault.status or status, error, description, subtype)
 
 
-def _authenticated(realm: Realm, request: Request, form: Mapping[str, str]) -> Client:
+def _authenticated(realm: GoogleContext, request: Request, form: Mapping[str, str]) -> GoogleClient:
     client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
         client_id, secret = _basic(value)
     if not client_id:
-        raise Refused(400, "invalid_request", "Could not determine client ID from request.")
+        raise OAuthError(400, "invalid_request", "Could not determine client ID from request.")
     client = realm.client(client_id)
     if client is None:
-        raise Refused(401, "invalid_client", "The OAuth client was not found.")
+        raise OAuthError(401, "invalid_client", "The OAuth client was not found.")
     if client.trouble == "deleted":
-        raise Refused(401, "deleted_client", "The OAuth client was deleted.")
+        raise OAuthError(401, "deleted_client", "The OAuth client was deleted.")
     if not secret:
-        raise Refused(400, "invalid_request", "client_secret is missing.")
+        raise OAuthError(400, "invalid_request", "client_secret is missing.")
     if secret != client.secret:
-        raise Refused(401, "invalid_client", "Unauthorized")
+        raise OAuthError(401, "invalid_client", "Unauthorized")
     return client
 
 
@@ -143,11 +145,11 @@ def _basic(value: str) -> tuple[str, str]:
     try:
         user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise Refused(401, "invalid_client", "Unauthorized") from error
+        raise OAuthError(401, "invalid_client", "Unauthorized") from error
     return unquote_plus(user), unquote_plus(password)
 
 
-def token_body(realm: Realm, client: Client, issued: Issued) -> dict[str, Any]:
+def token_body(realm: GoogleContext, client: GoogleClient, issued: IssuedTokens) -> dict[str, Any]:
     access, refresh = issued.access, issued.refresh
     body: dict[str, Any] = {
         "access_token": access.value,
@@ -164,7 +166,7 @@ def token_body(realm: Realm, client: Client, issued: Issued) -> dict[str, Any]:
     return body
 
 
-def id_token(realm: Realm, client: Client, access: AccessToken, nonce: str) -> str:
+def id_token(realm: GoogleContext, client: GoogleClient, access: GoogleAccessToken, nonce: str) -> str:
     now = int(realm.now())
     claims: dict[str, Any] = {
         "iss": ISSUER,
@@ -180,7 +182,7 @@ def id_token(realm: Realm, client: Client, access: AccessToken, nonce: str) -> s
     return realm.keys.current.sign(claims)
 
 
-def _person(account: Account, scopes: frozenset[str]) -> dict[str, Any]:
+def _person(account: GoogleAccount, scopes: frozenset[str]) -> dict[str, Any]:
     domain = account.email.partition("@")[2]
     claims: dict[str, Any] = {"sub": account.sub}
     if domain not in {"gmail.com", "googlemail.com"}:
@@ -195,24 +197,24 @@ def _person(account: Account, scopes: frozenset[str]) -> dict[str, Any]:
     return claims
 
 
-async def revoke(realm: Realm, request: Request) -> Response:
+async def revoke(realm: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request) if request.method == "POST" else {}
         realm.grants.revoke(request.query_params.get("token", "") or form.get("token", ""))
-    except Refused as refused:
+    except OAuthError as refused:
         return answer_json(refused.body, refused.status, _NO_STORE)
     return answer_json({}, 200, _NO_STORE)
 
 
-async def certificates(realm: Realm, _request: Request) -> Response:
+async def certificates(realm: GoogleContext, _request: Request) -> Response:
     return answer_json(realm.keys.certificates(), 200, _KEYS_CACHE)
 
 
-async def jwks(realm: Realm, _request: Request) -> Response:
+async def jwks(realm: GoogleContext, _request: Request) -> Response:
     return answer_json(realm.keys.jwks(), 200, _KEYS_CACHE)
 
 
-async def discovery(_realm: Realm, request: Request) -> Response:
+async def discovery(_realm: GoogleContext, request: Request) -> Response:
     """The issuer is Google's own; the endpoints are where this request came in."""
     base = f"{request.url.scheme}://{request.url.netloc}"
     body = {
@@ -246,14 +248,14 @@ async def discovery(_realm: Realm, request: Request) -> Response:
     return answer_json(body, 200)
 
 
-async def userinfo(realm: Realm, request: Request) -> Response:
+async def userinfo(realm: GoogleContext, request: Request) -> Response:
     access = _bearer(realm, request)
     if access is None:
         return _unauthorized()
     return answer_json(_person(access.account, access.scopes), 200, _NO_STORE)
 
 
-async def userinfo_v2(realm: Realm, request: Request) -> Response:
+async def userinfo_v2(realm: GoogleContext, request: Request) -> Response:
     """The older shape: `id` and `verified_email`."""
     access = _bearer(realm, request)
     if access is None:
@@ -265,7 +267,7 @@ async def userinfo_v2(realm: Realm, request: Request) -> Response:
     return answer_json(claims, 200, _NO_STORE)
 
 
-def _bearer(realm: Realm, request: Request) -> AccessToken | None:
+def _bearer(realm: GoogleContext, request: Request) -> GoogleAccessToken | None:
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         value = request.query_params.get("access_token", "")
@@ -277,10 +279,10 @@ def _unauthorized() -> Response:
     return answer_json({"error": "invalid_request", "error_description": "Invalid Credentials"}, 401, headers)
 
 
-async def tokeninfo(realm: Realm, request: Request) -> Response:
+async def tokeninfo(realm: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request) if request.method == "POST" else {}
-    except Refused as refused:
+    except OAuthError as refused:
         return answer_json(refused.body, refused.status)
     asked = {**form, **request.query_params}
     now = realm.now()
@@ -304,7 +306,7 @@ async def tokeninfo(realm: Realm, request: Request) -> Response:
     return answer_json(body, 200)
 
 
-def _id_token_info(realm: Realm, shown: str, now: float) -> Response:
+def _id_token_info(realm: GoogleContext, shown: str, now: float) -> Response:
     """The claims as texts, if one of the published keys signed them and they still hold."""
     for key in (realm.keys.current, realm.keys.previous):
         try:
@@ -331,16 +333,16 @@ async def read_form(request: Request) -> dict[str, str]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_FORM:
-            raise Refused(400, "invalid_request", "Request is too large.")
+            raise OAuthError(400, "invalid_request", "Request is too large.")
     kind = request.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
     if kind == "application/json":
         return _json_form(bytes(body))
     if kind not in {_FORM, ""}:
-        raise Refused(400, "invalid_request", f"Bad content type. Must be {_FORM}.")
+        raise OAuthError(400, "invalid_request", f"Bad content type. Must be {_FORM}.")
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100)
     except ValueError as error:
-        raise Refused(400, "invalid_request", "Malformed form.") from error
+        raise OAuthError(400, "invalid_request", "Malformed form.") from error
     return dict(pairs)
 
 
@@ -348,7 +350,7 @@ def _json_form(body: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(body, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(400, "invalid_request", "Malformed JSON.") from error
+        raise OAuthError(400, "invalid_request", "Malformed JSON.") from error
 
 
 def answer_json(body: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:

@@ -11,7 +11,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 PROJECT_UNITS = 1_200_000
 
 
-class Options(msgspec.Struct, forbid_unknown_fields=True):
+class GoogleOptions(msgspec.Struct, forbid_unknown_fields=True):
     """Each is set over the control API under its own name."""
 
     quota_shape: QuotaShape = "mixed"  # how an exhausted quota is told

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mailsim.errors import Invalid, Unknown
-from mailsim.generated import stable
-from mailsim.google.realm import Realm
-from mailsim.google.topics import NAMES, TOPIC, Event, Subscription, Topic
-from mailsim.outgoing import Origin, Unreachable
+from mailsim.errors import InvalidRequest, NotFound
+from mailsim.google.context import GoogleContext
+from mailsim.google.pubsub_resources import (
+    NAME_RULES,
+    TOPIC_NAME,
+    PubSubMessage,
+    PubSubTopic,
+    PushSubscription,
+)
+from mailsim.initial_states import stable_hash
+from mailsim.push_client import PushOrigin, SubscriberUnreachable
 
 # Google also lists 102. It is an interim status: the HTTP client passes over it and waits for the final one,
 # so an endpoint that sends 102 and nothing else counts as one that did not answer in time.
@@ -25,35 +31,35 @@ _FIRST_ID = 10**15
 
 @dataclass
 class PubSub:
-    realm: Realm
-    topics: dict[str, Topic] = field(default_factory=dict[str, Topic])
-    subscriptions: dict[str, Subscription] = field(default_factory=dict[str, Subscription])
+    realm: GoogleContext
+    topics: dict[str, PubSubTopic] = field(default_factory=dict[str, PubSubTopic])
+    subscriptions: dict[str, PushSubscription] = field(default_factory=dict[str, PushSubscription])
     published: int = 0
     overtaken: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     tokens: dict[tuple[str, str, str], tuple[float, str]] = field(
         default_factory=dict[tuple[str, str, str], tuple[float, str]]
     )
 
-    def add_topic(self, topic: Topic) -> Topic:
-        if not TOPIC.match(topic.name):
-            raise Invalid(f"a topic is named projects/PROJECT/topics/NAME; {NAMES}")
+    def add_topic(self, topic: PubSubTopic) -> PubSubTopic:
+        if not TOPIC_NAME.match(topic.name):
+            raise InvalidRequest(f"a topic is named projects/PROJECT/topics/NAME; {NAME_RULES}")
         self.topics[topic.name] = topic
         return topic
 
     def remove_topic(self, name: str) -> None:
         if self.topics.pop(name, None) is None:
-            raise Unknown(f"no topic {name}")
+            raise NotFound(f"no topic {name}")
 
-    def add_subscription(self, subscription: Subscription) -> Subscription:
+    def add_subscription(self, subscription: PushSubscription) -> PushSubscription:
         subscription.check()
         if subscription.topic not in self.topics:
-            raise Unknown(f"no topic {subscription.topic}")
+            raise NotFound(f"no topic {subscription.topic}")
         self.subscriptions[subscription.name] = subscription
         return subscription
 
     def remove_subscription(self, name: str) -> None:
         if self.subscriptions.pop(name, None) is None:
-            raise Unknown(f"no subscription {name}")
+            raise NotFound(f"no subscription {name}")
 
     def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
         """Hands the message to every subscription of the topic and returns at once."""
@@ -62,11 +68,11 @@ class PubSub:
         now = sim.clock.now()
         moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
         number = _FIRST_ID + self.published * 7919
-        event = Event(str(number), data, sim.clock.milliseconds(), moment, mailbox)
+        event = PubSubMessage(str(number), data, sim.clock.milliseconds(), moment, mailbox)
         for subscription in [each for each in self.subscriptions.values() if each.topic == topic]:
             self._hand_over(subscription, event)
 
-    def _hand_over(self, subscription: Subscription, event: Event) -> None:
+    def _hand_over(self, subscription: PushSubscription, event: PubSubMessage) -> None:
         faults, background = self.realm.sim.faults, self.realm.sim.background
         if faults.take("push_lost", event.mailbox, "push", "gmail"):
             self.realm.sim.meters.of(event.mailbox).pushes_dropped += 1
@@ -86,7 +92,9 @@ class PubSub:
         if faults.take("push_doubled", event.mailbox, "push", "gmail"):
             background.start(self._deliver(subscription, event, wait), name)
 
-    async def _after_the_next(self, subscription: Subscription, event: Event, turn: asyncio.Event) -> None:
+    async def _after_the_next(
+        self, subscription: PushSubscription, event: PubSubMessage, turn: asyncio.Event
+    ) -> None:
         """Goes out behind the message that comes after it, or after a while when none comes."""
         clock, background = self.realm.sim.clock, self.realm.sim.background
         alarm = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
@@ -97,7 +105,7 @@ class PubSub:
         await asyncio.sleep(0.05)  # the one that overtakes is on the wire
         await self._deliver(subscription, event, 0.0)
 
-    async def _deliver(self, subscription: Subscription, event: Event, wait: float) -> None:
+    async def _deliver(self, subscription: PushSubscription, event: PubSubMessage, wait: float) -> None:
         sim = self.realm.sim
         clock, meter = sim.clock, sim.meters.of(event.mailbox)
         if wait:
@@ -118,7 +126,7 @@ class PubSub:
                 break
         meter.pushes_dropped += 1
 
-    async def _attempt(self, subscription: Subscription, event: Event, attempt: int) -> bool:
+    async def _attempt(self, subscription: PushSubscription, event: PubSubMessage, attempt: int) -> bool:
         headers = {"content-type": "application/json", "user-agent": "CloudPubSub-Google"}
         if subscription.service_account:
             headers["authorization"] = f"Bearer {self.token(subscription, event.mailbox)}"
@@ -130,16 +138,16 @@ class PubSub:
                 headers["x-goog-pubsub-publish-time"] = event.published
         else:
             body = msgspec.json.encode(event.envelope(subscription, attempt))
-        origin = Origin("gmail", "push", event.mailbox, subscription.name)
+        origin = PushOrigin("gmail", "push", event.mailbox, subscription.name)
         try:
             answer = await self.realm.sim.outgoing.post(
                 subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
             )
-        except (TimeoutError, Unreachable):
+        except (TimeoutError, SubscriberUnreachable):
             return False
         return answer.status in ACKNOWLEDGED
 
-    def token(self, subscription: Subscription, mailbox: str = "") -> str:
+    def token(self, subscription: PushSubscription, mailbox: str = "") -> str:
         """A token for the push endpoint, used again while it is fresh; wrong in one way when a fault says
         so.
         """
@@ -158,7 +166,7 @@ class PubSub:
     def _mint(self, account: str, audience: str, wrong: str, now: float) -> str:
         issued = int(now) - (2 * TOKEN_SECONDS if wrong == "expired" else 0)
         email = "stranger@other-project.iam.gserviceaccount.com" if wrong == "email" else account
-        subject = str(10**20 + stable("service account", email) % 10**20)
+        subject = str(10**20 + stable_hash("service account", email) % 10**20)
         claims = {
             "aud": "https://other.example/push" if wrong == "aud" else audience,
             "azp": subject,

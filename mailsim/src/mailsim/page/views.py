@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from mailsim import letters, mime
+from mailsim import mime, samples
 from mailsim.control.mailboxes import shape_of
 from mailsim.faults import KINDS
 from mailsim.mailbox import Mailbox
+from mailsim.message_state import labels_of
 from mailsim.simulator import Simulator
-from mailsim.state import labels_of
 
 REQUESTS = 40
 PUSHES = 15
@@ -36,7 +36,7 @@ def overview(sim: Simulator) -> dict[str, Any]:
             (_time(exchange.milliseconds), exchange) for exchange in islice(sim.pushes.newest(), PUSHES)
         ],
         "applications": list(world.applications.values()),
-        "kinds": letters.kinds(),
+        "kinds": samples.kinds(),
         "fault_kinds": KINDS,
     }
 
@@ -56,7 +56,7 @@ def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
         ],
         "subscriptions": _subscriptions(sim, found),
         "messages": [_message(found, number) for number in islice(found.states.newest(inside), MESSAGES)],
-        "kinds": letters.kinds(),
+        "kinds": samples.kinds(),
     }
 
 

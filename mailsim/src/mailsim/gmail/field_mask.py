@@ -8,8 +8,8 @@ import re
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from mailsim.gmail.refusal import Refusal, bad_field
-from mailsim.gmail.schema import SCHEMA
+from mailsim.gmail.errors import GmailError, bad_field
+from mailsim.gmail.response_schema import SCHEMA
 
 Mask: TypeAlias = "dict[str, Mask]"
 _TOKEN = re.compile(r"\s*([A-Za-z_$][\w.$-]*|[*,/()])")
@@ -110,6 +110,6 @@ def _check(mask: Mask, type_name: str, text: str, above: str) -> None:
             _check(beneath, known[name], text, path)
 
 
-def _refuse(text: str, path: str) -> Refusal:
+def _refuse(text: str, path: str) -> GmailError:
     description = f"Error expanding 'fields' parameter. Cannot find matching fields for path '{path}'."
     return bad_field(text, description, "Request contains an invalid argument.")

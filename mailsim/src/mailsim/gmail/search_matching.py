@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeGuard
 
-from mailsim.gmail.query import Every, Not, Operator, Some, Term, Words, parse
+from mailsim.gmail.search_query import (
+    AllOfTerms,
+    AnyOfTerms,
+    NotTerm,
+    OperatorTerm,
+    PhraseTerm,
+    SearchTerm,
+    parse,
+)
 
 Labels = frozenset[str]
 # Gmail reads dates without a time as midnight in Pacific Standard Time.
@@ -42,7 +50,7 @@ _CATEGORIES = {
 }
 
 
-class Letter(Protocol):
+class SearchableMessage(Protocol):
     """What a search may look at. Only `labels` and `milliseconds` are free; the rest opens the letter."""
 
     @property
@@ -56,7 +64,7 @@ class Letter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class CompiledSearch:
     """`labels_allow` never refuses a letter that `matches` would take; `matches` is None when it adds
     nothing.
     """
@@ -64,23 +72,23 @@ class Search:
     labels_allow: Callable[[Labels], bool]
     from_ms: int | None
     to_ms: int | None
-    matches: Callable[[Letter], bool] | None
+    matches: Callable[[SearchableMessage], bool] | None
     message_id: str  # the one that is asked for, "" when none is
     anywhere: bool  # the search itself names spam or trash
 
 
-def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> Search:
+def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> CompiledSearch:
     """`label_names` gives the id of a label by its name in the form searches use: lower case, dashes."""
     term = parse(text)
-    judge = _Judge(now, label_names)
-    terms = term.terms if isinstance(term, Every) else (term,)
+    judge = _TermEvaluator(now, label_names)
+    terms = term.terms if isinstance(term, AllOfTerms) else (term,)
     bounds = [judge.bound(each) for each in terms]
     lower = [bound[0] for bound in bounds if bound is not None and bound[0] is not None]
     upper = [bound[1] for bound in bounds if bound is not None and bound[1] is not None]
     open_terms = [
         each for each, bound in zip(terms, bounds, strict=True) if bound is None and not _labels_only(each)
     ]
-    return Search(
+    return CompiledSearch(
         labels_allow=lambda labels: judge.by_labels(term, labels) is not False,
         from_ms=max(lower, default=None),
         to_ms=min(upper, default=None),
@@ -95,13 +103,13 @@ def dashed(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _TermEvaluator:
     now: float
     label_names: Mapping[str, str]
 
-    def bound(self, term: Term) -> tuple[int | None, int | None] | None:
+    def bound(self, term: SearchTerm) -> tuple[int | None, int | None] | None:
         """From (inclusive) and to (exclusive) in milliseconds when the term is about time alone."""
-        if not isinstance(term, Operator):
+        if not isinstance(term, OperatorTerm):
             return None
         match term.name:
             case "after" | "newer":
@@ -119,21 +127,21 @@ class _Judge:
             case _:
                 return None
 
-    def by_labels(self, term: Term, labels: Labels) -> bool | None:
+    def by_labels(self, term: SearchTerm, labels: Labels) -> bool | None:
         """Yes, no, or None when labels cannot tell."""
         match term:
-            case Every(terms):
+            case AllOfTerms(terms):
                 answers = [self.by_labels(each, labels) for each in terms]
                 return False if False in answers else (None if None in answers else True)
-            case Some(terms):
+            case AnyOfTerms(terms):
                 answers = [self.by_labels(each, labels) for each in terms]
                 return True if True in answers else (None if None in answers else False)
-            case Not(inner):
+            case NotTerm(inner):
                 answer = self.by_labels(inner, labels)
                 return None if answer is None else not answer
-            case Operator(name, value):
+            case OperatorTerm(name, value):
                 return self._label_operator(name, value.lower(), labels)
-            case Words():
+            case PhraseTerm():
                 return None
 
     def _label_operator(self, name: str, value: str, labels: Labels) -> bool | None:
@@ -155,24 +163,24 @@ class _Judge:
     def _has_label(self, value: str, labels: Labels) -> bool:
         return _PLACES.get(value, self.label_names.get(dashed(value), value)) in labels
 
-    def matches(self, term: Term, letter: Letter) -> bool:
+    def matches(self, term: SearchTerm, letter: SearchableMessage) -> bool:
         match term:
-            case Every(terms):
+            case AllOfTerms(terms):
                 return all(self.matches(each, letter) for each in terms)
-            case Some(terms):
+            case AnyOfTerms(terms):
                 return any(self.matches(each, letter) for each in terms)
-            case Not(inner):
+            case NotTerm(inner):
                 return not self.matches(inner, letter)
-            case Words(text):
+            case PhraseTerm(text):
                 return _contains(letter.words(), text)
-            case Operator(name, value):
+            case OperatorTerm(name, value):
                 return self._operator(name, value, letter)
 
-    def _operator(self, name: str, value: str, letter: Letter) -> bool:
+    def _operator(self, name: str, value: str, letter: SearchableMessage) -> bool:
         by_labels = self._label_operator(name, value.lower(), letter.labels)
         if by_labels is not None:
             return by_labels
-        bound = self.bound(Operator(name, value))
+        bound = self.bound(OperatorTerm(name, value))
         if bound is not None:
             lower, upper = bound
             return (lower is None or letter.milliseconds >= lower) and (
@@ -181,7 +189,7 @@ class _Judge:
         return _by_content(name, value, letter)
 
 
-def _by_content(name: str, value: str, letter: Letter) -> bool:
+def _by_content(name: str, value: str, letter: SearchableMessage) -> bool:
     look = _LOOKS.get(name)
     return look is not None and look(letter, value)
 
@@ -190,17 +198,17 @@ def _in_header(*names: str) -> "Look":
     return lambda letter, value: any(_contains(letter.header(name), value) for name in names)
 
 
-def _has(letter: Letter, value: str) -> bool:
+def _has(letter: SearchableMessage, value: str) -> bool:
     return value.lower() == "attachment" and bool(letter.filenames())
 
 
-def _filename(letter: Letter, value: str) -> bool:
+def _filename(letter: SearchableMessage, value: str) -> bool:
     wanted = value.lower()
     files = [file.lower() for file in letter.filenames()]
     return any(file == wanted or file.endswith(f".{wanted}") or _contains(file, wanted) for file in files)
 
 
-def _message_id(letter: Letter, value: str) -> bool:
+def _message_id(letter: SearchableMessage, value: str) -> bool:
     return letter.header("message-id").strip().strip("<>") == value.strip().strip("<>")
 
 
@@ -209,17 +217,17 @@ def _bytes(value: str) -> int | None:
     return None if size is None else int(size[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[size[2]]
 
 
-def _larger(letter: Letter, value: str) -> bool:
+def _larger(letter: SearchableMessage, value: str) -> bool:
     limit = _bytes(value)
     return limit is not None and letter.size() >= limit
 
 
-def _smaller(letter: Letter, value: str) -> bool:
+def _smaller(letter: SearchableMessage, value: str) -> bool:
     limit = _bytes(value)
     return limit is not None and letter.size() < limit
 
 
-Look = Callable[[Letter, str], bool]
+Look = Callable[[SearchableMessage, str], bool]
 _LOOKS: dict[str, Look] = {
     "from": _in_header("from"),
     "to": _in_header("to", "cc", "bcc"),
@@ -258,29 +266,29 @@ def _moment(value: str) -> int | None:
     return round((midnight.timestamp() + _PACIFIC.total_seconds()) * 1000)
 
 
-def _is_message_id(term: Term) -> TypeGuard[Operator]:
-    return isinstance(term, Operator) and term.name == "rfc822msgid"
+def _is_message_id(term: SearchTerm) -> TypeGuard[OperatorTerm]:
+    return isinstance(term, OperatorTerm) and term.name == "rfc822msgid"
 
 
-def _labels_only(term: Term) -> bool:
+def _labels_only(term: SearchTerm) -> bool:
     match term:
-        case Every(terms) | Some(terms):
+        case AllOfTerms(terms) | AnyOfTerms(terms):
             return all(_labels_only(each) for each in terms)
-        case Not(inner):
+        case NotTerm(inner):
             return _labels_only(inner)
-        case Operator(name, value):
+        case OperatorTerm(name, value):
             return name in {"label", "in", "is", "category"} or (
                 name == "has" and value.lower().endswith("userlabels")
             )
-        case Words():
+        case PhraseTerm():
             return False
 
 
-def _names_anywhere(term: Term) -> bool:
+def _names_anywhere(term: SearchTerm) -> bool:
     match term:
-        case Every(terms) | Some(terms):
+        case AllOfTerms(terms) | AnyOfTerms(terms):
             return any(_names_anywhere(each) for each in terms)
-        case Operator("in" | "label" | "is", value):
+        case OperatorTerm("in" | "label" | "is", value):
             return value.lower() in {"anywhere", "trash", "spam"}
         case _:
             return False

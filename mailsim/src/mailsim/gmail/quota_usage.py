@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 
 from mailsim.clock import Clock
 from mailsim.gmail import quota
-from mailsim.gmail.quota import Meter
-from mailsim.google.clients import Client
-from mailsim.google.options import Options
+from mailsim.gmail.quota import QuotaMeter
+from mailsim.google.clients import GoogleClient
+from mailsim.google.options import GoogleOptions
 from mailsim.simulator import Quota
 
 
 @dataclass
-class Spending:
-    options: Options
+class QuotaUsage:
+    options: GoogleOptions
     table: Quota
     clock: Clock
-    users: dict[tuple[str, str], Meter] = field(default_factory=dict[tuple[str, str], Meter])
-    projects: dict[str, Meter] = field(default_factory=dict[str, Meter])
+    users: dict[tuple[str, str], QuotaMeter] = field(default_factory=dict[tuple[str, str], QuotaMeter])
+    projects: dict[str, QuotaMeter] = field(default_factory=dict[str, QuotaMeter])
     refusals: int = 0
 
-    def spend(self, method_id: str, user: str, client: Client, width: int) -> int:
+    def spend(self, method_id: str, user: str, client: GoogleClient, width: int) -> int:
         """The units of a call, taken from the user's and the project's minute; raises Refusal when one is
         used up.
         """
@@ -47,8 +47,8 @@ class Spending:
         project_meter.spend(units, now)
         return units
 
-    def _meter(self, meters: dict[quota.Key, Meter], key: quota.Key) -> Meter:
+    def _meter(self, meters: dict[quota.Key, QuotaMeter], key: quota.Key) -> QuotaMeter:
         meter = meters.get(key)
         if meter is None:
-            meter = meters[key] = Meter()
+            meter = meters[key] = QuotaMeter()
         return meter

@@ -49,45 +49,45 @@ OPERATORS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class PhraseTerm:
     """Words that must stand together in this order; a single word is the usual case."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class OperatorTerm:
     name: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
-    terms: "tuple[Term, ...]"
+class AllOfTerms:
+    terms: "tuple[SearchTerm, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    terms: "tuple[Term, ...]"
+class AnyOfTerms:
+    terms: "tuple[SearchTerm, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
-    term: "Term"
+class NotTerm:
+    term: "SearchTerm"
 
 
-Term: TypeAlias = Words | Operator | Every | Some | Not
+SearchTerm: TypeAlias = PhraseTerm | OperatorTerm | AllOfTerms | AnyOfTerms | NotTerm
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _QueryToken:
     kind: str
     text: str
 
 
-def parse(text: str) -> Term:
+def parse(text: str) -> SearchTerm:
     tokens = _tokens(text[:8192])
-    terms: list[Term] = []
+    terms: list[SearchTerm] = []
     place = 0
     while place < len(tokens):
         term, place = _sequence(tokens, place, "", 0)
@@ -96,8 +96,8 @@ def parse(text: str) -> Term:
     return _every(terms)
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+def _tokens(text: str) -> list[_QueryToken]:
+    found: list[_QueryToken] = []
     place = 0
     while match := _TOKEN.match(text, place):
         kind = match.lastgroup or "word"
@@ -107,16 +107,16 @@ def _tokens(text: str) -> list[_Token]:
             whole = re.compile(r"\s*([^\s(){}\"]+)").match(text, place)
             assert whole is not None
             match, kind, value = whole, "word", whole[1]
-        found.append(_Token(kind, value))
+        found.append(_QueryToken(kind, value))
         place = match.end()
         if place >= len(text):
             break
     return found
 
 
-def _sequence(tokens: list[_Token], place: int, closing: str, depth: int) -> tuple[Term, int]:
+def _sequence(tokens: list[_QueryToken], place: int, closing: str, depth: int) -> tuple[SearchTerm, int]:
     """Terms up to the closing bracket. In braces they are alternatives; `OR` binds its two neighbours."""
-    groups: list[list[Term]] = []
+    groups: list[list[SearchTerm]] = []
     joined = False
     while place < len(tokens) and tokens[place].kind != "close":
         token = tokens[place]
@@ -135,18 +135,18 @@ def _sequence(tokens: list[_Token], place: int, closing: str, depth: int) -> tup
         else:
             groups.append([term])
         joined = False
-    terms = [group[0] if len(group) == 1 else Some(tuple(group)) for group in groups]
-    return (Some(tuple(terms)) if closing == "}" else _every(terms)), place
+    terms = [group[0] if len(group) == 1 else AnyOfTerms(tuple(group)) for group in groups]
+    return (AnyOfTerms(tuple(terms)) if closing == "}" else _every(terms)), place
 
 
-def _term(tokens: list[_Token], place: int, depth: int) -> tuple[Term | None, int]:
+def _term(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
     token = tokens[place]
     match token.kind:
         case "minus":
             if place + 1 >= len(tokens):
                 return None, place + 1
             term, place = _term(tokens, place + 1, depth)
-            return (Not(term) if term is not None else None), place
+            return (NotTerm(term) if term is not None else None), place
         case "op":
             return _operator(tokens, place, depth)
         case "open":
@@ -155,34 +155,34 @@ def _term(tokens: list[_Token], place: int, depth: int) -> tuple[Term | None, in
             term, place = _sequence(tokens, place + 1, ")" if token.text == "(" else "}", depth + 1)
             return term, place + 1
         case _:
-            return (Words(token.text) if token.text.strip() else None), place + 1
+            return (PhraseTerm(token.text) if token.text.strip() else None), place + 1
 
 
-def _operator(tokens: list[_Token], place: int, depth: int) -> tuple[Term | None, int]:
+def _operator(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
     """An operator distributes over a group: `from:(amy bob)` asks for both."""
     name = tokens[place].text.lower()
     if place + 1 >= len(tokens):
         return None, place + 1
     follower = tokens[place + 1]
     if follower.kind in {"word", "phrase"}:
-        return Operator(name, follower.text), place + 2
+        return OperatorTerm(name, follower.text), place + 2
     value, place = _term(tokens, place + 1, depth)
     return (_distribute(name, value) if value is not None else None), place
 
 
-def _distribute(name: str, term: Term) -> Term:
+def _distribute(name: str, term: SearchTerm) -> SearchTerm:
     match term:
-        case Words(text):
-            return Operator(name, text)
-        case Operator():
+        case PhraseTerm(text):
+            return OperatorTerm(name, text)
+        case OperatorTerm():
             return term
-        case Every(terms):
-            return Every(tuple(_distribute(name, each) for each in terms))
-        case Some(terms):
-            return Some(tuple(_distribute(name, each) for each in terms))
-        case Not(inner):
-            return Not(_distribute(name, inner))
+        case AllOfTerms(terms):
+            return AllOfTerms(tuple(_distribute(name, each) for each in terms))
+        case AnyOfTerms(terms):
+            return AnyOfTerms(tuple(_distribute(name, each) for each in terms))
+        case NotTerm(inner):
+            return NotTerm(_distribute(name, inner))
 
 
-def _every(terms: list[Term]) -> Term:
-    return terms[0] if len(terms) == 1 else Every(tuple(terms))
+def _every(terms: list[SearchTerm]) -> SearchTerm:
+    return terms[0] if len(terms) == 1 else AllOfTerms(tuple(terms))

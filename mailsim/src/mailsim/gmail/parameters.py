@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from mailsim.gmail.refusal import Refusal, bad_field, bad_request
+from mailsim.gmail.errors import GmailError, bad_field, bad_request
 
 Kind = Literal["text", "texts", "uint32", "uint64", "bool"]
 COMMON = frozenset(
@@ -22,7 +22,7 @@ _LIMIT = {"uint32": 1 << 32, "uint64": 1 << 64}
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class QueryParameter:
     kind: Kind = "text"
     among: tuple[str, ...] = ()  # the values of an enumeration
 
@@ -36,7 +36,7 @@ def pairs_of(query: str) -> tuple[tuple[str, str], ...]:
         raise bad_request("Request contains an invalid argument.") from error
 
 
-def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, Parameter]) -> dict[str, Any]:
+def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, QueryParameter]) -> dict[str, Any]:
     """The typed values of a method's own parameters. Of a repeated scalar the last one counts."""
     values: dict[str, Any] = {}
     for name, text in pairs:
@@ -53,7 +53,7 @@ def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, Parameter]) 
     return values
 
 
-def _value(name: str, text: str, parameter: Parameter) -> Any:
+def _value(name: str, text: str, parameter: QueryParameter) -> Any:
     if parameter.kind in {"uint32", "uint64"}:
         if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < _LIMIT[parameter.kind]):
             raise _misfit(name, _TYPE[parameter.kind], text)
@@ -102,11 +102,11 @@ def _typed(name: str, item: Any, wanted: type) -> Any:
     raise _misfit(name, "TYPE_MESSAGE" if wanted is dict else "TYPE_STRING", str(cast("object", item)))
 
 
-def _bad_json() -> Refusal:
+def _bad_json() -> GmailError:
     return bad_request("Invalid JSON payload received. Unexpected token.", "badRequest")
 
 
-def _unknown(name: str) -> Refusal:
+def _unknown(name: str) -> GmailError:
     text = (
         f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
         f"Field '{name}' could not be found in request message."
@@ -114,6 +114,6 @@ def _unknown(name: str) -> Refusal:
     return bad_field("", text)
 
 
-def _misfit(name: str, kind: str, text: str) -> Refusal:
+def _misfit(name: str, kind: str, text: str) -> GmailError:
     snake = _UPPER.sub(lambda found: f"_{found[1].lower()}", name)
     return bad_field(snake, f"Invalid value at '{snake}' ({kind}), \"{text[:200]}\"")

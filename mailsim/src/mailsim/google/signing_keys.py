@@ -22,7 +22,7 @@ _UNTIL = _FROM + timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKey:
+class GoogleSigningKey:
     kid: str
     private: rsa.RSAPrivateKey
     certificate_pem: str
@@ -45,12 +45,12 @@ class SigningKey:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRing:
+class GoogleKeyRing:
     """Google publishes two keys at a time and signs with one of them."""
 
-    current: SigningKey
-    previous: SigningKey
-    stranger: SigningKey
+    current: GoogleSigningKey
+    previous: GoogleSigningKey
+    stranger: GoogleSigningKey
 
     def jwks(self) -> dict[str, Any]:
         return {"keys": [self.current.jwk(), self.previous.jwk()]}
@@ -59,12 +59,12 @@ class KeyRing:
         return {key.kid: key.certificate_pem for key in (self.current, self.previous)}
 
 
-def make_ring() -> KeyRing:
-    return KeyRing(current=_make_key(), previous=_make_key(), stranger=_make_key())
+def make_ring() -> GoogleKeyRing:
+    return GoogleKeyRing(current=_make_key(), previous=_make_key(), stranger=_make_key())
 
 
-def rotate(ring: KeyRing) -> KeyRing:
-    return KeyRing(current=_make_key(), previous=ring.current, stranger=ring.stranger)
+def rotate(ring: GoogleKeyRing) -> GoogleKeyRing:
+    return GoogleKeyRing(current=_make_key(), previous=ring.current, stranger=ring.stranger)
 
 
 def at_hash(access_token: str) -> str:
@@ -73,7 +73,7 @@ def at_hash(access_token: str) -> str:
     return base64.urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
 
 
-def _make_key() -> SigningKey:
+def _make_key() -> GoogleSigningKey:
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = private.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.PKCS1)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "federated-signon.system.gserviceaccount.com")])
@@ -87,7 +87,7 @@ def _make_key() -> SigningKey:
         .not_valid_after(_UNTIL)
         .sign(private, hashes.SHA256())
     )
-    return SigningKey(
+    return GoogleSigningKey(
         kid=hashlib.sha256(public).hexdigest()[:40],
         private=private,
         certificate_pem=certificate.public_bytes(serialization.Encoding.PEM).decode(),

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from mailsim.google.clients import Client, redirect_allowed
-from mailsim.google.grants import IDENTITY_SCOPES, Account, Ask
-from mailsim.google.realm import Realm
+from mailsim.google.clients import GoogleClient, redirect_allowed
+from mailsim.google.context import GoogleContext
+from mailsim.google.grants import IDENTITY_SCOPES, AuthorizedRequest, GoogleAccount
 
 MAX_FORM = 64 * 1024
 _AUTH = "https://www.googleapis.com/auth/"
@@ -43,7 +43,7 @@ _LONG = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.profile
 _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 
 
-class _Stopped(Exception):
+class _ConsentPageError(Exception):
     """A page that is shown instead of a redirect: the client cannot be told."""
 
     def __init__(self, status: int, error: str, words: str) -> None:
@@ -52,10 +52,10 @@ class _Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _ConsentRequest:
     """A checked authorization request."""
 
-    client: Client
+    client: GoogleClient
     redirect_uri: str
     scopes: tuple[str, ...]
     state: str
@@ -68,14 +68,14 @@ class _Wish:
     challenge_method: str
 
 
-async def authorize(realm: Realm, request: Request) -> Response:
+async def authorize(realm: GoogleContext, request: Request) -> Response:
     try:
         pairs = await _pairs(request)
         wish = _wish(realm, request, dict(pairs))
         if request.method == "POST":
             return _decided(realm, wish, pairs)
         return _first_look(realm, wish, request.url.query)
-    except _Stopped as stopped:
+    except _ConsentPageError as stopped:
         return _error_page(stopped)
 
 
@@ -87,7 +87,7 @@ async def _pairs(request: Request) -> list[tuple[str, str]]:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_FORM:
-                raise _Stopped(400, "invalid_request", "The form is too large.")
+                raise _ConsentPageError(400, "invalid_request", "The form is too large.")
     try:
         form = bytes(body).decode()
         return [
@@ -95,32 +95,32 @@ async def _pairs(request: Request) -> list[tuple[str, str]]:
             *parse_qsl(form, keep_blank_values=True, max_num_fields=200),
         ]
     except ValueError as error:
-        raise _Stopped(400, "invalid_request", "The request is malformed.") from error
+        raise _ConsentPageError(400, "invalid_request", "The request is malformed.") from error
 
 
-def _wish(realm: Realm, request: Request, given: dict[str, str]) -> _Wish:
+def _wish(realm: GoogleContext, request: Request, given: dict[str, str]) -> _ConsentRequest:
     if any(mark in request.headers.get("user-agent", "") for mark in _EMBEDDED):
-        raise _Stopped(403, "disallowed_useragent", "This browser may not be used to sign in.")
+        raise _ConsentPageError(403, "disallowed_useragent", "This browser may not be used to sign in.")
     client = _client(realm, given)
     uri = given.get("redirect_uri", "")
     if not uri:
-        raise _Stopped(400, "invalid_request", "Missing required parameter: redirect_uri")
+        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: redirect_uri")
     if not redirect_allowed(client, uri):
-        raise _Stopped(400, "redirect_uri_mismatch", f"{uri} is not registered for this client.")
+        raise _ConsentPageError(400, "redirect_uri_mismatch", f"{uri} is not registered for this client.")
     if given.get("response_type") != "code":
         word = (
             "Invalid response_type"
             if given.get("response_type")
             else "Required parameter is missing: response_type"
         )
-        raise _Stopped(400, "invalid_request", word)
+        raise _ConsentPageError(400, "invalid_request", word)
     challenge, method = (
         given.get("code_challenge", ""),
         given.get("code_challenge_method", "plain") or "plain",
     )
     if method not in {"S256", "plain"} or (challenge and not 43 <= len(challenge) <= 128):
-        raise _Stopped(400, "invalid_request", "Invalid code_challenge or code_challenge_method")
-    return _Wish(
+        raise _ConsentPageError(400, "invalid_request", "Invalid code_challenge or code_challenge_method")
+    return _ConsentRequest(
         client=client,
         redirect_uri=uri,
         scopes=_scopes(given.get("scope", "")),
@@ -135,24 +135,26 @@ def _wish(realm: Realm, request: Request, given: dict[str, str]) -> _Wish:
     )
 
 
-def _client(realm: Realm, given: dict[str, str]) -> Client:
+def _client(realm: GoogleContext, given: dict[str, str]) -> GoogleClient:
     if not given.get("client_id"):
-        raise _Stopped(400, "invalid_request", "Missing required parameter: client_id")
+        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: client_id")
     client = realm.client(given["client_id"])
     if client is None:
-        raise _Stopped(401, "invalid_client", "The OAuth client was not found.")
+        raise _ConsentPageError(401, "invalid_client", "The OAuth client was not found.")
     if client.trouble == "deleted":
-        raise _Stopped(401, "deleted_client", "The OAuth client was deleted.")
+        raise _ConsentPageError(401, "deleted_client", "The OAuth client was deleted.")
     return client
 
 
 def _scopes(text: str) -> tuple[str, ...]:
     asked = tuple(dict.fromkeys(_LONG.get(scope, scope) for scope in text.split()))
     if not asked:
-        raise _Stopped(400, "invalid_request", "Missing required parameter: scope")
+        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: scope")
     unknown = [scope for scope in asked if scope not in SCOPES and not _of_another_api(scope)]
     if unknown:
-        raise _Stopped(400, "invalid_scope", f"Some requested scopes were invalid: {', '.join(unknown)}")
+        raise _ConsentPageError(
+            400, "invalid_scope", f"Some requested scopes were invalid: {', '.join(unknown)}"
+        )
     return asked
 
 
@@ -160,7 +162,7 @@ def _of_another_api(scope: str) -> bool:
     return scope.startswith(_AUTH) and not scope.startswith(f"{_AUTH}gmail.")
 
 
-def _first_look(realm: Realm, wish: _Wish, query: str) -> Response:
+def _first_look(realm: GoogleContext, wish: _ConsentRequest, query: str) -> Response:
     """The page; or at once the redirect, when nothing is left to ask or nothing may be asked."""
     accounts = realm.accounts()
     hinted = next((each for each in accounts if wish.login_hint in {each.email, each.sub}), None)
@@ -175,13 +177,13 @@ def _first_look(realm: Realm, wish: _Wish, query: str) -> Response:
     return _page(wish, accounts, hinted, query)
 
 
-def _decided(realm: Realm, wish: _Wish, pairs: Sequence[tuple[str, str]]) -> Response:
+def _decided(realm: GoogleContext, wish: _ConsentRequest, pairs: Sequence[tuple[str, str]]) -> Response:
     given = dict(pairs)
     if given.get("decision") != "allow":
         return _redirect(wish, {"error": "access_denied"})
     account = realm.account(given.get("account", ""))
     if account is None:
-        raise _Stopped(400, "invalid_request", "Choose an account.")
+        raise _ConsentPageError(400, "invalid_request", "Choose an account.")
     ticked = {value for name, value in pairs if name == "granted"}
     # Who someone is cannot be unticked; mail scopes can, one by one.
     granted = tuple(scope for scope in wish.scopes if scope in ticked or scope in IDENTITY_SCOPES)
@@ -191,24 +193,30 @@ def _decided(realm: Realm, wish: _Wish, pairs: Sequence[tuple[str, str]]) -> Res
     if duration and not (
         duration.isascii() and duration.isdecimal() and 0 < int(duration[:12]) <= 366 * 86_400
     ):
-        raise _Stopped(400, "invalid_request", "Choose for how long.")
+        raise _ConsentPageError(400, "invalid_request", "Choose for how long.")
     return _allowed(realm, wish, account, granted, int(duration) if duration else None)
 
 
 def _allowed(
-    realm: Realm, wish: _Wish, account: Account, granted: tuple[str, ...], seconds: int | None = None
+    realm: GoogleContext,
+    wish: _ConsentRequest,
+    account: GoogleAccount,
+    granted: tuple[str, ...],
+    seconds: int | None = None,
 ) -> Response:
     client = wish.client
     if realm.grants.trouble.get(account.sub) == "admin_policy_enforced":
-        raise _Stopped(
+        raise _ConsentPageError(
             400, "admin_policy_enforced", "Your organization's administrator does not allow this app."
         )
     if client.trouble == "org_internal" and account.email.partition("@")[2] != client.internal_domain:
-        raise _Stopped(403, "org_internal", "This app is restricted to users within its organization.")
+        raise _ConsentPageError(
+            403, "org_internal", "This app is restricted to users within its organization."
+        )
     scopes = list(granted)
     if wish.include_granted:
         scopes += sorted(realm.grants.granted(account, client.project))
-    ask = Ask(
+    ask = AuthorizedRequest(
         client=client,
         redirect_uri=wish.redirect_uri,
         scopes=tuple(dict.fromkeys(scopes)),
@@ -227,7 +235,7 @@ def _allowed(
     return _redirect(wish, answer | {"prompt": " ".join(sorted(wish.prompt)) or "none"})
 
 
-def _redirect(wish: _Wish, answer: dict[str, str]) -> Response:
+def _redirect(wish: _ConsentRequest, answer: dict[str, str]) -> Response:
     values = ({"state": wish.state} if wish.state else {}) | answer
     glue = "&" if "?" in wish.redirect_uri else "?"
     return RedirectResponse(
@@ -255,7 +263,9 @@ _DURATION = """<fieldset><legend>For how long</legend><select name="duration" ar
 </select></fieldset>"""
 
 
-def _page(wish: _Wish, accounts: Sequence[Account], hinted: Account | None, query: str) -> Response:
+def _page(
+    wish: _ConsentRequest, accounts: Sequence[GoogleAccount], hinted: GoogleAccount | None, query: str
+) -> Response:
     chosen = hinted or (accounts[0] if accounts else None)
     people = "".join(_choice(account, chosen=account is chosen) for account in accounts)
     if not people:
@@ -270,7 +280,7 @@ def _page(wish: _Wish, accounts: Sequence[Account], hinted: Account | None, quer
     return _html("Sign in with Google (simulated)", body)
 
 
-def _choice(account: Account, *, chosen: bool) -> str:
+def _choice(account: GoogleAccount, *, chosen: bool) -> str:
     email = html.escape(account.email)
     mark = " checked" if chosen else ""
     return (
@@ -287,7 +297,7 @@ def _tick(scope: str) -> str:
     )
 
 
-def _error_page(stopped: _Stopped) -> Response:
+def _error_page(stopped: _ConsentPageError) -> Response:
     body = (
         f"<h1>Access blocked</h1><p>{html.escape(stopped.words)}</p>"
         f"<p><small>Error {stopped.status}: {stopped.error}</small></p>"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from mailsim.gmail import batch, refusal
-from mailsim.gmail.api import JSON, Call, Found, Gmail, Outcome, encode, find_method
-from mailsim.gmail.refusal import Fault, Refusal
-from mailsim.log import LONGEST_BODY, Exchange
-from mailsim.simulator import Caller, Reply, Simulator
+from mailsim.gmail import batch, errors
+from mailsim.gmail.api import JSON, GmailApi, GmailCall, GmailCallOutcome, MatchedMethod, encode, find_method
+from mailsim.gmail.errors import GmailError, GmailErrorDetails
+from mailsim.request_log import LONGEST_BODY, HttpExchange
+from mailsim.simulator import RawResponse, RequestTarget, Simulator
 
 MAX_BODY = 64 << 20
 _FIXED_HEADERS = [
@@ -21,20 +21,20 @@ _FIXED_HEADERS = [
 _BREATH = 20  # inner calls of a batch between two looks at other requests
 
 
-class Single:
+class SingleCallHandler:
     """A request that is one call."""
 
-    def __init__(self, gmail: Gmail) -> None:
+    def __init__(self, gmail: GmailApi) -> None:
         self.gmail = gmail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope["mailsim.exchange"]
+        exchange: HttpExchange = scope["mailsim.exchange"]
         body = await _read(receive)
         if body is None:
             await _send(send, _too_large())
             return
         meter = self.gmail.realm.sim.meters.of(exchange.mailbox)
-        call = Call(
+        call = GmailCall(
             http=scope["method"],
             path=_raw_path(scope),
             query=scope["query_string"].decode("latin-1"),
@@ -48,10 +48,10 @@ class Single:
         await _send(send, outcome.reply)
 
 
-class Batch:
+class BatchHandler:
     """A request that carries many calls. Its own headers hold for each, those of the call win."""
 
-    def __init__(self, gmail: Gmail) -> None:
+    def __init__(self, gmail: GmailApi) -> None:
         self.gmail = gmail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,38 +62,42 @@ class Batch:
         headers = _headers(scope)
         try:
             if scope["method"] != "POST":
-                raise refusal.not_found("Not Found")
+                raise errors.not_found("Not Found")
             calls = batch.take_apart(body, batch.boundary_of(headers.get("content-type", "")))
-        except Refusal as refused:
-            await _send(send, Reply(refused.fault.code, encode(refused.fault.body(), pretty=True), JSON))
+        except GmailError as refused:
+            await _send(
+                send, RawResponse(refused.fault.code, encode(refused.fault.body(), pretty=True), JSON)
+            )
             return
         outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
-        exchange: Exchange = scope["mailsim.exchange"]
+        exchange: HttpExchange = scope["mailsim.exchange"]
         already = self.gmail.realm.sim.meters.of(exchange.mailbox).in_flight - 1
         opened = [self._open(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
         self.gmail.read_ahead(exchange.mailbox, (found for _, found in opened))
-        answers: list[batch.InnerAnswer] = []
+        answers: list[batch.BatchAnswer] = []
         for place, (inner, (call, found)) in enumerate(zip(calls, opened, strict=True), 1):
             reply = self._inner(call, found, exchange, own_token="authorization" in inner.headers)
             kind = next((value for name, value in reply.headers if name == "content-type"), "")
             answers.append(
-                batch.InnerAnswer(batch.answer_id(inner.content_id), reply.status, reply.body, kind)
+                batch.BatchAnswer(batch.answer_id(inner.content_id), reply.status, reply.body, kind)
             )
             if place % _BREATH == 0:
                 await asyncio.sleep(0)
         boundary = f"batch_{exchange.number:016x}{len(body):08x}"
         content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)
-        await _send(send, Reply(200, batch.put_together(answers, boundary), content_type))
+        await _send(send, RawResponse(200, batch.put_together(answers, boundary), content_type))
 
     def _open(
-        self, inner: batch.InnerCall, outer: Mapping[str, str], width: int
-    ) -> tuple[Call, Found | None]:
+        self, inner: batch.BatchCall, outer: Mapping[str, str], width: int
+    ) -> tuple[GmailCall, MatchedMethod | None]:
         path, _, query = inner.target.partition("?")
         headers = {**outer, **inner.headers} if inner.headers else outer
-        call = Call(inner.method, path, query, headers, inner.body, width)
+        call = GmailCall(inner.method, path, query, headers, inner.body, width)
         return call, find_method(call.http, call.path)
 
-    def _inner(self, call: Call, found: Found | None, exchange: Exchange, *, own_token: bool) -> Reply:
+    def _inner(
+        self, call: GmailCall, found: MatchedMethod | None, exchange: HttpExchange, *, own_token: bool
+    ) -> RawResponse:
         sim = self.gmail.realm.sim
         entry = sim.log.open(exchange.milliseconds, call.http, call.path, call.query, via=exchange.number)
         endpoint = found.method.endpoint if found else "unknown"
@@ -103,12 +107,19 @@ class Batch:
             outcome = self.gmail.answer(call, found)
             reply = outcome.reply
         else:
-            outcome = Outcome(reply)
+            outcome = GmailCallOutcome(reply)
         _note(sim, entry, call, outcome, endpoint, mailbox)
         return reply
 
 
-def _note(sim: Simulator, entry: Exchange, call: Call, outcome: Outcome, endpoint: str, mailbox: str) -> None:
+def _note(
+    sim: Simulator,
+    entry: HttpExchange,
+    call: GmailCall,
+    outcome: GmailCallOutcome,
+    endpoint: str,
+    mailbox: str,
+) -> None:
     entry.provider, entry.endpoint, entry.mailbox = "gmail", endpoint, mailbox
     entry.status, entry.units = outcome.reply.status, outcome.units
     meter = sim.meters.of(mailbox)
@@ -123,18 +134,18 @@ def _note(sim: Simulator, entry: Exchange, call: Call, outcome: Outcome, endpoin
         entry.response_body = outcome.reply.body[:LONGEST_BODY]
 
 
-def caller_of(gmail: Gmail, scope: Scope, endpoint: str) -> Caller:
+def caller_of(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarget:
     """Who asks for what, before the request is read."""
     if not endpoint.startswith("gmail"):
-        return Caller(_mailbox(gmail, _headers(scope)), endpoint)
+        return RequestTarget(_mailbox(gmail, _headers(scope)), endpoint)
     found = find_method(scope["method"], _raw_path(scope))
-    return Caller(_mailbox(gmail, _headers(scope)), found.method.endpoint if found else "unknown")
+    return RequestTarget(_mailbox(gmail, _headers(scope)), found.method.endpoint if found else "unknown")
 
 
-def _mailbox(gmail: Gmail, headers: Mapping[str, str]) -> str:
+def _mailbox(gmail: GmailApi, headers: Mapping[str, str]) -> str:
     try:
         return gmail.token_of(headers, {}).account.email
-    except Refusal:
+    except GmailError:
         return ""
 
 
@@ -152,7 +163,7 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def _send(send: Send, reply: Reply) -> None:
+async def _send(send: Send, reply: RawResponse) -> None:
     headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in reply.headers]
     if reply.status != 204:
         headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -161,9 +172,11 @@ async def _send(send: Send, reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-def _too_large() -> Reply:
-    fault = Fault(413, "uploadTooLarge", "Request payload size exceeds the limit.", status="INVALID_ARGUMENT")
-    return Reply(413, encode(fault.body(), pretty=True), JSON)
+def _too_large() -> RawResponse:
+    fault = GmailErrorDetails(
+        413, "uploadTooLarge", "Request payload size exceeds the limit.", status="INVALID_ARGUMENT"
+    )
+    return RawResponse(413, encode(fault.body(), pretty=True), JSON)
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -6,28 +6,28 @@ from functools import lru_cache
 from typing import Any
 
 from mailsim.gmail import wire
-from mailsim.gmail.ids import Ids, is_message_id
-from mailsim.gmail.refusal import Refusal, bad_request, not_found
-from mailsim.google.options import Options
+from mailsim.gmail.errors import GmailError, bad_request, not_found
+from mailsim.gmail.ids import GmailIds, is_message_id
+from mailsim.google.options import GoogleOptions
 from mailsim.mailbox import Mailbox
-from mailsim.state import State, labels_of
+from mailsim.message_state import MessageState, labels_of
 
 _AHEAD = 1 << 20  # bytes of letters
 _FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # Gmail sets these itself
 
 
 @lru_cache(maxsize=4096)
-def label_list(state: State) -> tuple[str, ...]:
+def label_list(state: MessageState) -> tuple[str, ...]:
     return tuple(sorted(labels_of(state)))
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class GmailMailbox:
     """`turn` counts up, so that no attachment id is given twice."""
 
     mailbox: Mailbox
-    ids: Ids
-    options: Options
+    ids: GmailIds
+    options: GoogleOptions
     now_ms: Callable[[], int]
     turn: Callable[[], int]
     hidden_until: dict[tuple[str, int], int]  # mail that was announced and cannot be read yet
@@ -62,7 +62,7 @@ class Box:
             raise not_found()
         return root, members
 
-    def state(self, number: int) -> State:
+    def state(self, number: int) -> MessageState:
         state = self.mailbox.state(number)
         if state is None:
             raise not_found()
@@ -127,5 +127,5 @@ class Box:
         return self.options.padding == "always" or (self.options.padding == "mixed" and number % 2 == 0)
 
 
-def invalid_label(label: str) -> Refusal:
+def invalid_label(label: str) -> GmailError:
     return bad_request(f"Invalid label: {label}")

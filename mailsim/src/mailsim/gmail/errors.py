@@ -27,7 +27,7 @@ _MISSING = f"Request is missing required authentication credential. {_EXPECTED}"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class GmailErrorDetails:
     """One refusal, ready to be put into the envelope."""
 
     code: int
@@ -56,70 +56,80 @@ class Fault:
         return entry
 
 
-class Refusal(Exception):
+class GmailError(Exception):
     """Raised by a method that does not do what was asked; carries the answer."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: GmailErrorDetails) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
 
-def bad_request(message: str, reason: str = "invalidArgument") -> Refusal:
-    return Refusal(Fault(400, reason, message))
+def bad_request(message: str, reason: str = "invalidArgument") -> GmailError:
+    return GmailError(GmailErrorDetails(400, reason, message))
 
 
-def bad_field(field: str, description: str, message: str = "") -> Refusal:
+def bad_field(field: str, description: str, message: str = "") -> GmailError:
     """A parameter or property that does not fit its type, refused before the method runs."""
     detail = {
         "@type": "type.googleapis.com/google.rpc.BadRequest",
         "fieldViolations": [{"field": field, "description": description}],
     }
-    return Refusal(Fault(400, "invalid", message or description, details=(detail,)))
+    return GmailError(GmailErrorDetails(400, "invalid", message or description, details=(detail,)))
 
 
-def precondition(message: str = "Precondition check failed.") -> Refusal:
-    return Refusal(Fault(400, "failedPrecondition", message, status="FAILED_PRECONDITION"))
+def precondition(message: str = "Precondition check failed.") -> GmailError:
+    return GmailError(GmailErrorDetails(400, "failedPrecondition", message, status="FAILED_PRECONDITION"))
 
 
-def not_found(message: str = "Requested entity was not found.") -> Refusal:
-    return Refusal(Fault(404, "notFound", message))
+def not_found(message: str = "Requested entity was not found.") -> GmailError:
+    return GmailError(GmailErrorDetails(404, "notFound", message))
 
 
-def forbidden(message: str) -> Refusal:
-    return Refusal(Fault(403, "forbidden", message))
+def forbidden(message: str) -> GmailError:
+    return GmailError(GmailErrorDetails(403, "forbidden", message))
 
 
-def no_token() -> Refusal:
+def no_token() -> GmailError:
     reason = _reason("CREDENTIALS_MISSING", method="")
-    return Refusal(
-        Fault(401, "required", _MISSING, short="Login Required.", location="Authorization", details=(reason,))
+    return GmailError(
+        GmailErrorDetails(
+            401, "required", _MISSING, short="Login Required.", location="Authorization", details=(reason,)
+        )
     )
 
 
-def bad_token() -> Refusal:
-    return Refusal(Fault(401, "authError", _INVALID, short="Invalid Credentials", location="Authorization"))
+def bad_token() -> GmailError:
+    return GmailError(
+        GmailErrorDetails(401, "authError", _INVALID, short="Invalid Credentials", location="Authorization")
+    )
 
 
-def missing_scope(method: str) -> Refusal:
+def missing_scope(method: str) -> GmailError:
     detail = _reason("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method=f"caribou.api.proto.{method}")
     message = "Request had insufficient authentication scopes."
-    return Refusal(
-        Fault(403, "insufficientPermissions", message, short="Insufficient Permission", details=(detail,))
+    return GmailError(
+        GmailErrorDetails(
+            403, "insufficientPermissions", message, short="Insufficient Permission", details=(detail,)
+        )
     )
 
 
-def domain_policy() -> Refusal:
-    return Refusal(Fault(403, "domainPolicy", "The domain administrators have disabled Gmail apps."))
+def domain_policy() -> GmailError:
+    return GmailError(
+        GmailErrorDetails(403, "domainPolicy", "The domain administrators have disabled Gmail apps.")
+    )
 
 
-def api_disabled(project_number: str) -> Refusal:
+def api_disabled(project_number: str) -> GmailError:
     message = (
         f"Gmail API has not been used in project {project_number} before or it is disabled. "
         "Enable it by visiting https://console.developers.google.com/apis/api/gmail.googleapis.com/overview"
         f"?project={project_number} then retry."
     )
     detail = _reason("SERVICE_DISABLED", consumer=f"projects/{project_number}")
-    return Refusal(Fault(403, "accessNotConfigured", message, domain="usageLimits", details=(detail,)))
+    return GmailError(
+        GmailErrorDetails(403, "accessNotConfigured", message, domain="usageLimits", details=(detail,))
+    )
 
 
 def _reason(reason: str, **metadata: str) -> dict[str, Any]:

@@ -8,27 +8,27 @@ from typing import Any
 
 import msgspec
 
-from mailsim.errors import Invalid
+from mailsim.errors import InvalidRequest
 
-TOPIC = re.compile(r"projects/[a-z][a-z0-9:.-]{1,60}/topics/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII)
-SUBSCRIPTION = re.compile(
+TOPIC_NAME = re.compile(r"projects/[a-z][a-z0-9:.-]{1,60}/topics/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII)
+SUBSCRIPTION_NAME = re.compile(
     r"projects/[a-z][a-z0-9:.-]{1,60}/subscriptions/[A-Za-z][\w.~+%-]{2,254}$", re.ASCII
 )
 
-NAMES = (
+NAME_RULES = (
     "PROJECT: a small letter, then 1 to 60 small letters, digits or :.-; "
     "NAME: a letter, then 2 to 254 letters, digits or _.~+%-"
 )
 
 
-class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PubSubTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`publisher`: gmail-api-push@system.gserviceaccount.com may publish here."""
 
     name: str
     publisher: bool = True
 
 
-class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`service_account` empty: no token is sent. `audience` empty: the endpoint's URL, query included."""
 
     name: str
@@ -48,14 +48,14 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     write_metadata: bool = False
 
     def check(self) -> None:
-        if not SUBSCRIPTION.match(self.name):
-            raise Invalid(f"a subscription is named projects/PROJECT/subscriptions/NAME; {NAMES}")
+        if not SUBSCRIPTION_NAME.match(self.name):
+            raise InvalidRequest(f"a subscription is named projects/PROJECT/subscriptions/NAME; {NAME_RULES}")
         if not self.push_endpoint.startswith(("http://", "https://")):
-            raise Invalid("push_endpoint must be an http or https URL")
+            raise InvalidRequest("push_endpoint must be an http or https URL")
         if not 10 <= self.ack_seconds <= 600:
-            raise Invalid("ack_seconds lies between 10 and 600")
+            raise InvalidRequest("ack_seconds lies between 10 and 600")
         if self.dead_letter_topic and not 5 <= self.max_attempts <= 100:
-            raise Invalid("max_attempts lies between 5 and 100")
+            raise InvalidRequest("max_attempts lies between 5 and 100")
 
     def backoff(self, attempt: int) -> float:
         """Seconds until the next attempt, after `attempt` failed ones."""
@@ -65,7 +65,7 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(first * 2 ** min(attempt - 1, 30), most)
 
 
-class Event(msgspec.Struct, frozen=True):
+class PubSubMessage(msgspec.Struct, frozen=True):
     """One published message. `mailbox` is only for the meters."""
 
     id: str
@@ -74,7 +74,7 @@ class Event(msgspec.Struct, frozen=True):
     published: str  # the same moment as RFC 3339 text
     mailbox: str = ""
 
-    def envelope(self, subscription: Subscription, attempt: int) -> dict[str, Any]:
+    def envelope(self, subscription: PushSubscription, attempt: int) -> dict[str, Any]:
         """The wrapped form: names in both spellings, as Pub/Sub sends them."""
         body: dict[str, Any] = {
             "message": {

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from mailsim.gmail.refusal import bad_request, forbidden, not_found
-from mailsim.google.options import Options
+from mailsim.gmail.errors import bad_request, forbidden, not_found
+from mailsim.google.options import GoogleOptions
 from mailsim.google.pubsub import PubSub
 from mailsim.mailbox import Mailbox
-from mailsim.state import Change, labels_of
+from mailsim.message_state import MailboxChange, labels_of
 
 _DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class GmailWatch:
     """`exclude`: changes of messages with one of the labels are kept silent instead of told."""
 
     project: str
@@ -26,7 +26,7 @@ class Watch:
     exclude: bool
     expires_ms: int
 
-    def wants(self, change: Change) -> bool:
+    def wants(self, change: MailboxChange) -> bool:
         state = change.after or change.before
         if not self.labels:
             return True
@@ -35,18 +35,20 @@ class Watch:
 
 
 @dataclass
-class Watches:
+class WatchRegistry:
     """At most one watch of a user and project. `history_id` says what a notification tells."""
 
     pubsub: PubSub
-    options: Options
+    options: GoogleOptions
     history_id: Callable[[Mailbox], int]
-    held: dict[str, dict[str, Watch]] = field(
-        default_factory=dict[str, dict[str, Watch]]
+    held: dict[str, dict[str, GmailWatch]] = field(
+        default_factory=dict[str, dict[str, GmailWatch]]
     )  # by user, by project
     told_ms: dict[str, int] = field(default_factory=dict[str, int])
 
-    def start(self, mailbox: Mailbox, project: str, wish: dict[str, Any], labels: frozenset[str]) -> Watch:
+    def start(
+        self, mailbox: Mailbox, project: str, wish: dict[str, Any], labels: frozenset[str]
+    ) -> GmailWatch:
         topic = str(wish.get("topicName", ""))
         self._check_topic(topic, project)
         now = self._now()
@@ -59,7 +61,7 @@ class Watches:
         if behavior not in {"include", "exclude"}:
             raise bad_request("Invalid value for labelFilterBehavior")
         expires = now + round(self.options.watch_days * _DAY_MS)
-        watch = Watch(project, topic, labels, behavior == "exclude", expires)
+        watch = GmailWatch(project, topic, labels, behavior == "exclude", expires)
         self.held.setdefault(mailbox.address, {})[project] = watch
         self._publish(watch, mailbox)
         return watch
@@ -67,10 +69,10 @@ class Watches:
     def stop(self, mailbox: Mailbox, project: str) -> None:
         self.held.get(mailbox.address, {}).pop(project, None)
 
-    def of(self, address: str) -> list[Watch]:
+    def of(self, address: str) -> list[GmailWatch]:
         return list(self.held.get(address, {}).values())
 
-    def heard(self, mailbox: Mailbox, change: Change) -> None:
+    def heard(self, mailbox: Mailbox, change: MailboxChange) -> None:
         """Tells the watchers of a change, one event a second at the most: the rest is dropped, not
         delayed.
         """
@@ -84,7 +86,7 @@ class Watches:
                 continue
             self._publish(watch, mailbox)
 
-    def _publish(self, watch: Watch, mailbox: Mailbox) -> None:
+    def _publish(self, watch: GmailWatch, mailbox: Mailbox) -> None:
         self.told_ms[mailbox.address] = self._now()
         history_id: int | str = self.history_id(mailbox)
         if self.options.push_history_id == "text":

@@ -1,0 +1,81 @@
+"""The mail that a mailbox has from the start: how much, of which kinds, when each message arrived, who wrote
+it to whom.
+
+Pure functions of seed, address and message number; bytes are written by `letters` when somebody reads them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from mailsim import samples
+from mailsim.initial_states import scramble
+from mailsim.message_state import MessageState
+
+_COUNTED = 20_000  # up to here threads are counted, beyond it they are estimated from these
+_SENT = frozenset({"SENT", "DRAFT", "sentitems", "drafts"})
+
+
+@dataclass(frozen=True)
+class InitialMail:
+    """`count` messages spread evenly over the `days` before `end_ms`. No `kinds`: the usual mix."""
+
+    seed: int
+    address: str
+    end_ms: int
+    count: int = 0
+    days: float = 30
+    kinds: tuple[str, ...] = ()
+    spread: bool = (
+        True  # over inbox, archive, sent, spam, trash and drafts; otherwise all unread in the inbox
+    )
+    size: int | None = None  # of each body in bytes, where the kind allows it
+    _weights: Mapping[str, float] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.kinds:
+            object.__setattr__(self, "_weights", dict.fromkeys(self.kinds, 1.0))
+
+    def received_ms(self, number: int) -> int:
+        span = self.days * 86_400_000
+        jitter = scramble(number * 2 + 1) % 1000 / 1000
+        return int(self.end_ms - span + (number + jitter) * span / self.count)
+
+    def message_id(self, number: int) -> str:
+        return samples.message_id_for(self.seed, self.address, number)
+
+    def by_message_id(self, message_id: str) -> int | None:
+        digits = message_id.partition("@")[0].rpartition(".")[2]
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+            return None
+        number = int(digits)
+        return number if number < self.count and self.message_id(number) == message_id else None
+
+    def thread(self, number: int) -> int:
+        return samples.thread_start(self.seed, self.address, number, self._weights)
+
+    def thread_members(self, root: int) -> list[int]:
+        if root >= self.count:
+            return []
+        members = samples.thread_numbers(self.seed, self.address, root, self._weights)
+        return [number for number in members if number < self.count]
+
+    def thread_total(self) -> int:
+        counted = min(self.count, _COUNTED)
+        parents = (samples.reply_parent(self.seed, self.address, n, self._weights) for n in range(counted))
+        starts = sum(parent is None for parent in parents)
+        return starts if counted == self.count else round(self.count * starts / counted)
+
+    def write(self, number: int, state: MessageState) -> bytes:
+        """The bytes of a message; `state` is its first one, which says whether the owner wrote it."""
+        date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
+        order = samples.order_for(
+            seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size
+        )
+        by_owner = order.sender[1] == self.address
+        if state.places & _SENT and not by_owner:
+            order = replace(order, kind="sent", variant="", sender=("", self.address), to=(order.sender,))
+        elif by_owner and not state.places & _SENT:
+            kind = "reply" if order.in_reply_to else "plain"
+            order = replace(order, kind=kind, variant="", sender=order.to[0], to=(order.sender,))
+        return samples.write(order)

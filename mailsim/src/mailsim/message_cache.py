@@ -1,0 +1,56 @@
+"""Recently written letters, and the newest of them taken apart, both bounded by bytes.
+
+Bytes are kept long, since to write them costs most; trees only while somebody reads the message, since many
+small objects burden the garbage collector.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mailsim.mime import MimePart
+
+Value = TypeVar("Value")
+Key = tuple[int, int]  # mailbox, message
+LETTERS = 64 << 20  # the largest letters fit
+TREES = 4 << 20
+
+
+class SizeBoundedCache(Generic[Value]):
+    """The least recently used goes first. Values can be made again and are never changed."""
+
+    def __init__(self, limit: int, size: Callable[[Value], int]) -> None:
+        self._limit = limit
+        self._size = size
+        self._used = 0
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: Key, value: Value) -> Value:
+        """Keep it, unless it alone is too large; returns it."""
+        size = self._size(value)
+        if size < self._limit:
+            self._values[key] = value
+            self._used += size
+            while self._used > self._limit:
+                self._used -= self._size(self._values.popitem(last=False)[1])
+        return value
+
+    def clear(self) -> None:
+        self._values.clear()
+        self._used = 0
+
+
+class MessageCache:
+    def __init__(self) -> None:
+        self.letters = SizeBoundedCache[bytes](LETTERS, len)
+        self.trees = SizeBoundedCache[MimePart](TREES, lambda tree: 2 * len(tree.whole))
+
+    def clear(self) -> None:
+        self.letters.clear()
+        self.trees.clear()

@@ -1,0 +1,97 @@
+"""Sheets and pictures as PDF. The same sheet gives the same bytes: no clock, no random ids."""
+
+import functools
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from reportlab.lib import colors
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
+
+from mailsim.samples.page_drawing import (
+    HEIGHT,
+    WIDTH,
+    DrawnElement,
+    DrawnLine,
+    DrawnRectangle,
+    DrawnText,
+    PageDrawing,
+)
+
+_STANDARD = {
+    ("sans", False): "Helvetica",
+    ("sans", True): "Helvetica-Bold",
+    ("serif", False): "Times-Roman",
+    ("serif", True): "Times-Bold",
+    ("mono", False): "Courier",
+    ("mono", True): "Courier-Bold",
+}
+# Vera runs wider than the standard faces.
+_VERA_SCALE = 0.88
+
+
+def pdf(sheet: PageDrawing, title: str, author: str, *, embedded: bool = False, password: str = "") -> bytes:
+    """With a text layer. `embedded` puts the typeface into the file, as PDF/A demands."""
+    if embedded:
+        _register_vera()
+    target = io.BytesIO()
+    page = _canvas(target, "Vera" if embedded else "Helvetica")
+    if password:
+        page.setEncrypt(StandardEncryption(password, strength=128))
+    page.setTitle(title)
+    page.setAuthor(author)
+    page.setCreator(author)
+    for marks in sheet.pages:
+        for mark in marks:
+            _draw(page, mark, embedded=embedded)
+        page.showPage()
+    page.save()
+    return target.getvalue()
+
+
+def picture_pdf(pictures: Sequence[bytes]) -> bytes:
+    """A PDF of pictures only, a page each, as a scanner makes it."""
+    target = io.BytesIO()
+    page = _canvas(target, "Helvetica")
+    page.setTitle("Scan")
+    page.setCreator("Scanner")
+    for picture in pictures:
+        page.drawImage(ImageReader(io.BytesIO(picture)), 0, 0, WIDTH, HEIGHT)
+        page.showPage()
+    page.save()
+    return target.getvalue()
+
+
+def _canvas(target: io.BytesIO, font: str) -> Any:  # reportlab's types are incomplete and partly wrong
+    make: Any = Canvas
+    return make(target, (WIDTH, HEIGHT), invariant=1, pageCompression=1, initialFontName=font)
+
+
+def _draw(page: Any, mark: DrawnElement, *, embedded: bool) -> None:
+    match mark:
+        case DrawnText():
+            page.setFillColor(colors.HexColor(mark.colour))
+            if embedded:
+                page.setFont("VeraBd" if mark.bold else "Vera", mark.size * _VERA_SCALE)
+            else:
+                page.setFont(_STANDARD[mark.family, mark.bold], mark.size)
+            draw = {"left": page.drawString, "right": page.drawRightString, "centre": page.drawCentredString}
+            draw[mark.align](mark.x, HEIGHT - mark.y, mark.text)
+        case DrawnLine():
+            page.setStrokeColor(colors.HexColor(mark.colour))
+            page.setLineWidth(mark.width)
+            page.line(mark.x, HEIGHT - mark.y, mark.to_x, HEIGHT - mark.to_y)
+        case DrawnRectangle():
+            page.setFillColor(colors.HexColor(mark.colour))
+            page.rect(mark.x, HEIGHT - mark.y - mark.height, mark.width, mark.height, stroke=0, fill=1)
+
+
+@functools.cache
+def _register_vera() -> None:
+    fonts: Any = pdfmetrics
+    fonts.registerFont(TTFont("Vera", "Vera.ttf"))
+    fonts.registerFont(TTFont("VeraBd", "VeraBd.ttf"))

@@ -1,0 +1,272 @@
+"""Documents say what their facts say, and the facts are right."""
+
+import email
+import email.policy
+import io
+import re
+import zipfile
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
+from xml.etree import ElementTree as ET
+
+import pytest
+from PIL import Image
+from pypdf import PdfReader
+from pypdf.errors import PyPdfError
+
+from mailsim import samples
+from mailsim.samples.check_digits import iban_is_valid, isin_is_valid
+from mailsim.samples.localized_formats import long_date, number, short_date
+
+LANGUAGES = ("de", "en", "fr")
+SEEDS = range(6)
+CII = "{urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100}"
+UBL = "{urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2}"
+
+
+def files(order: samples.MessageSpec) -> dict[str, bytes]:
+    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    found: dict[str, bytes] = {}
+    for part in message.walk():
+        if part.get_filename() and not part.is_multipart():
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes)
+            found[part.get_filename() or ""] = content
+    return found
+
+
+def only_file(order: samples.MessageSpec) -> bytes:
+    (content,) = files(order).values()
+    return content
+
+
+def text_of(pdf: bytes) -> str:
+    text = "\n".join(page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages)
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def shown(amount: str, language: str) -> str:
+    return number(Decimal(amount), language).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def cents(value: Decimal) -> Decimal:
+    return value.quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def stands(day: str, language: str, text: str) -> bool:
+    wanted = date.fromisoformat(day)
+    return short_date(wanted, language) in text or long_date(wanted, language) in text
+
+
+@pytest.mark.parametrize("layout", samples.variants("invoice"))
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_invoice_shows_its_facts(layout: str, language: str):
+    for seed in SEEDS:
+        order = samples.MessageSpec(seed=seed, kind="invoice", variant=layout, language=language)
+        facts, text = samples.facts(order), text_of(only_file(order))
+        for key in ("number", "supplier", "buyer", "purchase_order", "customer", "supplier_vat_id", "bic"):
+            assert str(facts[key]) in text, key
+        for key in ("net", "vat", "gross"):
+            assert shown(str(facts[key]), language) in text, key
+        assert str(facts["iban"]) in text.replace(" ", "")
+        assert stands(str(facts["date"]), language, text)
+        assert stands(str(facts["due"]), language, text)
+        assert str(facts["number"]) in order.title
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_invoices_sums_and_check_digits_are_right(language: str):
+    for seed in range(200):
+        facts = samples.facts(samples.MessageSpec(seed=seed, kind="invoice", language=language))
+        lines = facts["lines"]
+        assert isinstance(lines, list)
+        for line in lines:
+            assert cents(Decimal(line["quantity"]) * Decimal(line["price"])) == Decimal(line["amount"])
+        bases: dict[str, Decimal] = {}
+        for line in lines:
+            bases[line["rate"]] = bases.get(line["rate"], Decimal(0)) + Decimal(line["amount"])
+        assert facts["vat_rates"] == {
+            rate: str(cents(base * Decimal(rate) / 100)) for rate, base in bases.items()
+        }
+        assert Decimal(str(facts["net"])) == sum(bases.values())
+        assert Decimal(str(facts["vat"])) == sum(map(Decimal, facts["vat_rates"].values()))
+        assert Decimal(str(facts["gross"])) == Decimal(str(facts["net"])) + Decimal(str(facts["vat"]))
+        assert iban_is_valid(str(facts["iban"]))
+
+
+def test_invoices_come_in_several_currencies_and_lengths():
+    found = [samples.facts(samples.MessageSpec(seed=seed, kind="invoice")) for seed in range(200)]
+    assert {facts["currency"] for facts in found} == {"EUR", "CHF", "GBP", "USD"}
+    assert {len(str(facts["lines"])) > 3000 for facts in found} == {True, False}
+
+
+@pytest.mark.parametrize("layout", samples.variants("contract-note"))
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_contract_note_shows_its_facts(layout: str, language: str):
+    for seed in SEEDS:
+        order = samples.MessageSpec(seed=seed, kind="contract-note", variant=layout, language=language)
+        facts, text = samples.facts(order), text_of(only_file(order))
+        for key in (
+            "number",
+            "order_number",
+            "account",
+            "client",
+            "isin",
+            "security",
+            "ticker",
+            "venue",
+            "trade_time",
+        ):
+            assert str(facts[key]) in text, key
+        assert str(facts["broker"]).lower() in text.lower()
+        amounts = [facts["quantity"], facts["price"], facts["gross"], facts["value"], facts["net"]]
+        amounts += [*facts["fees"].values(), *facts["taxes"].values()]
+        for amount in amounts:
+            assert shown(str(amount), language) in text
+        assert stands(str(facts["trade_date"]), language, text)
+        assert stands(str(facts["settlement_date"]), language, text)
+        assert str(facts["number"]) in order.title
+
+
+@pytest.mark.parametrize("layout", samples.variants("contract-note"))
+def test_a_contract_notes_sums_and_check_digits_are_right(layout: str):
+    for seed in range(100):
+        facts = samples.facts(samples.MessageSpec(seed=seed, kind="contract-note", variant=layout))
+        gross, value, net = (Decimal(str(facts[key])) for key in ("gross", "value", "net"))
+        assert cents(Decimal(str(facts["quantity"])) * Decimal(str(facts["price"]))) == gross
+        assert cents(gross * Decimal(str(facts["exchange_rate"]))) == value
+        charges = sum(map(Decimal, [*facts["fees"].values(), *facts["taxes"].values()]))
+        assert net == (value + charges if facts["direction"] == "buy" else value - charges)
+        assert net > 0
+        assert isin_is_valid(str(facts["isin"]))
+        assert str(facts["settlement_date"]) > str(facts["trade_date"])
+        assert date.fromisoformat(str(facts["settlement_date"])).weekday() < 5
+
+
+def test_contract_notes_buy_and_sell_with_taxes_and_foreign_currencies():
+    found = [samples.facts(samples.MessageSpec(seed=seed, kind="contract-note")) for seed in range(300)]
+    assert {facts["direction"] for facts in found} == {"buy", "sell"}
+    assert len({facts["broker"] for facts in found}) == 6
+    assert {name for facts in found for name in facts["taxes"]} == {
+        "capital_gains_tax",
+        "solidarity_tax",
+        "stamp_duty",
+        "transaction_tax",
+    }
+    assert any(facts["exchange_rate"] != "1" for facts in found)
+
+
+@pytest.mark.parametrize("profile", ["en16931", "basic"])
+def test_factur_x_carries_the_invoice_as_xml(profile: str):
+    order = samples.MessageSpec(seed=4, kind="invoice-facturx", variant=profile, language="de")
+    facts, pdf = samples.facts(order), only_file(order)
+    reader = PdfReader(io.BytesIO(pdf))
+    (xml,) = reader.attachments["factur-x.xml"]
+    root = ET.fromstring(xml)
+    summation = root.find(f".//{CII}SpecifiedTradeSettlementHeaderMonetarySummation")
+    assert summation is not None
+    assert summation.findtext(f"{CII}GrandTotalAmount") == facts["gross"]
+    assert summation.findtext(f"{CII}TaxBasisTotalAmount") == facts["net"]
+    assert summation.findtext(f"{CII}TaxTotalAmount") == facts["vat"]
+    assert root.findtext(f".//{CII}IBANID") == facts["iban"]
+    (specification,) = reader.root_object["/AF"]
+    assert specification.get_object()["/AFRelationship"] == "/Alternative"
+    metadata = reader.root_object["/Metadata"].get_data().decode()
+    level = {"en16931": "EN 16931", "basic": "BASIC"}[profile]
+    assert f'fx:ConformanceLevel="{level}"' in metadata
+    assert 'pdfaid:part="3"' in metadata
+    assert shown(str(facts["gross"]), "de") in text_of(pdf)
+
+
+@pytest.mark.parametrize("syntax", ["ubl", "cii"])
+def test_xrechnung_travels_beside_its_picture(syntax: str):
+    order = samples.MessageSpec(seed=4, kind="invoice-xrechnung", variant=syntax, language="de")
+    facts, found = samples.facts(order), files(order)
+    assert sorted(name.rpartition(".")[2] for name in found) == ["pdf", "xml"]
+    root = ET.fromstring(next(content for name, content in found.items() if name.endswith(".xml")))
+    names = {"ubl": f".//{UBL}PayableAmount", "cii": f".//{CII}DuePayableAmount"}
+    assert root.findtext(names[syntax]) == facts["gross"]
+    assert "xrechnung_3.0" in ET.tostring(root, encoding="unicode")
+
+
+@pytest.mark.parametrize("kind", ["invoice-scan", "contract-note-scan"])
+@pytest.mark.parametrize("form", ["png", "jpeg", "tiff"])
+def test_a_scan_is_a_picture_of_a_page(kind: str, form: str):
+    order = samples.MessageSpec(seed=1, kind=kind, variant=form)
+    picture = Image.open(io.BytesIO(only_file(order)))
+    assert picture.format == form.upper()
+    assert picture.size == (1653, 2339)
+    grey = picture.convert("L").histogram()
+    assert sum(grey[200:]) > 0.85 * sum(grey)
+    assert sum(grey[:100]) > 0.002 * sum(grey)
+    assert samples.facts(order)["number"]
+
+
+def test_a_scanned_pdf_has_pictures_and_no_text():
+    for kind in ("invoice-scan", "contract-note-scan"):
+        reader = PdfReader(io.BytesIO(only_file(samples.MessageSpec(seed=1, kind=kind, variant="pdf"))))
+        assert len(reader.pages[0].images) == 1
+        assert reader.pages[0].extract_text() == ""
+
+
+@pytest.mark.parametrize("shape", ["flat", "nested"])
+def test_an_archive_holds_the_invoices_that_its_facts_list(shape: str):
+    order = samples.MessageSpec(seed=5, kind="invoice-zip", variant=shape)
+    archive = zipfile.ZipFile(io.BytesIO(only_file(order)))
+    if shape == "nested":
+        archive = zipfile.ZipFile(io.BytesIO(archive.read("2024/Belege.zip")))
+    texts = [text_of(archive.read(name)) for name in archive.namelist()]
+    documents = samples.facts(order)["documents"]
+    assert isinstance(documents, list)
+    assert len(documents) == len(texts) > 1
+    assert all(facts["number"] in text for facts, text in zip(documents, texts, strict=True))
+
+
+def test_a_forwarded_invoice_lies_inside_the_enclosed_message():
+    order = samples.MessageSpec(seed=6, kind="invoice-forwarded")
+    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    enclosed = next(message.iter_attachments()).get_content()
+    pdf = next(enclosed.iter_attachments()).get_content()
+    assert str(samples.facts(order)["number"]) in text_of(pdf)
+    assert enclosed["From"].addresses[0].addr_spec.startswith("billing@")
+
+
+def test_a_letter_without_a_document_has_no_facts():
+    assert samples.facts(samples.MessageSpec(kind="newsletter")) == {}
+
+
+def test_file_names_follow_the_language():
+    names = {
+        language: next(iter(files(samples.MessageSpec(seed=2, kind="invoice", language=language))))
+        for language in LANGUAGES
+    }
+    assert [re.split("_", names[language])[0] for language in LANGUAGES] == ["Rechnung", "Invoice", "Facture"]
+
+
+@pytest.mark.parametrize("variant", samples.variants("invoice-odd"))
+def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
+    order = samples.MessageSpec(seed=8, kind="invoice-odd", variant=variant)
+    facts, content = samples.facts(order), only_file(order)
+    if facts["readable"]:
+        assert str(facts["number"]) in text_of(content)
+    else:
+        with pytest.raises(PyPdfError):
+            text_of(content)
+
+
+def test_a_locked_invoice_opens_with_the_password_in_its_letter():
+    order = samples.MessageSpec(seed=8, kind="invoice-odd", variant="locked", language="de")
+    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    body = message.get_body(("plain",))
+    assert body is not None
+    password = body.get_content().partition("Passwort: ")[2].strip()
+    reader = PdfReader(io.BytesIO(only_file(order)), password=password)
+    assert str(samples.facts(order)["number"]) in reader.pages[0].extract_text()
+
+
+@pytest.mark.parametrize("variant", samples.variants("paper"))
+def test_a_paper_is_no_invoice_and_names_its_supplier(variant: str):
+    order = samples.MessageSpec(seed=2, kind="paper", variant=variant)
+    facts = samples.facts(order)
+    assert facts["document"] == variant
+    assert str(facts["supplier"]) in text_of(only_file(order))

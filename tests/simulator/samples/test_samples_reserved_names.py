@@ -1,0 +1,59 @@
+"""No letter names a domain that somebody could own."""
+
+import email
+import io
+import re
+import zipfile
+
+import pytest
+from pypdf import PdfReader
+from pypdf.errors import PyPdfError
+
+from mailsim import samples
+
+HOST = re.compile(r"(?:https?://|@)([\w-]+(?:\.[\w-]+)+)")
+RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:org|com|net)|example|test|invalid|localhost)$")
+# Names of XML vocabularies and of PDF's metadata; nobody calls there.
+VOCABULARIES = {"schemas.openxmlformats.org", "www.w3.org", "www.aiim.org", "purl.org", "ns.adobe.com"}
+
+
+def texts(data: bytes) -> list[str]:
+    """All that can be read in a file: text as it is, archives and PDFs opened, pictures not."""
+    if data.startswith(b"PK"):
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        return [text for name in archive.namelist() for text in texts(archive.read(name))]
+    try:
+        if data.startswith(b"%PDF"):
+            reader = PdfReader(io.BytesIO(data))
+            inside = [
+                text for contents in reader.attachments.values() for one in contents for text in texts(one)
+            ]
+            return [*inside, *(page.extract_text() for page in reader.pages), str(reader.metadata)]
+        return [data.decode()]
+    except (UnicodeDecodeError, PyPdfError):
+        return []
+
+
+def readable(message: bytes) -> list[str]:
+    found: list[str] = []
+    for part in email.message_from_bytes(message).walk():
+        found += [str(value) for value in part.values()]
+        payload = part.get_payload(decode=True)
+        if isinstance(payload, bytes):
+            found += texts(payload)
+    return found
+
+
+@pytest.mark.parametrize("kind", samples.kinds())
+def test_every_domain_is_reserved(kind: str):
+    for variant in samples.variants(kind):
+        order = samples.MessageSpec(seed=0, kind=kind, variant=variant, size=9000)
+        hosts = {
+            host.rstrip(".").lower() for text in readable(samples.write(order)) for host in HOST.findall(text)
+        }
+        assert {host for host in hosts - VOCABULARIES if not RESERVED.search(host)} == set()
+
+
+def test_people_write_from_reserved_domains():
+    for seed in range(400):
+        assert RESERVED.search(samples.MessageSpec(seed=seed).sender[1].rpartition("@")[2])

@@ -1,0 +1,88 @@
+"""Threads are a pure function of numbers, stay within a span, and read like conversations."""
+
+import email
+import email.policy
+from collections import Counter
+from datetime import UTC, datetime
+
+from mailsim import samples
+
+DAY = datetime(2024, 5, 1, tzinfo=UTC)
+BOX = {"seed": 3, "address": "owner@example.org"}
+NUMBERS = range(1500)
+
+
+def order(number: int, mix: dict[str, float] | None = None) -> samples.MessageSpec:
+    return samples.order_for(**BOX, number=number, date=DAY, mix=mix)
+
+
+def parent(number: int) -> int | None:
+    return samples.reply_parent(3, "owner@example.org", number)
+
+
+def test_a_reply_answers_an_earlier_personal_letter_in_its_span():
+    answers = [number for number in NUMBERS if parent(number) is not None]
+    assert len(answers) > 200
+    for number in answers:
+        earlier = parent(number)
+        assert earlier is not None
+        assert earlier < number
+        assert earlier // samples.THREAD_SPAN == number // samples.THREAD_SPAN
+        assert order(number).in_reply_to == order(earlier).message_id
+        assert order(earlier).kind in {"plain", "html", "reply", "sent", "forward"}
+
+
+def test_references_lead_from_the_threads_first_letter_to_the_parent():
+    for number in NUMBERS:
+        line = [number]
+        while (earlier := parent(line[-1])) is not None:
+            line.append(earlier)
+        assert order(number).references == tuple(order(one).message_id for one in reversed(line[1:]))
+        assert samples.thread_start(3, "owner@example.org", number) == line[-1]
+
+
+def test_a_thread_keeps_its_subject_and_language():
+    for number in NUMBERS:
+        first = samples.thread_start(3, "owner@example.org", number)
+        if first != number:
+            assert order(number).title == f"Re: {order(first).title}"
+            assert order(number).language == order(first).language
+
+
+def test_every_message_of_a_thread_names_the_same_members():
+    for number in range(320):
+        members = samples.thread_numbers(3, "owner@example.org", number)
+        assert number in members
+        assert {samples.thread_numbers(3, "owner@example.org", one) for one in members} == {members}
+
+
+def test_a_reply_quotes_the_letter_that_it_answers():
+    number = next(n for n in NUMBERS if order(n).kind == "reply" and order(n).variant == "text")
+    earlier = parent(number)
+    assert earlier is not None
+    answered = samples.write(order(earlier, {"plain": 1}))
+    text = email.message_from_bytes(samples.write(order(number)), policy=email.policy.default).get_content()
+    quoted = [line[2:].split(".")[0] for line in text.splitlines() if line.startswith("> ")]
+    first = email.message_from_bytes(answered, policy=email.policy.default).get_content()
+    assert quoted[0] in first
+
+
+def test_ordinary_mail_is_mostly_conversation_and_newsletters():
+    found = Counter(order(number).kind for number in range(3000))
+    talk = sum(found[kind] for kind in ("plain", "html", "reply", "sent", "newsletter"))
+    assert 0.75 < talk / 3000 < 0.95
+    assert found["invoice"] > 20
+    assert found["big"] == 0
+
+
+def test_a_mix_gives_only_its_kinds():
+    found = Counter(order(number, {"invoice": 1, "newsletter": 3, "bounce": 0}).kind for number in range(400))
+    assert set(found) == {"invoice", "newsletter"}
+    assert found["newsletter"] > 2 * found["invoice"]
+
+
+def test_the_owner_writes_what_they_sent():
+    sent = [order(number) for number in NUMBERS if order(number).kind == "sent"]
+    assert sent
+    assert {one.sender[1] for one in sent} == {"owner@example.org"}
+    assert all(b"\r\nReceived:" not in samples.write(one) for one in sent[:20])
