@@ -1,31 +1,31 @@
-"""Every error Postroom raises. A class exists only where somebody acts differently on it.
+"""Every exception Postroom raises. A class exists only where a caller handles it differently.
 
 PostroomError
-├── OperatorError           somebody who runs Postroom must act; the message says what to do
-│   ├── SettingsError       a setting is missing or malformed
-│   ├── DatabaseUnavailable the database cannot be reached, is full or is read-only
-│   ├── DatabaseTooOld      the server is older than PostgreSQL 15
-│   └── SchemaError         the schema is newer, older or changed compared with this Postroom
-├── TransientError          the same attempt may succeed later; carries `retry_after` where known
-│   ├── Throttled           the provider asks to be asked less; `everybody`: of all mailboxes together
-│   └── PushUnclear         whether a push is genuine cannot be told now; the provider shall send it again
-├── PermanentError          the same attempt will never succeed
-│   ├── GrantLost           what opened the mailbox is gone; its owner must connect it again
-│   ├── LoginRefused        the provider did not accept a login; nothing was stored
-│   ├── Gone                the provider no longer has what was asked for
-│   ├── CursorExpired       the provider no longer tells what changed since; everything must be listed anew
-│   ├── AnswerTooLarge      the provider's answer is larger than can be held; asking for less may do
-│   ├── Unsupported         the provider does not offer this with the access that was given
-│   ├── AlreadyExists       the provider has an equal one; carries its id
-│   ├── PushRefused         a push is not from whom it claims to be
-│   ├── FieldRefused        a value does not fit its field; carries the field's name, of a table the cell
-│   └── Unreadable          a file cannot be read, or not within the limits; the message says why
-└── LeaseLost               another worker may own this row now; whatever was done must not be committed
+├── OperatorError               the operator must act; the message says what to do
+│   ├── SettingsError           a setting or an option is missing or malformed
+│   ├── DatabaseUnavailable     the database cannot be reached, is full or is read-only
+│   ├── DatabaseTooOld          the server is older than PostgreSQL 15
+│   └── SchemaError             the schema is newer or older than this Postroom, or was changed by hand
+├── TransientError              a retry may succeed; carries `retry_after` (seconds) where known
+│   ├── RateLimited             the provider asks for fewer requests; `all_mailboxes`: of all mailboxes together
+│   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
+├── PermanentError              a retry never succeeds
+│   ├── InvalidGrant            the grant was revoked or has expired; the owner must reconnect the mailbox
+│   ├── LoginRejected           the provider rejected a login; nothing was stored
+│   ├── NotFound                the requested object does not exist, or no longer
+│   ├── CursorExpired           the provider no longer has the changes since the cursor; a full listing is due
+│   ├── ResponseTooLarge        the provider's response exceeds the limit; a smaller request may succeed
+│   ├── UnsupportedByProvider   the provider does not offer this with the access that was granted
+│   ├── AlreadyExists           the provider has an identical object; carries its id
+│   ├── PushRejected            a push does not come from the provider it claims to come from
+│   ├── InvalidField            a value does not fit its field; carries field, row and column
+│   └── UnreadableFile          a file cannot be read within the limits; the message says why
+└── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
 """
 
 
 class PostroomError(Exception):
-    """The root: a message for a person, never personal data."""
+    """Base class. The message is written for people and never contains personal data."""
 
 
 class OperatorError(PostroomError):
@@ -54,13 +54,15 @@ class TransientError(PostroomError):
         self.retry_after = retry_after
 
 
-class Throttled(TransientError):
-    def __init__(self, message: str, *, retry_after: float | None = None, everybody: bool = False) -> None:
+class RateLimited(TransientError):
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, all_mailboxes: bool = False
+    ) -> None:
         super().__init__(message, retry_after=retry_after)
-        self.everybody = everybody
+        self.all_mailboxes = all_mailboxes
 
 
-class PushUnclear(TransientError):
+class PushUnverifiable(TransientError):
     pass
 
 
@@ -68,15 +70,15 @@ class PermanentError(PostroomError):
     pass
 
 
-class GrantLost(PermanentError):
+class InvalidGrant(PermanentError):
     pass
 
 
-class LoginRefused(PermanentError):
+class LoginRejected(PermanentError):
     pass
 
 
-class Gone(PermanentError):
+class NotFound(PermanentError):
     pass
 
 
@@ -84,11 +86,11 @@ class CursorExpired(PermanentError):
     pass
 
 
-class AnswerTooLarge(PermanentError):
+class ResponseTooLarge(PermanentError):
     pass
 
 
-class Unsupported(PermanentError):
+class UnsupportedByProvider(PermanentError):
     pass
 
 
@@ -98,11 +100,11 @@ class AlreadyExists(PermanentError):
         self.provider_id = provider_id
 
 
-class PushRefused(PermanentError):
+class PushRejected(PermanentError):
     pass
 
 
-class FieldRefused(PermanentError):
+class InvalidField(PermanentError):
     def __init__(
         self, message: str, *, field: str, row: int | None = None, column: str | None = None
     ) -> None:
@@ -110,7 +112,7 @@ class FieldRefused(PermanentError):
         self.field, self.row, self.column = field, row, column
 
 
-class Unreadable(PermanentError):
+class UnreadableFile(PermanentError):
     pass
 
 

@@ -25,7 +25,7 @@ from postroom.errors import OperatorError
 REFUSED: Final = "[refused]"
 
 
-class Fields(TypedDict, total=False):
+class LogFields(TypedDict, total=False):
     """Every name a log line may carry. Strings are words of ours: a kind, a state, a route; never data."""
 
     attempts: int
@@ -52,7 +52,7 @@ class Fields(TypedDict, total=False):
 
 
 # What the processors here add themselves, and the shape that each string must have.
-_SHAPES: Final[Mapping[str, re.Pattern[str]]] = {
+_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "cause": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
     "error": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
     "event": re.compile(r"[a-z_]{1,30}(\.[a-z_]{1,30}){1,2}"),
@@ -70,11 +70,11 @@ _SHAPES: Final[Mapping[str, re.Pattern[str]]] = {
     "timestamp": re.compile(r"[0-9T:.\-]{10,30}Z"),
     "where": re.compile(r"[A-Za-z0-9_.\-/<>]{1,120}:[0-9]{1,6}"),
 }
-_NAMES: Final = frozenset(Fields.__annotations__) | frozenset(_SHAPES) | {"refused"}
+_NAMES: Final = frozenset(LogFields.__annotations__) | frozenset(_PATTERNS) | {"refused"}
 _FIRST: Final = ("timestamp", "level", "process", "event")
 # A run this long of letters and digits mixed is a token, a key or an id of somebody's, not a word.
 _TOKEN: Final = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])(?=[0-9+/=_-]*[A-Za-z])[A-Za-z0-9+/=_-]{20,}")
-_refusals = 0
+_refused_values = 0
 
 
 class Log:
@@ -85,43 +85,43 @@ class Log:
     def __init__(self) -> None:
         self._bound: Any = structlog.get_logger()
 
-    def debug(self, event: LiteralString, **fields: Unpack[Fields]) -> None:
+    def debug(self, event: LiteralString, **fields: Unpack[LogFields]) -> None:
         self._bound.debug(event, **fields)
 
-    def info(self, event: LiteralString, **fields: Unpack[Fields]) -> None:
+    def info(self, event: LiteralString, **fields: Unpack[LogFields]) -> None:
         self._bound.info(event, **fields)
 
     def warning(
-        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[Fields]
+        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[LogFields]
     ) -> None:
         self._bound.warning(event, exc_info=error, **fields)
 
     def error(
-        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[Fields]
+        self, event: LiteralString, *, error: BaseException | None = None, **fields: Unpack[LogFields]
     ) -> None:
         self._bound.error(event, exc_info=error, **fields)
 
 
-def setup(
+def configure(
     process: LiteralString, *, level: str = "info", style: str = "auto", stream: TextIO | None = None
 ) -> None:
     """Send every log line of this process, whoever writes it, through one guard to one stream."""
     out = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    _guarded(process, threshold, out, text=style == "text" or (style == "auto" and out.isatty()))
-    logging.basicConfig(handlers=[_Foreign()], level=max(threshold, logging.WARNING), force=True)
+    _configure_structlog(process, threshold, out, text=style == "text" or (style == "auto" and out.isatty()))
+    logging.basicConfig(handlers=[_LibraryLogHandler()], level=max(threshold, logging.WARNING), force=True)
     logging.captureWarnings(capture=True)
-    sys.excepthook = _uncaught
+    sys.excepthook = _log_crash
 
 
-def _guarded(process: LiteralString, threshold: int, out: TextIO, *, text: bool) -> None:
+def _configure_structlog(process: LiteralString, threshold: int, out: TextIO, *, text: bool) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _named(process),
-            _exception_by_class_and_place,
-            _guard,
+            _add_process_name(process),
+            _reduce_exception,
+            _filter_fields,
             structlog.dev.ConsoleRenderer(colors=out.isatty())
             if text
             else structlog.processors.JSONRenderer(),
@@ -133,24 +133,24 @@ def _guarded(process: LiteralString, threshold: int, out: TextIO, *, text: bool)
     )
 
 
-def refusals() -> int:
+def count_refused_values() -> int:
     """How many values this process has kept out of its log lines. Anything but 0 is a mistake of ours."""
-    return _refusals
+    return _refused_values
 
 
-def place(trace: TracebackType | None) -> str:
+def describe_location(trace: TracebackType | None) -> str:
     """The innermost line of ours in a traceback, else the innermost: where to look, not what stood there."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if "/postroom/" in frame.filename]
     chosen = (own or frames)[-1:]
-    return _location(chosen[0].filename, chosen[0].lineno or 0) if chosen else "unknown:0"
+    return _format_location(chosen[0].filename, chosen[0].lineno or 0) if chosen else "unknown:0"
 
 
-def _location(filename: str, line: int) -> str:
+def _format_location(filename: str, line: int) -> str:
     return f"{'/'.join(Path(filename).parts[-2:])}:{line}"
 
 
-def _named(process: LiteralString) -> Processor:
+def _add_process_name(process: LiteralString) -> Processor:
     def add(_logger: object, _method: str, event: EventDict) -> EventDict:
         event["process"] = process
         return event
@@ -158,13 +158,13 @@ def _named(process: LiteralString) -> Processor:
     return add
 
 
-def _exception_by_class_and_place(_logger: object, _method: str, event: EventDict) -> EventDict:
+def _reduce_exception(_logger: object, _method: str, event: EventDict) -> EventDict:
     error: object = event.pop("exc_info", None)
     if error is True:
         error = sys.exception()
     if isinstance(error, BaseException):
         event["error"] = type(error).__name__
-        event["where"] = place(error.__traceback__)
+        event["where"] = describe_location(error.__traceback__)
         if isinstance(error, OperatorError):
             event["message"] = " ".join(str(error).split())
         if error.__cause__ is not None:
@@ -172,19 +172,19 @@ def _exception_by_class_and_place(_logger: object, _method: str, event: EventDic
     return event
 
 
-def _guard(_logger: object, _method: str, event: EventDict) -> MutableMapping[str, Any]:
+def _filter_fields(_logger: object, _method: str, event: EventDict) -> MutableMapping[str, Any]:
     """Let through what `Fields` allows; replace the rest and count it, since a log call must never raise."""
-    global _refusals  # noqa: PLW0603  one counter for the process is what a metric reads
+    global _refused_values  # noqa: PLW0603  one counter for the process is what a metric reads
     names = [*_FIRST, *(name for name in event if name not in _FIRST)]
-    passed = {name: _passed(name, event[name]) for name in names if name in event and name in _NAMES}
+    passed = {name: _filter_value(name, event[name]) for name in names if name in event and name in _NAMES}
     refused = len(event) - len(passed) + sum(value == REFUSED for value in passed.values())
     if refused:
-        _refusals += refused
+        _refused_values += refused
         passed["refused"] = refused
     return passed
 
 
-def _passed(name: str, value: object) -> object:
+def _filter_value(name: str, value: object) -> object:
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool | int | float):
@@ -195,18 +195,18 @@ def _passed(name: str, value: object) -> object:
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    shape = _SHAPES.get(name)
+    shape = _PATTERNS.get(name)
     if isinstance(value, str) and shape is not None and shape.fullmatch(value) and not _TOKEN.search(value):
         return value
     return REFUSED
 
 
-class _Foreign(logging.Handler):
+class _LibraryLogHandler(logging.Handler):
     """Records of other libraries, by logger, level and place: their text may hold anything and stays out."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log: Any = structlog.get_logger()
-        where = _location(record.pathname, record.lineno)
+        where = _format_location(record.pathname, record.lineno)
         log.log(
             record.levelno,
             "library.message",
@@ -216,10 +216,10 @@ class _Foreign(logging.Handler):
         )
 
 
-def _uncaught(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+def _log_crash(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
     log: Any = structlog.get_logger()
     log.critical("process.crashed", exc_info=error)
 
 
 # Lines that are written before `setup`, or where nobody calls it, pass the guard too.
-_guarded("postroom", logging.WARNING, sys.stderr, text=False)
+_configure_structlog("postroom", logging.WARNING, sys.stderr, text=False)

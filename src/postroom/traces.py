@@ -13,15 +13,15 @@ from typing import Any, Final, Literal
 
 from postroom.errors import SettingsError
 
-Attributes = Mapping[str, str | int | float]
-Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
+SpanAttributes = Mapping[str, str | int | float]
+SpanKind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 
 _TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _NOTHING: Final = nullcontext()
 
 
 @dataclass(frozen=True)
-class _Tracing:
+class _OpenTelemetry:
     """OpenTelemetry, as far as it is used. Imported by name: it is an extra."""
 
     api: Any
@@ -30,7 +30,7 @@ class _Tracing:
     tracer: Any
 
     @contextmanager
-    def span(self, name: str, about: Attributes, kind: Kind, parent: str | None) -> Generator[None]:
+    def span(self, name: str, about: SpanAttributes, kind: SpanKind, parent: str | None) -> Generator[None]:
         """Where it ends with an error, the class is told: words may be a stranger's."""
         with self.tracer.start_as_current_span(
             name,
@@ -62,7 +62,7 @@ class _Tracing:
         return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"
 
 
-_tracing: _Tracing | None = None
+_telemetry: _OpenTelemetry | None = None
 
 
 def start(process: str, collector: str) -> None:
@@ -70,15 +70,15 @@ def start(process: str, collector: str) -> None:
 
     Sampling, headers and limits are set as for any program: by OpenTelemetry's own variables (`OTEL_…`).
     """
-    begin(process, lambda: _batches(collector))
+    start_with_processor(process, lambda: _batch_processor(collector))
 
 
-def begin(process: str, processor: Callable[[], Any]) -> None:
+def start_with_processor(process: str, processor: Callable[[], Any]) -> None:
     """Make spans, and give them to the processor."""
-    global _tracing  # noqa: PLW0603  one for the process, as its log is
+    global _telemetry  # noqa: PLW0603  one for the process, as its log is
     try:
-        sdk, resources = _imported("opentelemetry.sdk.trace"), _imported("opentelemetry.sdk.resources")
-        api, context = _imported("opentelemetry.trace"), _imported("opentelemetry.context")
+        sdk, resources = _import("opentelemetry.sdk.trace"), _import("opentelemetry.sdk.resources")
+        api, context = _import("opentelemetry.trace"), _import("opentelemetry.context")
         sent = processor()
     except ImportError:
         raise SettingsError(
@@ -87,41 +87,41 @@ def begin(process: str, processor: Callable[[], Any]) -> None:
     named = resources.Resource.create({"service.name": f"postroom-{process}"})
     provider = sdk.TracerProvider(resource=named)
     provider.add_span_processor(sent)
-    _tracing = _Tracing(api, context, provider, provider.get_tracer("postroom"))
+    _telemetry = _OpenTelemetry(api, context, provider, provider.get_tracer("postroom"))
 
 
 def stop() -> None:
     """Send what is left; make no more."""
-    global _tracing  # noqa: PLW0603  as above
-    if _tracing is not None:
-        _tracing.provider.shutdown()
-        _tracing = None
+    global _telemetry  # noqa: PLW0603  as above
+    if _telemetry is not None:
+        _telemetry.provider.shutdown()
+        _telemetry = None
 
 
 def span(
-    name: str, about: Attributes | None = None, *, kind: Kind = "INTERNAL", parent: str | None = None
+    name: str, about: SpanAttributes | None = None, *, kind: SpanKind = "INTERNAL", parent: str | None = None
 ) -> AbstractContextManager[None]:
     """What happens inside belongs together; `parent` is a traceparent, else the span around this one."""
-    return _NOTHING if _tracing is None else _tracing.span(name, about or {}, kind, parent)
+    return _NOTHING if _telemetry is None else _telemetry.span(name, about or {}, kind, parent)
 
 
-def note(about: Attributes) -> None:
+def set_attributes(about: SpanAttributes) -> None:
     """Say more of the span around."""
-    if _tracing is not None:
-        _tracing.api.get_current_span().set_attributes(dict(about))
+    if _telemetry is not None:
+        _telemetry.api.get_current_span().set_attributes(dict(about))
 
 
-def current() -> str | None:
+def current_traceparent() -> str | None:
     """The traceparent of the span around."""
-    return None if _tracing is None else _tracing.current()
+    return None if _telemetry is None else _telemetry.current()
 
 
-def _batches(collector: str) -> Any:
-    exporter = _imported("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    return _imported("opentelemetry.sdk.trace.export").BatchSpanProcessor(
+def _batch_processor(collector: str) -> Any:
+    exporter = _import("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    return _import("opentelemetry.sdk.trace.export").BatchSpanProcessor(
         exporter.OTLPSpanExporter(endpoint=collector)
     )
 
 
-def _imported(name: str) -> Any:
+def _import(name: str) -> Any:
     return import_module(name)

@@ -19,7 +19,7 @@ from select import select
 
 # What the commands import; nothing here starts a thread, which would not survive a fork.
 IMPORTED = (
-    "postroom.cli.opening",
+    "postroom.cli.startup",
     "postroom.cli.output",
     "postroom.cli.progress",
     "postroom.wiring",

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from postroom.errors import SettingsError
-from postroom.store.connect import connect
+from postroom.store.connection import connect
 
 MARK = "m4rked-pa55word"
 DATABASE_COMMANDS = [

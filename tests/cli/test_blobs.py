@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from postroom.blobs import DiskBlobs
+from postroom.blobs import DiskBlobStore
 from postroom.store import blobs
 from postroom.store.database import open_database
 
@@ -17,7 +17,7 @@ def run(postroom, database_url):
 @pytest.fixture
 async def kept(database_url, organization, tmp_path):
     """Two blobs in the home; their paths."""
-    store = DiskBlobs(tmp_path / "home" / "blobs")
+    store = DiskBlobStore(tmp_path / "home" / "blobs")
     async with open_database(database_url, pool_size=4, name="tests") as database:
         done = [await store.put(organization, content) for content in (b"one", b"two")]
         async with database.transaction(organization) as connection:

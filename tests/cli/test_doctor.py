@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from postroom.cli import checks
-from postroom.cli.checks import State
+from postroom.cli import doctor_checks
+from postroom.cli.doctor_checks import DoctorCheckState
 from postroom.store.health import Server
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -72,7 +72,7 @@ async def test_pending_migrations_fail_with_their_remedy(postroom, database_url,
 
 @pytest.mark.parametrize("apart, state", [(0, "ok"), (4, "ok"), (6, "fail"), (-3600, "fail")])
 def test_a_clock_that_is_off_is_told(apart, state):
-    assert checks.clock(NOW, NOW + timedelta(seconds=apart)).state == state
+    assert doctor_checks.check_clock(NOW, NOW + timedelta(seconds=apart)).state == state
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,20 @@ def test_a_clock_that_is_off_is_told(apart, state):
     [(10, False, "ok"), (95, False, "warn"), (10, True, "fail"), (95, True, "fail")],
 )
 def test_a_server_that_is_read_only_or_nearly_full_of_connections_is_told(connections, read_only, state):
-    assert checks.server(Server("18.4", 1, connections, 100, NOW, read_only, 0.1)).state == state
+    assert doctor_checks.check_server(Server("18.4", 1, connections, 100, NOW, read_only, 0.1)).state == state
 
 
 @pytest.mark.parametrize("free, state", [(10**11, "ok"), (10**9, "warn"), (10**8, "fail")])
 def test_a_full_disk_is_told(monkeypatch, tmp_path, free, state):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
-    assert checks.disk(tmp_path / "not/there/yet").state == state
+    assert doctor_checks.check_disk(tmp_path / "not/there/yet").state == state
 
 
 def test_a_home_that_others_can_read_is_told(tmp_path):
     tmp_path.chmod(0o755)
-    assert checks.home(tmp_path).remedy == f"Run `chmod 700 {tmp_path}`."
+    assert doctor_checks.check_home(tmp_path).remedy == f"Run `chmod 700 {tmp_path}`."
     tmp_path.chmod(0o700)
-    assert checks.home(tmp_path).state is State.OK
+    assert doctor_checks.check_home(tmp_path).state is DoctorCheckState.OK
 
 
 HOME_OF_NOBODY = """
@@ -110,7 +110,7 @@ print(checks.home(path).state, checks.disk(path).name, checks.home(path).remedy)
 def test_a_home_that_cannot_be_made_fails_with_its_remedy(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file/home"):
-        assert checks.home(path).state is State.FAIL
+        assert doctor_checks.check_home(path).state is DoctorCheckState.FAIL
     (tmp_path / "closed").mkdir(mode=0o500)
     command = [sys.executable, "-c", HOME_OF_NOBODY, str(tmp_path / "closed/home")]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -18,19 +18,19 @@ import psycopg
 import pytest
 
 from documents.fields.test_language_model import Vendor, served
-from mailsim import letters
+from mailsim import samples
 from postroom import cli
 from postroom.cli import export, output
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 from postroom.config import Settings
-from postroom.documents.isolation import Readers
+from postroom.documents.sandbox.file_reader import Readers
 from postroom.store import work
 from postroom.store.database import open_database
 from postroom.store.work import Finish
 from postroom.wiring import documents as wired
 from scenarios.office import attached
 
-BILL = letters.Order(seed=1, kind="invoice", variant="letterhead", language="en")
+BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en")
 STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
 
 
@@ -255,7 +255,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     assert run("pipelines", "watched").startswith("No files.")
     (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
     code, _, complaints = command("pipelines", "check", "wrong.toml")
-    assert code == Exit.USAGE
+    assert code == ExitCode.USAGE
     assert "a.kind: 'bond' is no kind" in complaints
     assert "b.folder: is not a key of a pipeline" in complaints
     (tmp_path / "strict.toml").write_text(STRICT + 'keep = "archive"\n')
@@ -264,9 +264,9 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
         with monkeypatch.context() as changed:
             changed.setenv(name, value)
             code, _, complaints = command("pipelines", "list")
-        assert (code, "Set POSTROOM_BLOBS=disk" in complaints) == (Exit.USAGE, True)
+        assert (code, "Set POSTROOM_BLOBS=disk" in complaints) == (ExitCode.USAGE, True)
     [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
-    assert tried["extract"]["fields"]["gross"]["value"] == letters.facts(BILL)["gross"]
+    assert tried["extract"]["fields"]["gross"]["value"] == samples.facts(BILL)["gross"]
     assert tried["route"]["state"] == "needs_review"
     with monkeypatch.context() as changed:
         changed.setenv("POSTROOM_LLM", "openai:some-model")
@@ -283,7 +283,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
 
 
 async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown(command, monkeypatch):
-    vendor = Vendor({"number": letters.facts(BILL)["number"], "supplier": "Nowhere Ltd"})
+    vendor = Vendor({"number": samples.facts(BILL)["number"], "supplier": "Nowhere Ltd"})
     async with served(vendor) as url:
         given = {"LLM": "openai:gpt-4o", "LLM_BASE_URL": f"{url}/v1", "LLM_KEY": "example"}
         for name, value in given.items():
@@ -308,7 +308,7 @@ def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):
         "number": "-1+2",
         "code": "@x",
     }
-    export.as_csv([{"key": "+1", "fields": fields}], tmp_path / "out.csv")
+    export.write_csv([{"key": "+1", "fields": fields}], tmp_path / "out.csv")
     [row] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
     assert row == {
         "key": "'+1",
@@ -317,5 +317,5 @@ def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):
         "number": "'-1+2",
         "code": "'@x",
     }
-    output.table(["FILE", "STATE"], [["a\nb\x1b.pdf", "x"]])
+    output.print_table(["FILE", "STATE"], [["a\nb\x1b.pdf", "x"]])
     assert len(capsys.readouterr().out.splitlines()) == 2

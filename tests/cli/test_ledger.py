@@ -13,7 +13,7 @@ import pytest
 
 from postroom import config, wiring, worker
 from postroom.errors import OperatorError
-from postroom.flow.ledger import seal
+from postroom.model import WorkKind
 from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import Entry
@@ -59,11 +59,11 @@ def seal_with(database, organization, owner, home):
     async def seal_with(ledger_key=None):
         settings = config.load(home=home, ledger_key=ledger_key)
         async with database.engine() as connection:
-            await work.wake(connection, [work.Wake(organization, seal.KIND, str(organization))])
+            await work.wake(connection, [work.Wake(organization, WorkKind.SEAL, str(organization))])
         stop = asyncio.Event()
         async with wiring.client(settings) as client:
             kinds = wiring.kinds(settings, database, client)
-            working = asyncio.create_task(worker.run(database, kinds, worker.limits(settings), stop))
+            working = asyncio.create_task(worker.run(database, kinds, worker.worker_limits(settings), stop))
             await until(owner, SEALED)
             stop.set()
             await working

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from postroom.model import CredentialKind, Secret
-from postroom.ports import Place
+from postroom.ports import SecretLocation
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
@@ -79,8 +79,8 @@ async def opened(database, keys, organization, mailbox):
     async with database.transaction(organization) as connection:
         row = await credentials.load(connection, mailbox)
     vault = LocalVault(Sealer(keys))
-    grant = await vault.fetch(Place(organization, mailbox, "grant"), row.grant)
-    access = await vault.fetch(Place(organization, mailbox, "access"), row.access)
+    grant = await vault.fetch(SecretLocation(organization, mailbox, "grant"), row.grant)
+    access = await vault.fetch(SecretLocation(organization, mailbox, "access"), row.access)
     return grant.reveal(), access.reveal()
 
 
@@ -106,7 +106,7 @@ async def test_rotation_loses_no_token_that_is_written_meanwhile(
 
 async def test_a_key_comes_seals_and_goes(vault, database, organization, make_mailbox, home):
     keys = KeyFile(home)
-    place = Place(organization, await make_mailbox(organization), "grant")
+    place = SecretLocation(organization, await make_mailbox(organization), "grant")
     async with database.transaction(organization) as connection:
         sealed = Sealer(keys).seal(place.context, Secret("x"))
         await credentials.save(connection, place.mailbox, kind=CredentialKind.DELEGATED, grant=sealed)
@@ -128,7 +128,7 @@ async def test_a_key_comes_seals_and_goes(vault, database, organization, make_ma
 async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
     vault, database, organization, make_mailbox, home
 ):
-    place = Place(organization, await make_mailbox(organization), "grant")
+    place = SecretLocation(organization, await make_mailbox(organization), "grant")
     async with database.transaction(organization) as connection:
         sealed = Sealer(KeyFile(home)).seal(place.context, Secret("x"))
         await credentials.save(connection, place.mailbox, kind=CredentialKind.DELEGATED, grant=sealed)

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from postroom.model import CredentialKind, Secret
-from postroom.ports import Place
+from postroom.ports import SecretLocation
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
@@ -25,7 +25,9 @@ async def write(url: str, home: str, organization: UUID, mailboxes: list[UUID]) 
         while not ended.done():
             number += 1
             for mailbox in mailboxes:
-                grant, access = (Place(organization, mailbox, field) for field in ("grant", "access"))
+                grant, access = (
+                    SecretLocation(organization, mailbox, field) for field in ("grant", "access")
+                )
                 async with database.transaction(organization) as connection:
                     found = await credentials.load(connection, mailbox)
                     if found and found.access:

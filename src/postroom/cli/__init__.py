@@ -9,6 +9,7 @@ import typer
 
 from postroom import __version__
 from postroom.cli import (
+    api_keys,
     audit,
     blobs,
     config,
@@ -16,13 +17,12 @@ from postroom.cli import (
     demo,
     doctor,
     documents,
-    exits,
-    keys,
+    exit_codes,
     ledger,
     mailboxes,
     members,
     orders,
-    parked,
+    parked_work,
     pipelines,
     purge,
     search,
@@ -34,13 +34,13 @@ from postroom.cli import (
     webhooks,
     work,
 )
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 from postroom.errors import PostroomError
 
 app = typer.Typer(
     name="postroom",
     help="Mail in, exactly once: Gmail and Microsoft 365 mailboxes mirrored, and proven complete.",
-    epilog=exits.HELP,
+    epilog=exit_codes.HELP,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -56,12 +56,12 @@ app.command(epilog=sync.EXAMPLES)(sync.sync)
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
-app.add_typer(keys.group)
+app.add_typer(api_keys.group)
 app.add_typer(webhooks.group)
 app.add_typer(documents.group)
 app.add_typer(pipelines.group)
 app.add_typer(orders.group)
-app.add_typer(parked.group)
+app.add_typer(parked_work.group)
 app.add_typer(db.group)
 app.add_typer(config.group)
 app.add_typer(vault.group)
@@ -102,47 +102,47 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  each kind has its exit code
-        return _failed(error)
-    return code if isinstance(code, int) else Exit.OK
+        return _report_error(error)
+    return code if isinstance(code, int) else ExitCode.OK
 
 
-def _failed(error: BaseException) -> Exit:
+def _report_error(error: BaseException) -> ExitCode:
     match error:
         case PostroomError():
-            return _complain(str(error), exits.exit_for(error))
+            return _print_error(str(error), exit_codes.exit_code_for(error))
         case ExceptionGroup() if error.split(PostroomError)[1] is None:
             # Tasks side by side failed, each of them foreseeably; the first one tells why.
-            return _failed(error.exceptions[0])
+            return _report_error(error.exceptions[0])
         case typer.TyperException():
-            return _misused(error)
+            return _report_usage_error(error)
         case KeyboardInterrupt() | typer.Abort():
-            return Exit.INTERRUPTED
+            return ExitCode.INTERRUPTED
         case UnicodeEncodeError() if error.reason == "surrogates not allowed":
             # File names may be any bytes. Other arguments go to the database, which takes text.
-            return _complain("An argument is not text in UTF-8.", Exit.USAGE)
+            return _print_error("An argument is not text in UTF-8.", ExitCode.USAGE)
         case BrokenPipeError():
             # The reader has what it wanted (`postroom … | head`); the last flush must not complain again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return Exit.READER_GONE
+            return ExitCode.BROKEN_PIPE
         case _:
-            from postroom.logs import place
+            from postroom.logs import describe_location
 
             # Class and place help; the words of a stranger's error might be personal.
-            what = f"{type(error).__name__} at {place(error.__traceback__)}"
-            return _complain(f"{what}. This is a mistake in Postroom; please report it.", Exit.BUG)
+            what = f"{type(error).__name__} at {describe_location(error.__traceback__)}"
+            return _print_error(f"{what}. This is a mistake in Postroom; please report it.", ExitCode.BUG)
 
 
-def _misused(error: typer.TyperException) -> Exit:
+def _report_usage_error(error: typer.TyperException) -> ExitCode:
     context: typer.Context | None = getattr(error, "ctx", None)
     message = error.format_message()
     if message.startswith("Usage:"):  # a group without a command: its help is the answer
         typer.echo(message, err=True)
-        return Exit.USAGE
+        return ExitCode.USAGE
     command = context.command_path if context is not None else "postroom"
-    return _complain(f"{message.rstrip('.')}. See `{command} --help`.", Exit.USAGE)
+    return _print_error(f"{message.rstrip('.')}. See `{command} --help`.", ExitCode.USAGE)
 
 
-def _complain(message: str, code: Exit) -> Exit:
+def _print_error(message: str, code: ExitCode) -> ExitCode:
     # Only the first line is marked: those that follow may be statements to paste.
     typer.echo(f"error: {message}", err=True)
     return code

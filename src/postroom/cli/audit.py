@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from postroom.cli.exits import Exit
-from postroom.cli.mailboxes import At, Json, Named, find, run
-from postroom.cli.sync import working
+from postroom.cli.exit_codes import ExitCode
+from postroom.cli.mailboxes import Json, MailboxCommandContext, Named, find_mailbox, run_command
+from postroom.cli.sync import run_sync_worker
 
 if TYPE_CHECKING:
     from postroom.flow.mail.audit import Findings
@@ -17,7 +17,7 @@ Examples:
   postroom audit ann@example.org
   postroom audit ann@example.org --content
   postroom audit 5f0c --repair"""
-SHOWN = 10
+MAX_IDS_SHOWN = 10
 
 
 def audit(
@@ -28,56 +28,58 @@ def audit(
     ] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Fetch or settle what differs.")] = False,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """List a mailbox at its provider and report what is missing, extra or different in the store.
 
     Exit code 1 when anything is, and is not repaired.
     """
-    return run(lambda at: _audited(at, named, content=content, repair=repair, json=json))
+    return run_command(lambda at: _run_audit(at, named, content=content, repair=repair, json=json))
 
 
-async def _audited(at: At, named: str, *, content: bool, repair: bool, json: bool) -> Exit:
+async def _run_audit(
+    at: MailboxCommandContext, named: str, *, content: bool, repair: bool, json: bool
+) -> ExitCode:
     from postroom import wiring
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.mail import audit as flow
 
-    mailbox = await find(at, named)
+    mailbox = await find_mailbox(at, named)
     depth = flow.Depth.CONTENTS if content else flow.Depth.STATES
     parts = wiring.syncing(at.settings, at.desk.database, at.remote)
-    with opening.busy("Comparing"):
+    with startup.busy("Comparing"):
         found = await flow.audit(parts, mailbox, depth)
     repaired = 0
     if repair and found.everything:
         repaired = len(found.everything)
         await _repair(at, mailbox, found)
-        with opening.busy("Comparing again"):
+        with startup.busy("Comparing again"):
             found = await flow.audit(parts, mailbox, depth)
-    _tell(found, repaired - len(found.everything) if repaired else None, json=json)
-    return Exit.FAILED if found.everything else Exit.OK
+    _print_findings(found, repaired - len(found.everything) if repaired else None, json=json)
+    return ExitCode.FAILED if found.everything else ExitCode.OK
 
 
-async def _repair(at: At, mailbox: "Mailbox", found: "Findings") -> None:
-    from postroom.cli.sync import watch
+async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "Findings") -> None:
+    from postroom.cli.sync import follow_progress
     from postroom.flow.mail import audit as flow
 
     async with at.desk.database.transaction(at.organization) as connection:
         await flow.repair(connection, at.organization, mailbox.id, found)
-    async with working(at):
-        await watch(at, mailbox)
+    async with run_sync_worker(at):
+        await follow_progress(at, mailbox)
 
 
-def _tell(found: "Findings", repaired: int | None, *, json: bool) -> None:
+def _print_findings(found: "Findings", repaired: int | None, *, json: bool) -> None:
     from postroom.cli import output
 
     kinds = {"missing": found.missing, "extra": found.extra, "different": found.different}
     if json:
-        output.as_json({"listed": found.listed, **kinds, "repaired": repaired or 0})
+        output.print_json({"listed": found.listed, **kinds, "repaired": repaired or 0})
         return
     rows = [("listed", found.listed, "")]
     for name, keys in kinds.items():
-        more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
-        rows.append((name, len(keys), " ".join(keys[:SHOWN]) + more))
-    output.table(("WHAT", "COUNT", "IDS"), rows)
+        more = f" and {len(keys) - MAX_IDS_SHOWN} more" if len(keys) > MAX_IDS_SHOWN else ""
+        rows.append((name, len(keys), " ".join(keys[:MAX_IDS_SHOWN]) + more))
+    output.print_table(("WHAT", "COUNT", "IDS"), rows)
     if repaired is not None:
         typer.echo(f"Repaired: {repaired}.")
     elif found.everything:

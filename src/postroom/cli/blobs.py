@@ -5,7 +5,7 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.flow.storage.blob_verification import Findings
@@ -37,21 +37,21 @@ def verify(
     ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> Exit:
+) -> ExitCode:
     """Read every stored byte and compare it with its digest. Exit code 1 when one is missing or changed."""
     from postroom import config, wiring
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
     store = wiring.blobs(config.load())
-    found = opening.in_database(lambda database: _verify(database, store, organization))
+    found = startup.run_with_database(lambda database: _verify_organizations(database, store, organization))
     if json:
-        output.as_json([_plain(each, findings) for each, findings in found])
+        output.print_json([_to_json(each, findings) for each, findings in found])
     else:
         for each, findings in found:
-            _tell(each, findings)
+            _print_findings(each, findings)
         if not found:
             typer.echo("There is no organization yet.")
-    return Exit.FAILED if any(findings.faults for _, findings in found) else Exit.OK
+    return ExitCode.FAILED if any(findings.faults for _, findings in found) else ExitCode.OK
 
 
 @group.command(
@@ -66,14 +66,14 @@ def adopt() -> None:
     Move the bytes first, with the workers stopped; then prove it with `postroom blobs verify`.
     """
     from postroom import config, wiring
-    from postroom.cli import opening
+    from postroom.cli import startup
 
     store = wiring.blobs(config.load())
-    here = opening.in_database(lambda database: _adopt(database, store))
+    here = startup.run_with_database(lambda database: _record_location(database, store))
     typer.echo(f"The blobs lie in {here}.")
 
 
-async def _adopt(database: "Database", store: "BlobStore") -> str:
+async def _record_location(database: "Database", store: "BlobStore") -> str:
     from postroom.store import blobs
 
     here = await store.check()
@@ -82,7 +82,7 @@ async def _adopt(database: "Database", store: "BlobStore") -> str:
     return here
 
 
-async def _verify(
+async def _verify_organizations(
     database: "Database", store: "BlobStore", organization: UUID | None
 ) -> "list[tuple[OrganizationId, Findings]]":
     from postroom.cli import progress
@@ -101,7 +101,7 @@ async def _verify(
     return found
 
 
-def _tell(organization: UUID, findings: "Findings") -> None:
+def _print_findings(organization: UUID, findings: "Findings") -> None:
     for fault in findings.faults:
         referrers = [f"message {each}" for each in fault.referrers.messages]
         referrers += [f"document {each}" for each in fault.referrers.documents]
@@ -113,7 +113,7 @@ def _tell(organization: UUID, findings: "Findings") -> None:
     )
 
 
-def _plain(organization: UUID, findings: "Findings") -> dict[str, Any]:
+def _to_json(organization: UUID, findings: "Findings") -> dict[str, Any]:
     return {
         "organization": organization,
         "checked": findings.checked,

@@ -24,12 +24,12 @@ Examples:
 def show(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print every setting with its value and source, secrets masked; or list what is wrong with them."""
     from postroom import config
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
     settings = config.load()
-    shown = config.shown(settings.model_copy(update={"home": opening.home_of(settings)}))
+    shown = config.describe_settings(settings.model_copy(update={"home": startup.resolve_home(settings)}))
     if json:
-        output.as_json([asdict(each) for each in shown])
+        output.print_json([asdict(each) for each in shown])
     else:
         rows = [(each.name, each.value, each.source, each.meaning) for each in shown]
-        output.table(("SETTING", "VALUE", "SOURCE", "MEANING"), rows)
+        output.print_table(("SETTING", "VALUE", "SOURCE", "MEANING"), rows)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 
 group = typer.Typer(
     name="db",
@@ -28,12 +28,12 @@ Examples:
 def migrate() -> None:
     """Bring the schema to what this Postroom needs. Safe to run at any time, by many at once."""
     from postroom import config
-    from postroom.cli import opening
-    from postroom.store import migrate as schema
+    from postroom.cli import startup
+    from postroom.store import schema_migrations as schema
 
-    with opening.database_url(config.load()) as url:
+    with startup.database_url(config.load()) as url:
         applied = asyncio.run(
-            schema.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
+            schema.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
         )
     typer.echo(f"{len(applied)} applied; the schema is current." if applied else "The schema is current.")
 
@@ -44,19 +44,19 @@ Examples:
   postroom db status
   postroom db status --json || postroom db migrate"""
 )
-def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> Exit:
+def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
     """Say which migrations are applied and which are pending. Exit code 1 when the schema is not current."""
     from postroom import config
-    from postroom.cli import opening, output
-    from postroom.store import migrate as schema
+    from postroom.cli import output, startup
+    from postroom.store import schema_migrations as schema
 
-    with opening.database_url(config.load()) as url:
+    with startup.database_url(config.load()) as url:
         found = asyncio.run(schema.status(url))
     rows = [(each.version, each.name, each.applied_at) for each in found.applied]
     rows += [(each.version, each.name, None) for each in found.pending]
     if json:
         migrations = [{"version": n, "name": name, "applied_at": at} for n, name, at in rows]
-        output.as_json(
+        output.print_json(
             {
                 "current": found.current,
                 "fault": found.fault,
@@ -65,10 +65,12 @@ def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             }
         )
     else:
-        output.table(("VERSION", "NAME", "APPLIED"), [(n, name, at or "pending") for n, name, at in rows])
+        output.print_table(
+            ("VERSION", "NAME", "APPLIED"), [(n, name, at or "pending") for n, name, at in rows]
+        )
         verdict = "current." if found.current else "not current. Run `postroom db migrate`."
         typer.echo(found.fault or f"The schema is {verdict}")
-    return Exit.OK if found.current else Exit.FAILED
+    return ExitCode.OK if found.current else ExitCode.FAILED
 
 
 @group.command(
@@ -81,11 +83,11 @@ Examples:
 def psql(context: typer.Context) -> int:
     """Open PostgreSQL's prompt on the database, or hand it any of its own arguments."""
     from postroom import config
-    from postroom.cli import opening
-    from postroom.store import tools
+    from postroom.cli import startup
+    from postroom.store import pg_programs
 
-    with opening.database_url(config.load()) as url:
-        return tools.psql(url, context.args)
+    with startup.database_url(config.load()) as url:
+        return pg_programs.psql(url, context.args)
 
 
 @group.command(
@@ -101,11 +103,11 @@ def backup(
 ) -> None:
     """Write everything in the database to one file. Postroom may run meanwhile."""
     from postroom import config
-    from postroom.cli import opening
-    from postroom.store import tools
+    from postroom.cli import startup
+    from postroom.store import pg_programs
 
-    with opening.database_url(config.load()) as url, opening.busy("writing the backup"):
-        asyncio.run(tools.backup(url, file, overwrite=overwrite))
+    with startup.database_url(config.load()) as url, startup.busy("writing the backup"):
+        asyncio.run(pg_programs.backup(url, file, overwrite=overwrite))
     typer.echo(f"Written to {file}.")
 
 
@@ -124,9 +126,9 @@ def restore(
 ) -> None:
     """Bring back a backup, everything or nothing. Stop Postroom first."""
     from postroom import config
-    from postroom.cli import opening
-    from postroom.store import tools
+    from postroom.cli import startup
+    from postroom.store import pg_programs
 
-    with opening.database_url(config.load()) as url, opening.busy("restoring"):
-        asyncio.run(tools.restore(url, file, replace=replace))
+    with startup.database_url(config.load()) as url, startup.busy("restoring"):
+        asyncio.run(pg_programs.restore(url, file, replace=replace))
     typer.echo(f"Restored from {file}.")

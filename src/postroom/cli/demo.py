@@ -16,11 +16,11 @@ from postroom.errors import OperatorError, TransientError
 from postroom.model import OrganizationId, ProviderName, Secret
 
 if TYPE_CHECKING:
-    from postroom.cli.children import Child
-    from postroom.cli.simulation import Simulation
+    from postroom.cli.simulator_process import SimulatorProcess
+    from postroom.cli.supervisor import ChildProcess
     from postroom.config import Settings
-    from postroom.flow.mailboxes.connect import Desk
-    from postroom.wiring import Client, Simulator
+    from postroom.flow.mailboxes.connect import ConnectContext
+    from postroom.wiring import Client, SimulatorControl
 
 EXAMPLES = """\b
 Examples:
@@ -28,7 +28,7 @@ Examples:
   postroom demo --port 8025"""
 
 # Of your settings only these are heeded: no database, bucket, queue or language model of yours is used.
-_HEEDED: Final = frozenset({"log_level", "log_format"})
+_USER_SETTINGS: Final = frozenset({"log_level", "log_format"})
 _MAILBOXES: Final = {
     ProviderName.GMAIL: ("ada@example.com", "Ada Green"),
     ProviderName.OUTLOOK: ("ben@example.org", "Ben Brown"),
@@ -36,41 +36,41 @@ _MAILBOXES: Final = {
 _MESSAGES: Final = 200
 _DAYS: Final = 28
 # What arrives, in turn; every one of it at either mailbox.
-_ARRIVING: Final = (
+_ARRIVING_KINDS: Final = (
     "invoice", "plain", "newsletter", "contract-note", "html", "junk", "invoice-scan", "reply", "invoice",
     "newsletter", "invoice-facturx", "plain", "paper", "contract-note", "invoice-zip",
 )  # fmt: skip
-_EVERY_SECONDS: Final = 4.0
+_DELIVERY_SECONDS: Final = 4.0
 
 
 def demo(port: Port = 0) -> None:
     """Run everything against simulated providers, in the directory .demo here, and print the address."""
     from postroom import config
-    from postroom.cli import opening, simulation, up
-    from postroom.web import address
+    from postroom.cli import simulator_process, startup, up
+    from postroom.web import listener
 
     home = Path.cwd() / ".demo"
     with (
-        _alone_in(home),
+        _lock_home(home),
         # A predecessor that was killed may need a moment to let go of the port.
-        address.listen("127.0.0.1", port or 0, patience_seconds=3) as listening,
-        simulation.running(config.environment_with()) as sim,
+        listener.listen("127.0.0.1", port or 0, patience_seconds=3) as listening,
+        simulator_process.run_simulator(config.child_environment()) as sim,
     ):
-        url = address.url(listening)
+        url = listener.url(listening)
         # What goes wrong is made good sooner than elsewhere, for those who watch.
         given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
         given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
         given |= {"lease_seconds": 10, "home": home}
-        ignored = config.Settings.model_fields.keys() - _HEEDED - given.keys()
-        settings = opening.settings_for("demo", ignoring=ignored, **given)
-        environment = config.environment_with(**dict.fromkeys(ignored), **given)
-        with opening.database_url(settings) as database_url:
-            kept = up.children_of(listening, 2, environment)
+        ignored = config.Settings.model_fields.keys() - _USER_SETTINGS - given.keys()
+        settings = startup.load_process_settings("demo", ignoring=ignored, **given)
+        environment = config.child_environment(**dict.fromkeys(ignored), **given)
+        with startup.database_url(settings) as database_url:
+            kept = up.build_children(listening, 2, environment)
             asyncio.run(_run(settings, database_url, listening, sim, kept))
 
 
 @contextmanager
-def _alone_in(home: Path) -> Generator[None]:
+def _lock_home(home: Path) -> Generator[None]:
     """One demonstration at a time in a directory: the next one begins anew, and removes what it finds."""
     home.mkdir(mode=0o700, exist_ok=True)
     with (home / "demo.lock").open("w") as lock:
@@ -84,35 +84,43 @@ def _alone_in(home: Path) -> Generator[None]:
 
 
 async def _run(
-    settings: "Settings", url: str, listening: socket.socket, sim: "Simulation", kept: "list[Child]"
+    settings: "Settings",
+    url: str,
+    listening: socket.socket,
+    sim: "SimulatorProcess",
+    kept: "list[ChildProcess]",
 ) -> None:
     from postroom import wiring
-    from postroom.cli import children, opening, up
-    from postroom.store import migrate
+    from postroom.cli import startup, supervisor, up
+    from postroom.store import schema_migrations
 
     stop = up.stop_on_signals()
-    await migrate.start_over(url)
-    await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
+    await schema_migrations.start_over(url)
+    await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
     async with wiring.client(settings) as client:
         control = wiring.simulator(client, sim.control)
-        await _provide_mail(control, settings.public_url or "", sim)
-        link = await _provide(settings, url, client, control)
+        await _create_simulated_mailboxes(control, settings.public_url or "", sim)
+        link = await _connect_mailboxes(settings, url, client, control)
         beside = [
             asyncio.create_task(each)
-            for each in (up.announce(listening, link), _let_mail_arrive(control), _watch(sim, stop))
+            for each in (
+                up.print_address_when_ready(listening, link),
+                _deliver_mail(control),
+                _stop_with_simulator(sim, stop),
+            )
         ]
         try:
-            await children.keep(kept, stop, stop_seconds=settings.stop_seconds + 2)
+            await supervisor.supervise(kept, stop, stop_seconds=settings.stop_seconds + 2)
         finally:
             for task in beside:
                 task.cancel()
 
 
-async def _provide_mail(control: "Simulator", url: str, sim: "Simulation") -> None:
+async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim: "SimulatorProcess") -> None:
     """The accounts at the simulator, with the mail of the last weeks, and Google's way to push."""
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    opening.say(f"writing {2 * _MESSAGES} messages for two simulated mailboxes")
+    startup.say(f"writing {2 * _MESSAGES} messages for two simulated mailboxes")
     given = sim.settings
     push = f"{url}/webhooks/gmail?token={given['pubsub_token']}"
     await control.push_to(given["pubsub_topic"], given["pubsub_subscription"], push)
@@ -120,10 +128,12 @@ async def _provide_mail(control: "Simulator", url: str, sim: "Simulation") -> No
         await control.create(provider, address, name, messages=_MESSAGES, days=_DAYS)
 
 
-async def _provide(settings: "Settings", url: str, client: "Client", control: "Simulator") -> str:
+async def _connect_mailboxes(
+    settings: "Settings", url: str, client: "Client", control: "SimulatorControl"
+) -> str:
     """An admin, both mailboxes connected as a person would, and the link that signs the admin in."""
     from postroom import wiring
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
 
@@ -132,14 +142,18 @@ async def _provide(settings: "Settings", url: str, client: "Client", control: "S
         admin, _ = await members.provide_admin(opened, organization)
         desk = wiring.desk(settings, opened, client, public)
         for provider, (address, _) in _MAILBOXES.items():
-            opening.say(f"connecting {address}")
-            await _connect(desk, organization, provider, address, control)
+            startup.say(f"connecting {address}")
+            await _connect_mailbox(desk, organization, provider, address, control)
         token = await sign_in.new_link(opened, admin, actor="command line")
         return sign_in.link_url(public, token, following="/demo")
 
 
-async def _connect(
-    desk: "Desk", organization: OrganizationId, provider: ProviderName, address: str, control: "Simulator"
+async def _connect_mailbox(
+    desk: "ConnectContext",
+    organization: OrganizationId,
+    provider: ProviderName,
+    address: str,
+    control: "SimulatorControl",
 ) -> None:
     """The sign-in at the provider, from the first redirect to the grant that is kept."""
     from postroom.flow.mailboxes import connect
@@ -161,28 +175,28 @@ async def _connect(
         raise OperatorError(f"The simulated mailbox could not be connected: {done.words}")
 
 
-async def _let_mail_arrive(control: "Simulator") -> None:
+async def _deliver_mail(control: "SimulatorControl") -> None:
     """A message every few seconds, at either mailbox, and now and then one that somebody has read."""
     dice, addresses = Random(7), [address for address, _ in _MAILBOXES.values()]
-    for number, kind in enumerate(cycle(_ARRIVING)):
-        await asyncio.sleep(_EVERY_SECONDS)
+    for number, kind in enumerate(cycle(_ARRIVING_KINDS)):
+        await asyncio.sleep(_DELIVERY_SECONDS)
         address = addresses[number % len(addresses)]
-        order = {"kind": "newsletter", "folder": _junk(address)} if kind == "junk" else {"kind": kind}
+        order = {"kind": "newsletter", "folder": _junk_folder(address)} if kind == "junk" else {"kind": kind}
         with suppress(TransientError):  # a fault that somebody ordered; the next one comes
             message = await control.deliver(address, **order)
             if dice.random() < 0.3:
                 await control.mark_read(address, message)
 
 
-def _junk(address: str) -> str:
+def _junk_folder(address: str) -> str:
     return "SPAM" if address == _MAILBOXES[ProviderName.GMAIL][0] else "junkemail"
 
 
-async def _watch(sim: "Simulation", stop: asyncio.Event) -> None:
+async def _stop_with_simulator(sim: "SimulatorProcess", stop: asyncio.Event) -> None:
     """Its world is gone when it ends; there is nothing left to show."""
-    from postroom.cli import opening
+    from postroom.cli import startup
 
     while sim.process.poll() is None:  # noqa: ASYNC110  another process ends, no event of ours
         await asyncio.sleep(0.5)
-    opening.say("The simulator has ended, and the demonstration with it.")
+    startup.say("The simulator has ended, and the demonstration with it.")
     stop.set()

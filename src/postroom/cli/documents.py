@@ -9,12 +9,12 @@ from uuid import UUID
 import typer
 
 from postroom.cli import export
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 from postroom.errors import PermanentError
 from postroom.model import DocumentState
 
 if TYPE_CHECKING:
-    from postroom.flow.documents.review import Reviewing
+    from postroom.flow.documents.review import ReviewContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
     from postroom.store.documents import Listed
@@ -47,13 +47,13 @@ def add(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="PDF, PNG, JPEG, TIFF, XML, zip.")],
     pipeline: Annotated[str, typer.Option(help="The pipeline that takes them.")] = "invoices",
     sender: Annotated[str, typer.Option(help="Whom the archive names as sender.")] = "upload@localhost",
-) -> Exit:
+) -> ExitCode:
     """Take in files by hand: they take the same way as mail."""
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    outcome = opening.in_database(lambda database: _add(database, files, pipeline, sender))
-    output.table(["FILE", "DOCUMENT", ""], [(name, found, words) for name, found, words, _ in outcome])
-    return Exit.OK if all(fine for *_, fine in outcome) else Exit.FAILED
+    outcome = startup.run_with_database(lambda database: _add_files(database, files, pipeline, sender))
+    output.print_table(["FILE", "DOCUMENT", ""], [(name, found, words) for name, found, words, _ in outcome])
+    return ExitCode.OK if all(fine for *_, fine in outcome) else ExitCode.FAILED
 
 
 @group.command(
@@ -74,7 +74,7 @@ def list_documents(
     json: Json = False,
 ) -> None:
     """List documents, the newest first; skipped ones only when asked for."""
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
     from postroom.store import documents
 
     async def listed(connection: "Connection", _: "OrganizationId") -> "list[Listed]":
@@ -83,9 +83,9 @@ def list_documents(
             connection, state=state, pipeline=pipeline, skipped=skipped, limit=limit
         )
 
-    found = opening.in_transaction(listed)
+    found = startup.run_in_transaction(listed)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
     elif not found:
         typer.echo(
             "No documents. Connect a mailbox, or add a file: `postroom documents add FILE`."
@@ -97,7 +97,7 @@ def list_documents(
             [str(each.id)[:8], each.pipeline, each.state, each.file_name, each.record_key, each.reason]
             for each in found
         ]
-        output.table(headings, rows)
+        output.print_table(headings, rows)
 
 
 @group.command(
@@ -108,16 +108,16 @@ Examples:
 )
 def show(document: Named, *, json: Json = False) -> None:
     """Show one document: where it came from, what was read, the checks, the decision."""
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    found = opening.in_transaction(lambda connection, _: _show(connection, document))
+    found = startup.run_in_transaction(lambda connection, _: _read_document(connection, document))
     if json:
-        output.as_json(found)
+        output.print_json(found)
         return
     for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
-        output.say(f"{name:<14}{found[name] if found[name] is not None else '-'}")
+        output.print_line(f"{name:<14}{found[name] if found[name] is not None else '-'}")
     for each in found["arrivals"]:
-        output.say(
+        output.print_line(
             f"{'arrived':<14}{each['file_name'] or '-'} from {each['sender'] or '-'} ({each['source']})"
         )
     if found["fields"]:
@@ -126,10 +126,10 @@ def show(document: Named, *, json: Json = False) -> None:
             for name, each in found["fields"].items()
         ]
         typer.echo()
-        output.table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+        output.print_table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
     for check in found["checks"]:
         failed = "FAILED" if check.get("is_severe", True) else "noted"
-        output.say(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
+        output.print_line(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
 
 
 @group.command(
@@ -152,16 +152,16 @@ def confirm(
     actor: Actor = "command line",
 ) -> None:
     """Vouch for what was read, with what you put right; the next one of that supplier or layout learns."""
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.documents import review
 
-    given = dict(_correction(each) for each in corrections or [])
+    given = dict(_parse_correction(each) for each in corrections or [])
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
-        by, found = _reviewing(), await _named(connection, document)
+        by, found = _reviewing(), await _find_document(connection, document)
         return await review.confirm(connection, by, organization, found, actor=actor, corrections=given)
 
-    typer.echo(f"Confirmed as record {opening.in_transaction(decide)}.")
+    typer.echo(f"Confirmed as record {startup.run_in_transaction(decide)}.")
 
 
 @group.command(
@@ -175,14 +175,14 @@ def reject(
     actor: Actor = "command line",
 ) -> None:
     """Say that a document is nothing for its pipeline."""
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.documents import review
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
-        by, found = _reviewing(), await _named(connection, document)
+        by, found = _reviewing(), await _find_document(connection, document)
         await review.reject(connection, by, organization, found, actor=actor, reason=reason)
 
-    opening.in_transaction(decide)
+    startup.run_in_transaction(decide)
     typer.echo("Rejected.")
 
 
@@ -196,9 +196,9 @@ def retry(
     document: Annotated[str | None, typer.Argument(metavar="[DOCUMENT]", help="Its id.")] = None,
     state: OnlyState = None,
     actor: Actor = "command line",
-) -> Exit:
+) -> ExitCode:
     """Read again what ended without a record: one document, or all in a state."""
-    return _again(document, state, None, actor)
+    return _requeue(document, state, None, actor)
 
 
 @group.command(
@@ -210,13 +210,13 @@ def reprocess(
     pipeline: Annotated[str, typer.Option(help="The pipeline whose documents are read again.")],
     state: Annotated[DocumentState, typer.Option(help="Those in this state.")] = DocumentState.NEEDS_REVIEW,
     actor: Actor = "command line",
-) -> Exit:
+) -> ExitCode:
     """Read all documents of a pipeline again that ended in a state: after a change of its settings."""
-    return _again(None, state, pipeline, actor)
+    return _requeue(None, state, pipeline, actor)
 
 
-def _again(document: str | None, state: DocumentState | None, pipeline: str | None, actor: str) -> Exit:
-    from postroom.cli import opening
+def _requeue(document: str | None, state: DocumentState | None, pipeline: str | None, actor: str) -> ExitCode:
+    from postroom.cli import startup
     from postroom.flow.documents import review
     from postroom.store import documents
 
@@ -225,7 +225,7 @@ def _again(document: str | None, state: DocumentState | None, pipeline: str | No
 
     async def queue(connection: "Connection", organization: "OrganizationId") -> int:
         if document is not None:
-            found = [await _named(connection, document)]
+            found = [await _find_document(connection, document)]
         else:
             listed = await documents.listed(connection, state=state, pipeline=pipeline, limit=100_000)
             found = [each.id for each in listed]
@@ -233,12 +233,12 @@ def _again(document: str | None, state: DocumentState | None, pipeline: str | No
             await review.read_again(connection, organization, each, actor=actor)
         return len(found)
 
-    count = opening.in_transaction(queue)
+    count = startup.run_in_transaction(queue)
     typer.echo(f"{count} queued." if count else "There is no such document.")
-    return Exit.OK if count else Exit.FAILED
+    return ExitCode.OK if count else ExitCode.FAILED
 
 
-async def _add(
+async def _add_files(
     database: "Database", files: list[Path], pipeline: str, sender: str
 ) -> list[tuple[str, str | None, str, bool]]:
     from postroom import config
@@ -279,7 +279,7 @@ async def _add(
     return outcome
 
 
-async def _named(connection: "Connection", name: str) -> UUID:
+async def _find_document(connection: "Connection", name: str) -> UUID:
     from postroom.store import documents
 
     found = await documents.beginning_with(connection, name)
@@ -289,18 +289,18 @@ async def _named(connection: "Connection", name: str) -> UUID:
     return found[0]
 
 
-async def _show(connection: "Connection", name: str) -> dict[str, Any]:
+async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
     from postroom.store import documents, records, reviews
-    from postroom.store.views import actors
+    from postroom.store.views import actor_names
 
-    id_ = await _named(connection, name)
+    id_ = await _find_document(connection, name)
     document = await documents.get(connection, id_)
     assert document is not None
     extraction = await records.newest_extraction(connection, id_)
     asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
     record = await records.get(connection, document.record_id) if document.record_id else None
     corrections = await reviews.corrected(connection, id_)
-    people = await actors.names(connection, [each.actor_id for each in corrections.values()])
+    people = await actor_names.names(connection, [each.actor_id for each in corrections.values()])
     return {
         "id": str(id_),
         "pipeline": document.pipeline,
@@ -313,12 +313,12 @@ async def _show(connection: "Connection", name: str) -> dict[str, Any]:
             {"file_name": each.file_name, "sender": each.sender, "source": each.source}
             for each in await documents.arrivals(connection, id_)
         ],
-        "fields": _corrected(extraction.fields if extraction else {}, corrections, people),
+        "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
         "checks": extraction.checks if extraction else [],
     }
 
 
-def _corrected(
+def _apply_corrections(
     read: Mapping[str, Any], corrections: "Mapping[str, Correction]", people: Mapping[str, str]
 ) -> dict[str, Any]:
     """Fields as they are now, and what was read where a person put another value in its place."""
@@ -338,14 +338,14 @@ def _corrected(
     return found
 
 
-def _correction(given: str) -> tuple[str, str]:
+def _parse_correction(given: str) -> tuple[str, str]:
     name, separator, value = given.partition("=")
     if not separator or not name:
         raise PermanentError(f"--set {given} is not FIELD=VALUE.")
     return name.strip(), value.strip()
 
 
-def _reviewing() -> "Reviewing":
+def _reviewing() -> "ReviewContext":
     from postroom import config
     from postroom.wiring import documents as wired
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from postroom.documents import routing
+from postroom.documents import record_matching
 from postroom.errors import OperatorError, PermanentError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postroom.store.database import Connection
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     PARQUET = "parquet"
@@ -34,13 +34,13 @@ Examples:
 
 
 def export(
-    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSONL,
+    form: Annotated[ExportFormat, typer.Option("--format", help="What to write.")] = ExportFormat.JSONL,
     kind: Annotated[str | None, typer.Option(help="Only records of this kind.")] = None,
     output: Annotated[Path | None, typer.Option(help="The file to write [default: standard output]")] = None,
 ) -> None:
     """Write confirmed records, the oldest first, each with the document it came from."""
-    from postroom.cli import opening
-    from postroom.documents import kind as kinds
+    from postroom.cli import startup
+    from postroom.documents.kinds import registry as kinds
     from postroom.store import records
 
     kinds.require(kind)
@@ -48,7 +48,7 @@ def export(
     async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
         return await records.exported(connection, kind)
 
-    rows = opening.in_transaction(read)
+    rows = startup.run_in_transaction(read)
     try:
         _write(rows, form, output)
     except OSError as error:
@@ -56,25 +56,25 @@ def export(
             raise  # whoever read this has gone
         words = os.strerror(error.errno).lower() if error.errno else "no reason given"
         raise OperatorError(f"{output} cannot be written: {words}.") from None
-    opening.say(f"{len(rows)} records.")
+    startup.say(f"{len(rows)} records.")
 
 
-def _write(rows: Sequence[dict[str, Any]], form: Format, output: Path | None) -> None:
+def _write(rows: Sequence[dict[str, Any]], form: ExportFormat, output: Path | None) -> None:
     match form:
-        case Format.JSONL:
-            with _open(output) as file:
+        case ExportFormat.JSONL:
+            with _open_output(output) as file:
                 file.writelines(json.dumps(row, default=str) + "\n" for row in rows)
-        case Format.CSV:
-            as_csv(rows, output)
-        case Format.PARQUET:
-            _parquet(rows, output)
+        case ExportFormat.CSV:
+            write_csv(rows, output)
+        case ExportFormat.PARQUET:
+            _write_parquet(rows, output)
 
 
-def _open(output: Path | None) -> AbstractContextManager[TextIO]:
+def _open_output(output: Path | None) -> AbstractContextManager[TextIO]:
     return output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout)
 
 
-def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+def _flatten(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns for every field that any record has; lists and tables as JSON."""
     flat = [{**{k: v for k, v in row.items() if k != "fields"}, **row["fields"]} for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
@@ -84,21 +84,21 @@ def _flat(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any
     ]
 
 
-def as_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
-    columns, flat = _flat(rows)
-    with _open(output) as file:
+def write_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
+    columns, flat = _flatten(rows)
+    with _open_output(output) as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
-        writer.writerows({name: _unharmed(value) for name, value in row.items()} for row in flat)
+        writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in flat)
 
 
-def _unharmed(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     """Text that a spreadsheet would take for a formula, as text. Numbers may begin with a sign."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if is_formula and not routing.is_number(value) else value
+    return f"'{value}" if is_formula and not record_matching.is_number(value) else value
 
 
-def _parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
+def _write_parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
     if output is None:
         raise PermanentError("Parquet is not text: name a file with --output.")
     try:
@@ -108,10 +108,10 @@ def _parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
         raise OperatorError(
             "Parquet needs the library pyarrow. Run `pip install postroom[parquet]`."
         ) from None
-    columns, flat = _flat(rows)
-    table = arrow.table({name: [_text(row.get(name)) for row in flat] for name in columns})
+    columns, flat = _flatten(rows)
+    table = arrow.table({name: [_to_text(row.get(name)) for row in flat] for name in columns})
     parquet.write_table(table, output)
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return None if value is None else str(value)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -48,26 +48,28 @@ def verify(
     ] = None,
     *,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """Compute every digest, chain and signature again. Exit code 1 when the ledger is broken.
 
     Keep the head that this prints somewhere else: with it, the next run also shows what was cut off the end.
     """
     from postroom import config, wiring
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
     if head is not None and not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", head):
         raise SettingsError("--head takes a head as this command prints it: number, colon, 64 digits.")
     keys = wiring.ledger_keys(config.load())
-    proofs = opening.in_database(lambda database: _verify(database, keys, organization, head))
+    proofs = startup.run_with_database(
+        lambda database: _verify_organizations(database, keys, organization, head)
+    )
     if json:
-        output.as_json([{"organization": each, **asdict(proof)} for each, proof in proofs])
+        output.print_json([{"organization": each, **asdict(proof)} for each, proof in proofs])
     else:
         for each, proof in proofs:
-            _tell(each, proof)
+            _print_proof(each, proof)
         if not proofs:
             typer.echo("The ledger is empty.")
-    return Exit.FAILED if any(proof.faults for _, proof in proofs) else Exit.OK
+    return ExitCode.FAILED if any(proof.faults for _, proof in proofs) else ExitCode.OK
 
 
 @group.command(
@@ -83,13 +85,13 @@ def show(
     json: Json = False,
 ) -> None:
     """Show the newest entries, the newest first. Personal values are not shown."""
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    found = opening.in_database(lambda database: _newest(database, organization, limit))
+    found = startup.run_with_database(lambda database: _read_newest(database, organization, limit))
     if json:
-        output.as_json([_plain(each, entry) for each, entry in found])
+        output.print_json([_to_json(each, entry) for each, entry in found])
         return
-    output.table(
+    output.print_table(
         ("WHEN", "EVENT", "ABOUT", "BY", "SEALED"),
         [
             (
@@ -104,7 +106,7 @@ def show(
     )
 
 
-def _tell(organization: "OrganizationId", proof: "Proof") -> None:
+def _print_proof(organization: "OrganizationId", proof: "Proof") -> None:
     state = "BROKEN" if proof.faults else "whole"
     typer.echo(
         f"{organization}: {state}. {proof.entries} entries in {proof.seals} seals,"
@@ -116,7 +118,7 @@ def _tell(organization: "OrganizationId", proof: "Proof") -> None:
         typer.echo(f"  head {proof.head}")
 
 
-def _plain(organization: "OrganizationId", entry: "Stored") -> dict[str, object]:
+def _to_json(organization: "OrganizationId", entry: "Stored") -> dict[str, object]:
     return {
         "organization": organization,
         "id": entry.id,
@@ -130,30 +132,30 @@ def _plain(organization: "OrganizationId", entry: "Stored") -> dict[str, object]
     }
 
 
-async def _verify(
+async def _verify_organizations(
     database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
 ) -> "list[tuple[OrganizationId, Proof]]":
     from postroom.flow.ledger import seal
 
-    found = await _organizations(database, organization)
+    found = await _select_organizations(database, organization)
     if head is not None and len(found) > 1:
         raise SettingsError("A head belongs to one organization. Say which one with --organization.")
     return [(each, await seal.verify(database, each, keys.check, head=head)) for each in found]
 
 
-async def _newest(
+async def _read_newest(
     database: "Database", organization: UUID | None, limit: int
 ) -> "list[tuple[OrganizationId, Stored]]":
     from postroom.store import ledger
 
     found: list[tuple[OrganizationId, Stored]] = []
-    for each in await _organizations(database, organization):
+    for each in await _select_organizations(database, organization):
         async with database.transaction(each) as connection:
             found += [(each, entry) for entry in await ledger.newest(connection, limit=limit)]
     return sorted(found, key=lambda pair: pair[1].occurred_at, reverse=True)
 
 
-async def _organizations(database: "Database", only: UUID | None) -> "list[OrganizationId]":
+async def _select_organizations(database: "Database", only: UUID | None) -> "list[OrganizationId]":
     from postroom.store import organizations
 
     async with database.engine() as connection:

@@ -9,16 +9,16 @@ from uuid import uuid4
 
 import typer
 
-from postroom.cli import app_only as applications
-from postroom.cli.exits import Exit
+from postroom.cli import app_credentials as applications
+from postroom.cli.exit_codes import ExitCode
 from postroom.errors import OperatorError, PermanentError, SettingsError
-from postroom.model import ContentPolicy, OrganizationId, ProviderName
+from postroom.model import ContentPolicy, OrganizationId, ProviderName, WorkKind
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from postroom.config import Settings
-    from postroom.flow.mailboxes.connect import Desk
+    from postroom.flow.mailboxes.connect import ConnectContext
     from postroom.flow.mailboxes.tokens import AccessTokens
     from postroom.ports import RemoteMailbox
     from postroom.store.database import Connection
@@ -39,14 +39,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[
     str, typer.Argument(metavar="MAILBOX", help="Its address, its id, or the beginning of its id.")
 ]
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
-class At(NamedTuple):
+class MailboxCommandContext(NamedTuple):
     """What a command works with."""
 
     settings: "Settings"
-    desk: "Desk"
+    desk: "ConnectContext"
     tokens: "AccessTokens"
     organization: OrganizationId
     remote: "Callable[[Mailbox], RemoteMailbox]"
@@ -88,24 +88,24 @@ def connect(
         ),
     ] = None,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """Connect a mailbox: by its owner's sign-in in a browser, or app-only.
 
     By sign-in, a link is printed and, where there is a screen, opened; then this waits for the result.
     A mailbox that is connected already is connected again, and goes on where it stopped.
     """
-    given = applications.Given(tenant, client_id, mailbox, secret_file, certificate, folder)
+    given = applications.AppOnlyOptions(tenant, client_id, mailbox, secret_file, certificate, folder)
     if not app_only:
         if any(each is not None for each in given):
             raise SettingsError("These options are for app-only mailboxes. Add --app-only.")
-        return run(lambda at: _sign_in(at, provider, policy, address, json=json))
+        return run_command(lambda at: _connect_by_sign_in(at, provider, policy, address, json=json))
     if provider is not ProviderName.OUTLOOK:
         raise SettingsError(
             "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
         )
     if address is not None:
         raise SettingsError("--address is for a sign-in. App-only takes the address as --mailbox.")
-    return _connect_app(given, policy, json=json)
+    return _connect_app_only(given, policy, json=json)
 
 
 @group.command(
@@ -118,7 +118,7 @@ Examples:
 def list_(*, json: Json = False) -> None:
     """List the mailboxes and how they are."""
 
-    async def act(at: At) -> "list[Mailbox]":
+    async def act(at: MailboxCommandContext) -> "list[Mailbox]":
         from postroom.store import mailboxes
 
         async with at.desk.database.transaction(at.organization) as connection:
@@ -126,15 +126,22 @@ def list_(*, json: Json = False) -> None:
 
     from postroom.cli import output
 
-    found = run(act)
+    found = run_command(act)
     if json:
-        output.as_json([_plain(each) for each in found])
+        output.print_json([_to_json(each) for each in found])
         return
     rows = [
-        (str(each.id)[:8], each.address, each.provider, each.policy, state(each), each.last_synced_at)
+        (
+            str(each.id)[:8],
+            each.address,
+            each.provider,
+            each.policy,
+            describe_state(each),
+            each.last_synced_at,
+        )
         for each in found
     ]
-    output.table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "LAST SYNC"), rows)
+    output.print_table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "LAST SYNC"), rows)
 
 
 @group.command(
@@ -143,45 +150,45 @@ Examples:
   postroom mailboxes show ann@example.org
   postroom mailboxes show 5f0c --json"""
 )
-def show(named: Named, *, json: Json = False) -> Exit:
+def show(named: Named, *, json: Json = False) -> ExitCode:
     """Show one mailbox: health, last sync, notification, error and audit, how to reconnect."""
 
-    async def act(at: At) -> Exit:
-        mailbox = await find(at, named)
-        more = {"reconnect": await _reconnect(at, mailbox), **await _kept(at, mailbox)}
-        return _show(mailbox, json=json, more=more)
+    async def act(at: MailboxCommandContext) -> ExitCode:
+        mailbox = await find_mailbox(at, named)
+        more = {"reconnect": await _describe_reconnect(at, mailbox), **await _read_mirror_state(at, mailbox)}
+        return _print_mailbox(mailbox, json=json, more=more)
 
-    return run(act)
+    return run_command(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes pause ann@example.org")
-def pause(named: Named, *, json: Json = False) -> Exit:
+def pause(named: Named, *, json: Json = False) -> ExitCode:
     """Fetch nothing from a mailbox until it is resumed. Its subscription and its place are kept."""
 
-    async def act(at: At) -> Exit:
+    async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find(at, named)
+        mailbox = await find_mailbox(at, named)
         changed = await lifecycle.pause(at.desk, at.organization, mailbox.id)
         words = "Paused." if changed else "It is paused or disconnected already."
-        return _show(await find(at, str(mailbox.id)), json=json, words=words)
+        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
-    return run(act)
+    return run_command(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
-def resume(named: Named, *, json: Json = False) -> Exit:
+def resume(named: Named, *, json: Json = False) -> ExitCode:
     """Let a mailbox go on where it stopped: one that is paused, or one that waits after an error."""
 
-    async def act(at: At) -> Exit:
+    async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find(at, named)
+        mailbox = await find_mailbox(at, named)
         changed = await lifecycle.resume(at.desk, at.organization, mailbox.id)
         words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
-        return _show(await find(at, str(mailbox.id)), json=json, words=words)
+        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
-    return run(act)
+    return run_command(act)
 
 
 @group.command(
@@ -195,21 +202,21 @@ def policy(
     kept: Annotated[ContentPolicy, typer.Argument(help="How much is kept from now on.")],
     *,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """Keep more or less of a mailbox: less is purged at once, more is fetched by its next syncs.
 
     More than its owner allowed needs a new sign-in.
     """
 
-    async def act(at: At) -> Exit:
+    async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find(at, named)
+        mailbox = await find_mailbox(at, named)
         changed = await lifecycle.set_policy(at.desk, at.organization, mailbox.id, kept)
         words = "Changed." if changed else "It was so already."
-        return _show(await find(at, str(mailbox.id)), json=json, words=words)
+        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
-    return run(act)
+    return run_command(act)
 
 
 @group.command(
@@ -224,63 +231,65 @@ def disconnect(
     purge: Annotated[bool, typer.Option("--purge", help="Delete the mail that was kept, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a purge.")] = False,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """End a connection: no more notifications, access given back and erased. The mail stays, or goes."""
     if purge and not yes:
         if not sys.stdin.isatty():
             raise SettingsError("A purge deletes mail for ever. Add --yes to do it without being asked.")
         typer.confirm("Delete the mailbox and all its mail here, for ever?", abort=True)
 
-    async def act(at: At) -> Exit:
+    async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.cli import output
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find(at, named)
+        mailbox = await find_mailbox(at, named)
         await lifecycle.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
         if json:
-            output.as_json({"id": mailbox.id, "disconnected": True, "purged": purge})
+            output.print_json({"id": mailbox.id, "disconnected": True, "purged": purge})
         else:
             typer.echo("Disconnected, and its mail deleted." if purge else "Disconnected. Its mail is kept.")
-        return Exit.OK
+        return ExitCode.OK
 
-    return run(act)
+    return run_command(act)
 
 
-def state(mailbox: "Mailbox") -> str:
+def describe_state(mailbox: "Mailbox") -> str:
     """One word for a list."""
     if mailbox.disconnected_at:
         return "disconnected"
     return "paused" if mailbox.paused_at else mailbox.health
 
 
-def run(act: Callable[[At], Awaitable[Result]]) -> Result:
-    from postroom.cli import opening
+def run_command(act: Callable[[MailboxCommandContext], Awaitable[Result]]) -> Result:
+    from postroom.cli import startup
 
-    settings = opening.settings_of_command("cli")
-    with opening.database_url(settings) as url:
-        return asyncio.run(_act(settings, url, act))
+    settings = startup.load_command_settings("cli")
+    with startup.database_url(settings) as url:
+        return asyncio.run(_open_and_run(settings, url, act))
 
 
-async def _act(settings: "Settings", url: str, act: Callable[[At], Awaitable[Result]]) -> Result:
+async def _open_and_run(
+    settings: "Settings", url: str, act: Callable[[MailboxCommandContext], Awaitable[Result]]
+) -> Result:
     from postroom import wiring
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.mailboxes import connect as flow
     from postroom.store import database, health
 
-    await opening.require_ready(url)
+    await startup.require_ready_database(url)
     organization = OrganizationId(settings.organization)
     async with (
         wiring.client(settings) as client,
         database.open_database(url, pool_size=8, name=health.process_name("cli")) as opened,
     ):
-        desk = wiring.desk(settings, opened, client, opening.web_url(settings))
+        desk = wiring.desk(settings, opened, client, startup.web_url(settings))
         await flow.provide_organization(opened, organization)
         tokens = wiring.access_tokens(desk)
         remote = wiring.reaching(settings, opened, client)
-        return await act(At(settings, desk, tokens, organization, remote))
+        return await act(MailboxCommandContext(settings, desk, tokens, organization, remote))
 
 
-async def _reconnect(at: At, mailbox: "Mailbox") -> str:
+async def _describe_reconnect(at: MailboxCommandContext, mailbox: "Mailbox") -> str:
     """How it is connected again."""
     from postroom.store import mailboxes
 
@@ -291,13 +300,12 @@ async def _reconnect(at: At, mailbox: "Mailbox") -> str:
     return f"{at.desk.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
 
 
-async def _kept(at: At, mailbox: "Mailbox") -> dict[str, Any]:
+async def _read_mirror_state(at: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
     """How its mirror is: what a listing has shown, what waits for another attempt, the last audit."""
-    from postroom.flow.mail import sync
-    from postroom.store import audits, failures, syncs
+    from postroom.store import audits, failures, sync_progress
 
     async with at.desk.database.transaction(at.organization) as connection:
-        progress = await syncs.progress(connection, mailbox.id, sync.KIND)
+        progress = await sync_progress.progress(connection, mailbox.id, WorkKind.SYNC)
         failing = await failures.open_count(connection, mailbox.id)
         audit = await audits.latest(connection, mailbox.id)
     found = None
@@ -310,12 +318,12 @@ async def _kept(at: At, mailbox: "Mailbox") -> dict[str, Any]:
     return {"listing": listing, "failures": failing, "last_audit": found}
 
 
-async def find(at: At, named: str) -> "Mailbox":
+async def find_mailbox(at: MailboxCommandContext, named: str) -> "Mailbox":
     async with at.desk.database.transaction(at.organization) as connection:
-        return await the_one(connection, named)
+        return await find_one(connection, named)
 
 
-async def the_one(connection: "Connection", named: str) -> "Mailbox":
+async def find_one(connection: "Connection", named: str) -> "Mailbox":
     """The mailbox of this address, or whose id begins so."""
     from postroom.store import mailboxes
 
@@ -329,27 +337,36 @@ async def the_one(connection: "Connection", named: str) -> "Mailbox":
     return found[0]
 
 
-def _connect_app(given: applications.Given, policy: ContentPolicy | None, *, json: bool) -> Exit:
-    credential, address, folder = applications.read(given)
+def _connect_app_only(
+    given: applications.AppOnlyOptions, policy: ContentPolicy | None, *, json: bool
+) -> ExitCode:
+    credential, address, folder = applications.read_options(given)
 
-    async def act(at: At) -> Exit:
+    async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import connect as flow
 
         done = await flow.connect_app(
             at.desk, at.organization, credential, address=address, folder=folder, policy=policy
         )
-        return _show(done.mailbox, json=json, words="Connected." if done.made else "Connected again.")
+        return _print_mailbox(
+            done.mailbox, json=json, words="Connected." if done.made else "Connected again."
+        )
 
-    return run(act)
+    return run_command(act)
 
 
-async def _sign_in(
-    at: At, provider: ProviderName, policy: ContentPolicy | None, address: str | None, *, json: bool
-) -> Exit:
-    from postroom.cli import opening
-    from postroom.flow.mailboxes import invite
+async def _connect_by_sign_in(
+    at: MailboxCommandContext,
+    provider: ProviderName,
+    policy: ContentPolicy | None,
+    address: str | None,
+    *,
+    json: bool,
+) -> ExitCode:
+    from postroom.cli import startup
+    from postroom.flow.mailboxes import invitations
     from postroom.flow.mailboxes.connect import LOGIN_SECONDS, Wish
-    from postroom.flow.mailboxes.invite import Invitation
+    from postroom.flow.mailboxes.invitations import Invitation
 
     if provider not in at.desk.sign_ins:
         raise SettingsError(
@@ -358,37 +375,37 @@ async def _sign_in(
             " and _SECRET."
         )
     login = uuid4()
-    link = invite.url(at.desk, Invitation(at.organization, provider, Wish(policy, address), login))
-    opening.say("Open this link in a browser and allow the access; it is good for ten minutes.")
+    link = invitations.url(at.desk, Invitation(at.organization, provider, Wish(policy, address), login))
+    startup.say("Open this link in a browser and allow the access; it is good for ten minutes.")
     typer.echo(link, err=json)
-    await _note_missing_web(at)
-    _open(link)
+    await _warn_without_web_process(at)
+    _open_browser(link)
     try:
         async with asyncio.timeout(2 * LOGIN_SECONDS):
-            return await _ended(at, login, json=json)
+            return await _wait_for_login(at, login, json=json)
     except TimeoutError:
         raise OperatorError("Nobody signed in. Run the command again for a new link.") from None
 
 
-async def _note_missing_web(at: At) -> None:
-    from postroom.cli import opening
+async def _warn_without_web_process(at: MailboxCommandContext) -> None:
+    from postroom.cli import startup
     from postroom.store import health
 
     if not (await health.read(at.desk.database)).of_role("web"):
-        opening.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
+        startup.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
 
 
-def _open(link: str) -> None:
+def _open_browser(link: str) -> None:
     """Only where there is a screen: a browser in a terminal is no help."""
     import webbrowser
 
     from postroom import config
 
-    if config.has_screen() and sys.stdout.isatty():
+    if config.has_display() and sys.stdout.isatty():
         webbrowser.open(link)
 
 
-async def _ended(at: At, login: "UUID", *, json: bool) -> Exit:
+async def _wait_for_login(at: MailboxCommandContext, login: "UUID", *, json: bool) -> ExitCode:
     """The ledger tells how the login ended."""
     from postroom.store import ledger
 
@@ -396,30 +413,30 @@ async def _ended(at: At, login: "UUID", *, json: bool) -> Exit:
         async with at.desk.database.transaction(at.organization) as connection:
             told = await ledger.of_entity(connection, "login", str(login))
         if told and told[0].event_type == "LOGIN_COMPLETED":
-            mailbox = await find(at, str(told[0].payload["mailbox"]))
-            return _show(mailbox, json=json, words="Connected.")
+            mailbox = await find_mailbox(at, str(told[0].payload["mailbox"]))
+            return _print_mailbox(mailbox, json=json, words="Connected.")
         if told:
             reason = str(told[0].payload["reason"]).replace("_", " ")
             raise PermanentError(f"Nothing was connected ({reason}); the page in the browser says why.")
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _show(
+def _print_mailbox(
     mailbox: "Mailbox", *, json: bool, words: str | None = None, more: dict[str, Any] | None = None
-) -> Exit:
+) -> ExitCode:
     from postroom.cli import output
 
-    plain = _plain(mailbox) | (more or {})
+    plain = _to_json(mailbox) | (more or {})
     if json:
-        output.as_json(plain)
-        return Exit.OK
+        output.print_json(plain)
+        return ExitCode.OK
     if words:
         typer.echo(words)
-    output.table(("FIELD", "VALUE"), [(name.replace("_", " "), value) for name, value in plain.items()])
-    return Exit.OK
+    output.print_table(("FIELD", "VALUE"), [(name.replace("_", " "), value) for name, value in plain.items()])
+    return ExitCode.OK
 
 
-def _plain(mailbox: "Mailbox") -> dict[str, Any]:
+def _to_json(mailbox: "Mailbox") -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(mailbox), "state": state(mailbox)}
+    return {**asdict(mailbox), "state": describe_state(mailbox)}

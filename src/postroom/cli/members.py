@@ -33,7 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Address = Annotated[str, typer.Argument(help="The member's address.")]
 
 
-class At(NamedTuple):
+class MemberCommandContext(NamedTuple):
     database: "Database"
     organization: OrganizationId
     url: str
@@ -54,23 +54,23 @@ def add(
 ) -> None:
     """Add a member and print a link that signs in once, within the hour."""
 
-    async def act(at: At) -> str:
+    async def act(at: MemberCommandContext) -> str:
         from postroom.flow.access import members
 
         made = await members.add(at.database, at.organization, address, role=role, name=name, actor=_ACTOR)
-        return await _link(at, made)
+        return await _create_sign_in_link(at, made)
 
-    typer.echo(_run(act))
+    typer.echo(_run_command(act))
 
 
 @group.command(epilog="\b\nExamples:\n  postroom members link ann@example.org")
 def link(address: Address) -> None:
     """Print a link that signs a member in, once, within the hour."""
 
-    async def act(at: At) -> str:
-        return await _link(at, await _find(at, address))
+    async def act(at: MemberCommandContext) -> str:
+        return await _create_sign_in_link(at, await _find_member(at, address))
 
-    typer.echo(_run(act))
+    typer.echo(_run_command(act))
 
 
 @group.command(
@@ -83,7 +83,7 @@ Examples:
 def list_(*, json: Json = False) -> None:
     """List the members, their roles and when each was last here."""
 
-    async def act(at: At) -> "list[Member]":
+    async def act(at: MemberCommandContext) -> "list[Member]":
         from postroom.store import members
 
         async with at.database.transaction(at.organization) as connection:
@@ -91,12 +91,15 @@ def list_(*, json: Json = False) -> None:
 
     from postroom.cli import output
 
-    found = _run(act)
+    found = _run_command(act)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
         return
-    rows = [(each.address, each.name, each.role, _ways(each), each.last_seen_at) for each in found]
-    output.table(("ADDRESS", "NAME", "ROLE", "SIGNS IN BY", "LAST SEEN"), rows)
+    rows = [
+        (each.address, each.name, each.role, _describe_sign_in_methods(each), each.last_seen_at)
+        for each in found
+    ]
+    output.print_table(("ADDRESS", "NAME", "ROLE", "SIGNS IN BY", "LAST SEEN"), rows)
 
 
 @group.command(
@@ -107,12 +110,12 @@ Examples:
 def role(address: Address, role: Annotated[Role, typer.Argument(help="What the member may do.")]) -> None:
     """Give a member another role. It counts from the next page on."""
 
-    async def act(at: At) -> bool:
+    async def act(at: MemberCommandContext) -> bool:
         from postroom.flow.access import members
 
-        return await members.set_role(at.database, await _find(at, address), role, actor=_ACTOR)
+        return await members.set_role(at.database, await _find_member(at, address), role, actor=_ACTOR)
 
-    typer.echo("Changed." if _run(act) else "It was so already.")
+    typer.echo("Changed." if _run_command(act) else "It was so already.")
 
 
 @group.command(
@@ -129,14 +132,14 @@ def password(
     remove: Annotated[bool, typer.Option("--remove", help="Let the password count no more.")] = False,
 ) -> None:
     """Set a member's password, which also ends a lock-out and every session of the member."""
-    given = None if remove else _password(file)
+    given = None if remove else _read_password(file)
 
-    async def act(at: At) -> None:
+    async def act(at: MemberCommandContext) -> None:
         from postroom.flow.access import members
 
-        await members.set_password(at.database, await _find(at, address), given, actor=_ACTOR)
+        await members.set_password(at.database, await _find_member(at, address), given, actor=_ACTOR)
 
-    _run(act)
+    _run_command(act)
     typer.echo("Removed." if remove else "Changed.")
 
 
@@ -144,45 +147,47 @@ def password(
 def remove(address: Address) -> None:
     """Remove a member, and sign out whoever is signed in as that."""
 
-    async def act(at: At) -> None:
+    async def act(at: MemberCommandContext) -> None:
         from postroom.flow.access import members
 
-        await members.remove(at.database, await _find(at, address), actor=_ACTOR)
+        await members.remove(at.database, await _find_member(at, address), actor=_ACTOR)
 
-    _run(act)
+    _run_command(act)
     typer.echo("Removed.")
 
 
-def _run(act: Callable[[At], Awaitable[Result]]) -> Result:
+def _run_command(act: Callable[[MemberCommandContext], Awaitable[Result]]) -> Result:
     from postroom import config
-    from postroom.cli import opening
+    from postroom.cli import startup
 
     settings = config.load()
 
     async def run(database: "Database") -> Result:
-        return await act(At(database, OrganizationId(settings.organization), opening.web_url(settings)))
+        return await act(
+            MemberCommandContext(database, OrganizationId(settings.organization), startup.web_url(settings))
+        )
 
-    return opening.in_database(run)
+    return startup.run_with_database(run)
 
 
-async def _find(at: At, address: str) -> "Member":
+async def _find_member(at: MemberCommandContext, address: str) -> "Member":
     from postroom.flow.access import members
 
     return await members.find(at.database, at.organization, address)
 
 
-async def _link(at: At, member: "Member") -> str:
+async def _create_sign_in_link(at: MemberCommandContext, member: "Member") -> str:
     from postroom.flow.access import sign_in
 
     return sign_in.link_url(at.url, await sign_in.new_link(at.database, member, actor=_ACTOR))
 
 
-def _ways(member: "Member") -> str:
+def _describe_sign_in_methods(member: "Member") -> str:
     ways = [name for name, has in (("password", member.has_password), ("openid", member.by_openid)) if has]
     return ", ".join(["link", *ways]) + (" (locked)" if member.locked_until else "")
 
 
-def _password(file: Path | None) -> Secret:
+def _read_password(file: Path | None) -> Secret:
     if file is not None:
         try:
             return Secret(file.read_text().partition("\n")[0])

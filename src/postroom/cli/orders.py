@@ -12,7 +12,7 @@ from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
     from postroom.flow.documents.orders import Wanted
-    from postroom.flow.documents.route import Routing
+    from postroom.flow.documents.route import RouteContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
     from postroom.store.records import Order
@@ -43,17 +43,17 @@ def import_orders(
 ) -> None:
     """Import orders; an open one that is known already takes the newer values."""
     from postroom import config
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.documents import orders as flow
     from postroom.wiring import documents as wired
 
     routing = wired.routing(config.load())
-    orders = _read(file, kind, routing)
+    orders = _read_orders(file, kind, routing)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
         return await flow.take(connection, routing, organization, kind, orders)
 
-    new, changed = opening.in_transaction(write)
+    new, changed = startup.run_in_transaction(write)
     typer.echo(f"{new} new, {changed} changed, {len(orders) - new - changed} as they were.")
 
 
@@ -64,8 +64,8 @@ def list_orders(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List orders, the newest first."""
-    from postroom.cli import opening, output
-    from postroom.documents import kind as kinds
+    from postroom.cli import output, startup
+    from postroom.documents.kinds import registry as kinds
     from postroom.store import records
 
     kinds.require(kind)
@@ -73,16 +73,17 @@ def list_orders(
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
         return await records.orders(connection, kind)
 
-    found = opening.in_transaction(read)
+    found = startup.run_in_transaction(read)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
     elif not found:
         typer.echo("No orders. Import some: `postroom orders import FILE --kind KIND`.")
     else:
         rows = [
-            [each.reference, each.kind, each.state, each.username, _fields(each.fields)] for each in found
+            [each.reference, each.kind, each.state, each.username, _format_fields(each.fields)]
+            for each in found
         ]
-        output.table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
+        output.print_table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
 
 
 @group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
@@ -91,7 +92,7 @@ def close_order(
     kind: Annotated[str, typer.Option(help="The kind of document that would fulfil it.")],
 ) -> None:
     """Close an open order: nothing is expected any more."""
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.flow.documents import orders as flow
     from postroom.store import records
 
@@ -101,15 +102,15 @@ def close_order(
             raise PermanentError(f"There is no order {reference} of the kind {kind}.")
         await flow.close(connection, organization, found[0].id)
 
-    opening.in_transaction(write)
+    startup.run_in_transaction(write)
     typer.echo(f"{reference} is closed.")
 
 
-def _fields(fields: dict[str, object]) -> str:
+def _format_fields(fields: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
-def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
+def _read_orders(file: Path, kind: str, by: "RouteContext") -> "list[Wanted]":
     """Every line, or one error that says which is wrong."""
     from postroom.flow.documents.orders import Wanted, fault
 
@@ -134,7 +135,7 @@ def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
         raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.shapes)}.")
     orders = dict[str, Wanted]()
     for number, row in enumerate(rows, start=2):
-        order = _order(file, number, row)
+        order = _parse_row(file, number, row)
         why = "the reference was there before" if order.reference in orders else fault(kind, known, order)
         if why:
             raise PermanentError(f"{file}, line {number}: {why}.")
@@ -142,7 +143,7 @@ def _read(file: Path, kind: str, by: "Routing") -> "list[Wanted]":
     return list(orders.values())
 
 
-def _order(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":
+def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":
     from postroom.flow.documents.orders import Wanted
 
     if None in row:

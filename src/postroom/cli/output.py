@@ -6,25 +6,25 @@ from collections.abc import Sequence
 import typer
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Aligned columns; the last one may be of any width."""
-    cells = [list(headings), *([plain(value) for value in row] for row in rows)]
+    cells = [list(headings), *([to_printable(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
     for row in cells:
         padded = [value.ljust(width) for value, width in zip(row, widths, strict=True)]
         typer.echo("  ".join(padded).rstrip())
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line in which words of strangers stand: no control character of theirs reaches the terminal."""
-    typer.echo(plain(text))
+    typer.echo(to_printable(text))
 
 
-def as_json(value: object) -> None:
+def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
-def plain(value: object) -> str:
+def to_printable(value: object) -> str:
     """On one line, whatever is in it."""
     text = "-" if value is None else str(value)
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

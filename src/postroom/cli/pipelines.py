@@ -12,7 +12,7 @@ from postroom.errors import PermanentError
 if TYPE_CHECKING:
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
-    from postroom.store.watched import Known
+    from postroom.store.watched_files import Known
 
 group = typer.Typer(
     name="pipelines",
@@ -39,7 +39,7 @@ def list_pipelines(*, json: Json = False) -> None:
 
     found = documents.declared(config.load())
     if json:
-        output.as_json([each.model_dump(mode="json") for each in found.values()])
+        output.print_json([each.model_dump(mode="json") for each in found.values()])
         return
     rows = [
         [
@@ -52,26 +52,26 @@ def list_pipelines(*, json: Json = False) -> None:
         ]
         for each in found.values()
     ]
-    output.table(["PIPELINE", "KIND", "MAILBOXES", "FOLDERS", "SENDERS", "CONFIRM ABOVE"], rows)
+    output.print_table(["PIPELINE", "KIND", "MAILBOXES", "FOLDERS", "SENDERS", "CONFIRM ABOVE"], rows)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines watched --json")
 def watched(*, json: Json = False) -> None:
     """List the files of watched folders: taken in, refused and why, or still being written."""
-    from postroom.cli import opening, output
-    from postroom.store import watched as store
+    from postroom.cli import output, startup
+    from postroom.store import watched_files as store
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Known]":
         return await store.known(connection)
 
-    found = opening.in_transaction(read)
+    found = startup.run_in_transaction(read)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
     elif not found:
         typer.echo("No files. A pipeline watches a folder by its key `watch`; see docs/pipelines.md.")
     else:
         rows = [[each.pipeline, each.name, each.taken_at or "-", each.refused] for each in found]
-        output.table(["PIPELINE", "FILE", "TAKEN IN", "REFUSED"], rows)
+        output.print_table(["PIPELINE", "FILE", "TAKEN IN", "REFUSED"], rows)
 
 
 def _or_all(values: tuple[str, ...]) -> str:
@@ -84,10 +84,11 @@ def check(
 ) -> None:
     """Check a pipelines file; every fault is told at once, with its place."""
     from postroom import config
-    from postroom.documents import kind, pipelines
+    from postroom.documents import pipelines
+    from postroom.documents.kinds import registry
 
     path = file or config.load().pipelines
-    found = pipelines.load(path, kinds=kind.installed())
+    found = pipelines.load(path, kinds=registry.installed())
     typer.echo(f"{path or 'The shipped file'} is right: {', '.join(found)}.")
 
 
@@ -117,7 +118,7 @@ def try_one(
 ) -> None:
     """Show what every stage makes of a file, or of all that a stored message brought. Nothing is stored."""
     from postroom import config
-    from postroom.cli import opening, output, trying
+    from postroom.cli import dry_run, output, startup
     from postroom.wiring import documents
 
     settings = config.load()
@@ -126,18 +127,18 @@ def try_one(
         raise PermanentError(f"There is no pipeline {pipeline}; there are {', '.join(declared)}.")
     chosen = [declared[pipeline]] if pipeline else list(declared.values())
     if what.isascii() and what.isdecimal() and not Path(what).exists():
-        candidates = trying.of_message(int(what), chosen)
+        candidates = dry_run.screen_message(int(what), chosen)
     else:
-        candidates = trying.of_file(Path(what), chosen)
+        candidates = dry_run.screen_file(Path(what), chosen)
     if settings.llm == "none" and llm:
         raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
-        opening.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
+        startup.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
     made_reader = documents.field_reader(settings if llm else settings.model_copy(update={"llm": "none"}))
-    with opening.busy("reading"):
-        tried = asyncio.run(trying.stages(candidates, made_reader, use_exact=not no_xml))
+    with startup.busy("reading"):
+        tried = asyncio.run(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
     if json:
-        output.as_json(tried)
+        output.print_json(tried)
         return
     for each in tried:
-        trying.show(each)
+        dry_run.print_stages(each)

@@ -42,7 +42,7 @@ def person(
     stays there and is not fetched again; mail that they send from now on is new.
     """
     from postroom import config
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
     from postroom.errors import OperatorError
     from postroom.flow.mail import purge
     from postroom.model import OrganizationId
@@ -51,9 +51,9 @@ def person(
         raise OperatorError("This is no mail address. Give one such as jane@example.org.")
     organization = OrganizationId(config.load().organization)
     act = purge.person if yes else purge.traces
-    found = opening.in_database(lambda database: act(database, organization, address))
+    found = startup.run_with_database(lambda database: act(database, organization, address))
     if json:
-        output.as_json({"removed": yes, **asdict(found)})
+        output.print_json({"removed": yes, **asdict(found)})
         return
     verb = "were removed" if yes else "would be removed"
     typer.echo(f"{found.messages} messages {verb}, with their contents, attachments and events.")

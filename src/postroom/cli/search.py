@@ -7,13 +7,13 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
     from postroom.store.search import FoundDocument, FoundMessage, Headline
 
-LONGEST = 300
+MAX_LINE_CHARACTERS = 300
 EXAMPLES = """\b
 Examples:
   postroom search invoice march
@@ -33,65 +33,65 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The most of each that are shown.")] = 20,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> Exit:
+) -> ExitCode:
     """Search mail and documents. The best matches come first; exit code 1 when there is none.
 
     Of a long body the first 100,000 characters are searched.
     """
     from postroom import config
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
     organization = config.load().organization
-    messages, documents = opening.in_database(
-        lambda database: _search(database, organization, " ".join(words), mailbox, limit)
+    messages, documents = startup.run_with_database(
+        lambda database: _run_search(database, organization, " ".join(words), mailbox, limit)
     )
     if json:
-        output.as_json({"messages": [*map(asdict, messages)], "documents": [*map(asdict, documents)]})
+        output.print_json({"messages": [*map(asdict, messages)], "documents": [*map(asdict, documents)]})
     else:
-        _tell(messages, documents)
-    return Exit.OK if messages or documents else Exit.FAILED
+        _print_results(messages, documents)
+    return ExitCode.OK if messages or documents else ExitCode.FAILED
 
 
-async def _search(
+async def _run_search(
     database: "Database", organization: UUID, words: str, named: str | None, limit: int
 ) -> "tuple[list[FoundMessage], list[FoundDocument]]":
-    from postroom.cli.mailboxes import the_one
+    from postroom.cli.mailboxes import find_one
     from postroom.errors import OperatorError
     from postroom.store import search as stored
 
     async with database.transaction(organization) as connection:
         if not await stored.has_words(connection, words):
             raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
-        mailbox = (await the_one(connection, named)).id if named else None
+        mailbox = (await find_one(connection, named)).id if named else None
         messages = await stored.messages(connection, words, mailbox=mailbox, limit=limit)
         documents = [] if mailbox else await stored.documents(connection, words, limit=limit)
     return messages, documents
 
 
-def _tell(messages: "list[FoundMessage]", documents: "list[FoundDocument]") -> None:
+def _print_results(messages: "list[FoundMessage]", documents: "list[FoundDocument]") -> None:
     from postroom.cli import output
 
     for message in messages:
         when = f"{message.received_at:%Y-%m-%d %H:%M}" if message.received_at else "-"
         who = message.from_name or message.from_address or "-"
-        output.say(_cut(f"{when}  message {message.id}  {who}: {message.subject or '-'}"))
-        _tell_headline(message.headline)
+        output.print_line(_truncate(f"{when}  message {message.id}  {who}: {message.subject or '-'}"))
+        _print_headline(message.headline)
     for document in documents:
         name = document.file_name or document.kind or "-"
-        output.say(_cut(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
-        _tell_headline(document.headline)
+        output.print_line(_truncate(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
+        _print_headline(document.headline)
     if not messages and not documents:
         typer.echo("Nothing was found.")
 
 
-def _tell_headline(headline: "Headline") -> None:
+def _print_headline(headline: "Headline") -> None:
     from postroom.cli import output
 
-    pieces = [(output.plain(re.sub(r"\s+", " ", text)), found) for text, found in headline]
+    pieces = [(output.to_printable(re.sub(r"\s+", " ", text)), found) for text, found in headline]
     line = "".join(typer.style(text, bold=True) if found else text for text, found in pieces).strip()
     if line:
         typer.echo(f"    {line}")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]}…"

@@ -39,20 +39,20 @@ def serve(
     """Run the web process: pages and webhooks. Needs `postroom work` beside it; `postroom up` runs both."""
     import uvloop
 
-    from postroom.cli import children, opening
-    from postroom.web import address
+    from postroom.cli import startup, supervisor
+    from postroom.web import listener
 
-    settings = opening.settings_for("web", host=host, port=port)
-    opening.trace(settings, "web")
+    settings = startup.load_process_settings("web", host=host, port=port)
+    startup.start_tracing(settings, "web")
     if listen_file is None:
-        listening = address.listen(settings.host, settings.port)
+        listening = listener.listen(settings.host, settings.port)
     else:
-        children.end_with_parent(grace_seconds=1)
+        supervisor.exit_with_parent(grace_seconds=1)
         listening = socket.socket(fileno=listen_file)
-    with listening, opening.database_url(settings) as url:
-        uvloop.run(opening.require_ready(url))
+    with listening, startup.database_url(settings) as url:
+        uvloop.run(startup.require_ready_database(url))
         if listen_file is None:
-            typer.echo(f"Postroom: {address.url(listening)}")
+            typer.echo(f"Postroom: {listener.url(listening)}")
         uvloop.run(_serve(settings, url, listening))
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
+from postroom.model import WorkKind
 
 if TYPE_CHECKING:
-    from postroom.cli.checks import Check
+    from postroom.cli.doctor_checks import DoctorCheck
     from postroom.config import Settings
     from postroom.model import OrganizationId
     from postroom.store.database import Database
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from postroom.wiring import Client
 
 Result = TypeVar("Result")
-PATIENCE_SECONDS = 90
+WAIT_SECONDS = 90
 
 group = typer.Typer(
     name="subscriptions",
@@ -43,7 +44,7 @@ Named = Annotated[
 
 
 @dataclass(frozen=True)
-class Opened:
+class SubscriptionCommandContext:
     """What a command works with."""
 
     settings: "Settings"
@@ -53,7 +54,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MailboxSubscriptionResult:
     mailbox: str
     provider: str
     ok: bool
@@ -66,13 +67,13 @@ Examples:
   postroom subscriptions create
   postroom subscriptions create jane@example.org"""
 )
-def create(mailbox: Named = None, *, json: Json = False) -> Exit:
+def create(mailbox: Named = None, *, json: Json = False) -> ExitCode:
     """Check settings, public address and handshake, then make what is missing.
 
     Workers do the same by themselves; this shows at once whether it works, and needs no worker beside it.
     Exit code 1 when something failed.
     """
-    return _run(lambda opened: _create(opened, mailbox, json=json))
+    return _run_command(lambda opened: _create(opened, mailbox, json=json))
 
 
 @group.command(
@@ -81,9 +82,9 @@ Examples:
   postroom subscriptions renew
   postroom subscriptions renew jane@example.org"""
 )
-def renew(mailbox: Named = None, *, json: Json = False) -> Exit:
+def renew(mailbox: Named = None, *, json: Json = False) -> ExitCode:
     """Renew channels now, and make anew those that are gone or have another address."""
-    return _run(lambda opened: _renew(opened, mailbox, json=json))
+    return _run_command(lambda opened: _renew(opened, mailbox, json=json))
 
 
 @group.command(
@@ -95,7 +96,7 @@ Examples:
 )
 def list_all(*, json: Json = False) -> None:
     """List the channels of every mailbox, those that were replaced in the last days too."""
-    _run(lambda opened: _list(opened, json=json))
+    _run_command(lambda opened: _list(opened, json=json))
 
 
 @group.command(
@@ -104,37 +105,39 @@ Examples:
   postroom subscriptions check
   postroom subscriptions check --json"""
 )
-def check(mailbox: Named = None, *, json: Json = False) -> Exit:
+def check(mailbox: Named = None, *, json: Json = False) -> ExitCode:
     """Look at public address, handshake and every channel. Exit code 1 when one fails; nothing is changed."""
-    return _run(lambda opened: _check(opened, mailbox, json=json))
+    return _run_command(lambda opened: _check(opened, mailbox, json=json))
 
 
-async def _create(opened: Opened, named: str | None, *, json: bool) -> Exit:
-    found = await _ground(opened)
-    wanted = await _mailboxes(opened, named)
-    if any(_failed(each) for each in found):
-        _show(found, [], json=json)
-        return Exit.FAILED
-    missing = [each for each in wanted if await _live(opened, each) is None]
+async def _create(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+    found = await _check_reachability(opened)
+    wanted = await _select_mailboxes(opened, named)
+    if any(_has_failed(each) for each in found):
+        _print_results(found, [], json=json)
+        return ExitCode.FAILED
+    missing = [each for each in wanted if await _find_live(opened, each) is None]
     there = [
-        Outcome(str(each.id), each.provider, ok=True, words="is there already")
+        MailboxSubscriptionResult(str(each.id), each.provider, ok=True, words="is there already")
         for each in wanted
         if each not in missing
     ]
-    return _end(found, there + await _keep(opened, missing, "made"), json=json)
+    return _print_summary(found, there + await _subscribe_mailboxes(opened, missing, "made"), json=json)
 
 
-async def _renew(opened: Opened, named: str | None, *, json: bool) -> Exit:
-    return _end([], await _keep(opened, await _mailboxes(opened, named), "renewed"), json=json)
+async def _renew(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+    return _print_summary(
+        [], await _subscribe_mailboxes(opened, await _select_mailboxes(opened, named), "renewed"), json=json
+    )
 
 
-async def _check(opened: Opened, named: str | None, *, json: bool) -> Exit:
-    found = await _ground(opened)
-    outcomes = [await _looked_at(opened, each) for each in await _mailboxes(opened, named)]
-    return _end(found, outcomes, json=json)
+async def _check(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+    found = await _check_reachability(opened)
+    outcomes = [await _check_mailbox(opened, each) for each in await _select_mailboxes(opened, named)]
+    return _print_summary(found, outcomes, json=json)
 
 
-async def _list(opened: Opened, *, json: bool) -> Exit:
+async def _list(opened: SubscriptionCommandContext, *, json: bool) -> ExitCode:
     from postroom.cli import output
     from postroom.store import mailboxes, subscriptions
 
@@ -142,9 +145,9 @@ async def _list(opened: Opened, *, json: bool) -> Exit:
         known = {each.id: each for each in await mailboxes.every(connection)}
         rows = await subscriptions.every(connection)
     if json:
-        output.as_json([_plain(row, known[row.mailbox]) for row in rows])
+        output.print_json([_to_json(row, known[row.mailbox]) for row in rows])
     else:
-        output.table(
+        output.print_table(
             ("MAILBOX", "PROVIDER", "STATUS", "EXPIRES", "RENEWED", "LAST NOTIFIED"),
             [
                 (
@@ -159,10 +162,10 @@ async def _list(opened: Opened, *, json: bool) -> Exit:
                 for row in rows
             ],
         )
-    return Exit.OK
+    return ExitCode.OK
 
 
-def _plain(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
+def _to_json(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
     return {
         "id": row.id,
         "mailbox": row.mailbox,
@@ -180,56 +183,58 @@ def _plain(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
 # What everything stands on
 
 
-async def _ground(opened: Opened) -> "list[Check]":
+async def _check_reachability(opened: SubscriptionCommandContext) -> "list[DoctorCheck]":
     """Settings, public address, handshake: without these no provider can tell us anything."""
     from postroom import wiring
-    from postroom.cli.checks import Check, State
+    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
 
     url = opened.settings.public_url
     if url is None:
         remedy = "Set POSTROOM_PUBLIC_URL to the https address under which providers reach the web process."
-        return [Check("public url", State.FAIL, "is not set", remedy)]
-    reached = await _reached(url)
+        return [DoctorCheck("public url", DoctorCheckState.FAIL, "is not set", remedy)]
+    reached = await _check_public_address(url)
     fault = await wiring.handshake_fault(opened.client, url)
     if fault is None:
-        return [reached, Check("handshake", State.OK, f"{url} answers as providers want it")]
+        return [reached, DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers want it")]
     remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
-    return [reached, Check("handshake", State.FAIL, f"{url}: {fault}", remedy)]
+    return [reached, DoctorCheck("handshake", DoctorCheckState.FAIL, f"{url}: {fault}", remedy)]
 
 
-async def _reached(url: str) -> "Check":
+async def _check_public_address(url: str) -> "DoctorCheck":
     """As far as can be told from here: an address that is not of the internet is reached by no provider."""
     import socket
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
-    from postroom.cli.checks import Check, State
+    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
     from postroom.config import LOOPBACK
 
     host = urlsplit(url).hostname or ""
     if host in LOOPBACK:
-        return Check("public url", State.WARN, f"{url} is this machine: for development with a simulator")
+        return DoctorCheck(
+            "public url", DoctorCheckState.WARN, f"{url} is this machine: for development with a simulator"
+        )
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
     except OSError:
         remedy = "Register the name, or set POSTROOM_PUBLIC_URL to one that is."
-        return Check("public url", State.FAIL, f"the name {host} is not known", remedy)
+        return DoctorCheck("public url", DoctorCheckState.FAIL, f"the name {host} is not known", remedy)
     if not any(ip_address(each[4][0]).is_global for each in found):
         remedy = "Make sure that the name has a public address outside of this network."
-        return Check("public url", State.WARN, f"{host} has a private address here", remedy)
-    return Check("public url", State.OK, f"{host} has a public address")
+        return DoctorCheck("public url", DoctorCheckState.WARN, f"{host} has a private address here", remedy)
+    return DoctorCheck("public url", DoctorCheckState.OK, f"{host} has a public address")
 
 
-def _failed(check: "Check") -> bool:
-    from postroom.cli.checks import State
+def _has_failed(check: "DoctorCheck") -> bool:
+    from postroom.cli.doctor_checks import DoctorCheckState
 
-    return check.state is State.FAIL
+    return check.state is DoctorCheckState.FAIL
 
 
 # Mailboxes
 
 
-async def _mailboxes(opened: Opened, named: str | None) -> "list[Mailbox]":
+async def _select_mailboxes(opened: SubscriptionCommandContext, named: str | None) -> "list[Mailbox]":
     from postroom.errors import OperatorError
     from postroom.store import mailboxes
 
@@ -241,7 +246,7 @@ async def _mailboxes(opened: Opened, named: str | None) -> "list[Mailbox]":
     return connected
 
 
-async def _live(opened: Opened, mailbox: "Mailbox") -> "Subscription | None":
+async def _find_live(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> "Subscription | None":
     from postroom.store import subscriptions
 
     async with opened.database.transaction(opened.organization) as connection:
@@ -249,12 +254,12 @@ async def _live(opened: Opened, mailbox: "Mailbox") -> "Subscription | None":
     return next((row for row in rows if row.live and row.seconds_left > 0), None)
 
 
-async def _looked_at(opened: Opened, mailbox: "Mailbox") -> Outcome:
+async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> MailboxSubscriptionResult:
     """A channel in the database and at the provider, where that lists them."""
     from postroom import wiring
     from postroom.errors import PostroomError
 
-    live = await _live(opened, mailbox)
+    live = await _find_live(opened, mailbox)
     words = f"stands until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no channel"
     ok = live is not None
     if live is not None and live.provider_subscription_id is not None:
@@ -265,45 +270,45 @@ async def _looked_at(opened: Opened, mailbox: "Mailbox") -> Outcome:
         else:
             ok = live.provider_subscription_id in [each.provider_subscription_id for each in listed]
             words = words if ok else "is gone at the provider; `postroom subscriptions renew` makes it anew"
-    return Outcome(str(mailbox.id), mailbox.provider, ok, words)
+    return MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok, words)
 
 
-async def _keep(opened: Opened, wanted: "Sequence[Mailbox]", done: str) -> list[Outcome]:
+async def _subscribe_mailboxes(
+    opened: SubscriptionCommandContext, wanted: "Sequence[Mailbox]", done: str
+) -> list[MailboxSubscriptionResult]:
     """Make the work due, do it here as any worker would, and say how it ended."""
-    from postroom.flow.mailboxes import subscribe
     from postroom.store import subscriptions, work
     from postroom.store.work import Wake
 
     async with opened.database.transaction(opened.organization) as connection:
         await work.restart(
-            connection, [Wake(opened.organization, subscribe.KIND, str(each.id)) for each in wanted]
+            connection, [Wake(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted]
         )
-    outcomes: list[Outcome] = []
-    async with _working(opened):
+    outcomes: list[MailboxSubscriptionResult] = []
+    async with _run_subscribe_worker(opened):
         for each in wanted:
             async with opened.database.transaction(opened.organization) as connection:
-                found = await subscriptions.progress(connection, each.id, subscribe.KIND)
+                found = await subscriptions.progress(connection, each.id, WorkKind.SUBSCRIBE)
             waited = 0.0
-            while not found.settled and waited < PATIENCE_SECONDS:
+            while not found.settled and waited < WAIT_SECONDS:
                 await asyncio.sleep(0.1)
                 waited += 0.1
                 async with opened.database.transaction(opened.organization) as connection:
-                    found = await subscriptions.progress(connection, each.id, subscribe.KIND)
+                    found = await subscriptions.progress(connection, each.id, WorkKind.SUBSCRIBE)
             ok = found.live and found.settled
             words = done if ok else found.error or "did not end in time; workers go on with it"
-            outcomes.append(Outcome(str(each.id), each.provider, ok, words))
+            outcomes.append(MailboxSubscriptionResult(str(each.id), each.provider, ok, words))
     return outcomes
 
 
 @asynccontextmanager
-async def _working(opened: Opened) -> AsyncGenerator[None]:
+async def _run_subscribe_worker(opened: SubscriptionCommandContext) -> AsyncGenerator[None]:
     """A worker for this kind alone, while the block runs. Others may be quicker; leases keep them apart."""
     from postroom import wiring, worker
-    from postroom.flow.mailboxes import subscribe
 
     stop = asyncio.Event()
-    kinds = {subscribe.KIND: wiring.subscribing(opened.settings, opened.database, opened.client)}
-    limits = worker.limits(opened.settings)
+    kinds = {WorkKind.SUBSCRIBE: wiring.subscribing(opened.settings, opened.database, opened.client)}
+    limits = worker.worker_limits(opened.settings)
     running = asyncio.create_task(worker.run(opened.database, kinds, limits, stop))
     try:
         yield
@@ -315,23 +320,27 @@ async def _working(opened: Opened) -> AsyncGenerator[None]:
 # Output
 
 
-def _end(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) -> Exit:
-    _show(found, outcomes, json=json)
-    bad = any(_failed(each) for each in found) or any(not each.ok for each in outcomes)
+def _print_summary(
+    found: "Sequence[DoctorCheck]", outcomes: Sequence[MailboxSubscriptionResult], *, json: bool
+) -> ExitCode:
+    _print_results(found, outcomes, json=json)
+    bad = any(_has_failed(each) for each in found) or any(not each.ok for each in outcomes)
     if not json:
         good = sum(each.ok for each in outcomes)
         told = f"{good} of {len(outcomes)} mailboxes have their push channel."
         typer.echo(
             f"{'FAILED' if bad else 'Success'}: {told if outcomes else 'no mailbox is connected yet.'}"
         )
-    return Exit.FAILED if bad else Exit.OK
+    return ExitCode.FAILED if bad else ExitCode.OK
 
 
-def _show(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) -> None:
+def _print_results(
+    found: "Sequence[DoctorCheck]", outcomes: Sequence[MailboxSubscriptionResult], *, json: bool
+) -> None:
     from postroom.cli import output
 
     if json:
-        output.as_json(
+        output.print_json(
             {"checks": [asdict(each) for each in found], "mailboxes": [asdict(each) for each in outcomes]}
         )
         return
@@ -345,24 +354,28 @@ def _show(found: "Sequence[Check]", outcomes: Sequence[Outcome], *, json: bool) 
         )
 
 
-def _run(act: Callable[[Opened], Coroutine[Any, Any, Exit]]) -> Exit:
-    from postroom.cli import opening
+def _run_command(act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any, ExitCode]]) -> ExitCode:
+    from postroom.cli import startup
 
-    settings = opening.settings_of_command("subscriptions")
-    with opening.database_url(settings) as url:
-        return asyncio.run(_act(settings, url, act))
+    settings = startup.load_command_settings("subscriptions")
+    with startup.database_url(settings) as url:
+        return asyncio.run(_open_and_run(settings, url, act))
 
 
-async def _act(settings: "Settings", url: str, act: Callable[[Opened], Coroutine[Any, Any, Exit]]) -> Exit:
+async def _open_and_run(
+    settings: "Settings", url: str, act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any, ExitCode]]
+) -> ExitCode:
     from postroom import wiring
-    from postroom.cli import opening
+    from postroom.cli import startup
     from postroom.model import OrganizationId
     from postroom.store import database, health
 
-    await opening.require_ready(url)
+    await startup.require_ready_database(url)
     name = health.process_name("subscriptions")
     async with (
         database.open_database(url, pool_size=5, name=name) as opened,
         wiring.client(settings) as client,
     ):
-        return await act(Opened(settings, opened, client, OrganizationId(settings.organization)))
+        return await act(
+            SubscriptionCommandContext(settings, opened, client, OrganizationId(settings.organization))
+        )

@@ -15,7 +15,7 @@ from postroom.cli.serve import Host, Port
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
-    from postroom.cli.children import Child
+    from postroom.cli.supervisor import ChildProcess
     from postroom.config import Settings
 
 EXAMPLES = """\b
@@ -31,41 +31,41 @@ def up(
 ) -> None:
     """Run database, web and workers until Ctrl-C. What dies is started again; what ends, ends together."""
     from postroom import config
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    settings = opening.settings_for("up", host=host, port=port)
-    run(settings, config.environment_with(), workers=workers)
+    settings = startup.load_process_settings("up", host=host, port=port)
+    run(settings, config.child_environment(), workers=workers)
 
 
 def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -> None:
-    from postroom.cli import opening
-    from postroom.web import address
+    from postroom.cli import startup
+    from postroom.web import listener
 
     # A predecessor that was killed may need a moment to let go of the port.
-    listening = address.listen(settings.host, settings.port, patience_seconds=3)
-    with opening.database_url(settings) as url, listening:
-        kept = children_of(listening, workers, environment)
+    listening = listener.listen(settings.host, settings.port, patience_seconds=3)
+    with startup.database_url(settings) as url, listening:
+        kept = build_children(listening, workers, environment)
         asyncio.run(_run(settings, url, listening, kept))
 
 
-async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "list[Child]") -> None:
-    from postroom.cli import children, opening
-    from postroom.store import migrate
-    from postroom.web import address
+async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "list[ChildProcess]") -> None:
+    from postroom.cli import startup, supervisor
+    from postroom.store import schema_migrations
+    from postroom.web import listener
 
     stop = stop_on_signals()
-    await migrate.migrate(url, lambda each: opening.say(f"applying {each.version:04} {each.name}"))
-    await opening.require_ready(url)
-    public = settings.public_url or address.url(listening)
-    link = await _provide(url, OrganizationId(settings.organization), public)
-    announcing = asyncio.create_task(announce(listening, link))
+    await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
+    await startup.require_ready_database(url)
+    public = settings.public_url or listener.url(listening)
+    link = await _create_sign_in_link(url, OrganizationId(settings.organization), public)
+    announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
-        await children.keep(kept, stop, stop_seconds=settings.stop_seconds + 2)
+        await supervisor.supervise(kept, stop, stop_seconds=settings.stop_seconds + 2)
     finally:
         announcing.cancel()
 
 
-async def _provide(url: str, organization: OrganizationId, public: str) -> str | None:
+async def _create_sign_in_link(url: str, organization: OrganizationId, public: str) -> str | None:
     """What a first start needs: an admin. A link that signs the admin in.
 
     A later start prints a link for a person at a terminal; into a log goes none that is not needed.
@@ -80,12 +80,14 @@ async def _provide(url: str, organization: OrganizationId, public: str) -> str |
         return sign_in.link_url(public, await sign_in.new_link(opened, admin, actor="command line"))
 
 
-def children_of(listening: socket.socket, workers: int, environment: Mapping[str, str]) -> "list[Child]":
-    from postroom.cli.children import Child
+def build_children(
+    listening: socket.socket, workers: int, environment: Mapping[str, str]
+) -> "list[ChildProcess]":
+    from postroom.cli.supervisor import ChildProcess
 
     file = listening.fileno()
-    web = Child("web", ["serve", "--listen-file", str(file)], environment, files=[file])
-    return [web, *(Child("worker", ["work", "--supervised"], environment) for _ in range(workers))]
+    web = ChildProcess("web", ["serve", "--listen-file", str(file)], environment, files=[file])
+    return [web, *(ChildProcess("worker", ["work", "--supervised"], environment) for _ in range(workers))]
 
 
 def stop_on_signals() -> asyncio.Event:
@@ -101,21 +103,21 @@ def stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def announce(listening: socket.socket, link: str | None) -> None:
+async def print_address_when_ready(listening: socket.socket, link: str | None) -> None:
     """Print the address once the web process answers that it is ready, and the way in."""
-    from postroom.web import address
+    from postroom.web import listener
 
     while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready, no event of ours
         await asyncio.sleep(0.1)
-    typer.echo(f"Postroom: {address.url(listening)}")
+    typer.echo(f"Postroom: {listener.url(listening)}")
     if link:
         typer.echo(f"Sign in once, within the hour: {link}")
 
 
 async def _is_ready(listening: socket.socket) -> bool:
-    from postroom.web import address
+    from postroom.web import listener
 
-    parts = urlsplit(address.url(listening))
+    parts = urlsplit(listener.url(listening))
     try:
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

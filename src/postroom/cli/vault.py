@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.config import Settings
@@ -33,7 +33,7 @@ Examples:
   postroom vault status
   postroom vault status --json | jq '.keys[] | select(.values == 0)'"""
 )
-def status(*, json: Json = False) -> Exit:
+def status(*, json: Json = False) -> ExitCode:
     """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
     from postroom import config, wiring
     from postroom.cli import output
@@ -41,17 +41,17 @@ def status(*, json: Json = False) -> Exit:
 
     settings = config.load()
     keys = wiring.vault_keys(settings)
-    used = _run(settings, lambda database: rotation.uses(database, keys))
-    parameters = _run(settings, rotation.parameters)
+    used = _run_with_database(settings, lambda database: rotation.uses(database, keys))
+    parameters = _run_with_database(settings, rotation.parameters)
     if json:
         listed = [asdict(key) for key in used]
-        output.as_json(
+        output.print_json(
             {"vault": settings.vault, "source": keys.source, "keys": listed, "parameters": parameters}
         )
     else:
-        output.table(("KEY", "STATE", "VALUES"), [(key.id, key.state, key.values) for key in used])
+        output.print_table(("KEY", "STATE", "VALUES"), [(key.id, key.state, key.values) for key in used])
         typer.echo(f"Keys in {keys.source}; grants in AWS SSM: {parameters}.")
-    return Exit.FAILED if any(key.state is rotation.KeyState.MISSING for key in used) else Exit.OK
+    return ExitCode.FAILED if any(key.state is rotation.KeyState.MISSING for key in used) else ExitCode.OK
 
 
 @group.command(
@@ -66,7 +66,7 @@ def rotate(
         bool, typer.Option("--finish", help="Make no new key: seal anew what older keys still hold.")
     ] = False,
     json: Json = False,
-) -> Exit:
+) -> ExitCode:
     """Make a new key and seal everything anew with it, while everything runs.
 
     Where POSTROOM_VAULT_KEYS is set, no key is made: the first one there seals. Exit code 1 when something
@@ -78,9 +78,9 @@ def rotate(
 
     settings = config.load()
     keys = wiring.vault_keys(settings)
-    done = _run(settings, lambda database: rotation.rotate(database, keys, new_key=not finish))
+    done = _run_with_database(settings, lambda database: rotation.rotate(database, keys, new_key=not finish))
     if json:
-        output.as_json(asdict(done))
+        output.print_json(asdict(done))
     else:
         typer.echo(f"Values sealed anew with key {done.key_id}: {done.sealed}.")
         if done.left:
@@ -89,8 +89,10 @@ def rotate(
                 " See `postroom vault status`, then run `postroom vault rotate --finish`."
             )
         if done.unused:
-            typer.echo(f"Nothing needs these any more: {', '.join(done.unused)}. {_removal(settings)}")
-    return Exit.FAILED if done.left else Exit.OK
+            typer.echo(
+                f"Nothing needs these any more: {', '.join(done.unused)}. {_describe_removal(settings)}"
+            )
+    return ExitCode.FAILED if done.left else ExitCode.OK
 
 
 @group.command(
@@ -111,28 +113,30 @@ def forget_key(
     settings = config.load()
     keys = wiring.vault_keys(settings)
     if not isinstance(keys, KeyFile):
-        raise OperatorError(f"The keys are not in a file. {_removal(settings)}")
-    _run(settings, lambda database: rotation.forget(database, keys, key_ids))
+        raise OperatorError(f"The keys are not in a file. {_describe_removal(settings)}")
+    _run_with_database(settings, lambda database: rotation.forget(database, keys, key_ids))
     typer.echo(f"Forgotten: {', '.join(key_ids)}.")
 
 
-def _removal(settings: "Settings") -> str:
+def _describe_removal(settings: "Settings") -> str:
     if settings.vault_keys is not None:
         return "Remove them from POSTROOM_VAULT_KEYS, in every process."
     return "Remove them with `postroom vault forget-key`, in ten minutes or later."
 
 
-def _run(settings: "Settings", act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
-    from postroom.cli import opening
+def _run_with_database(
+    settings: "Settings", act: "Callable[[Database], Coroutine[Any, Any, Result]]"
+) -> Result:
+    from postroom.cli import startup
 
-    with opening.database_url(settings) as url:
-        return asyncio.run(_act(url, act))
+    with startup.database_url(settings) as url:
+        return asyncio.run(_open_and_run(url, act))
 
 
-async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
-    from postroom.cli import opening
+async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    from postroom.cli import startup
     from postroom.store import database, health
 
-    await opening.require_ready(url)
+    await startup.require_ready_database(url)
     async with database.open_database(url, pool_size=3, name=health.process_name("vault")) as opened:
         return await act(opened)

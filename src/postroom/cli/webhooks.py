@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId
 
@@ -27,7 +27,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, the beginning of it, or its address.")]
 
 
-class Made(NamedTuple):
+class CreatedWebhook(NamedTuple):
     webhook: "Webhook"
     secret: "Secret"
 
@@ -48,7 +48,7 @@ def add(
 ) -> None:
     """Add a webhook and print the secret that its deliveries are signed with, this once."""
 
-    async def act(database: "Database", organization: OrganizationId) -> Made:
+    async def act(database: "Database", organization: OrganizationId) -> CreatedWebhook:
         from postroom import config, wiring
         from postroom.flow.outbound import webhooks
 
@@ -56,13 +56,13 @@ def add(
         made = await webhooks.add(
             database, delivering.sealer, organization, url, kind or [], allows_http=delivering.allows_http
         )
-        return Made(*made)
+        return CreatedWebhook(*made)
 
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    made = opening.in_organization(act)
+    made = startup.run_for_organization(act)
     if json:
-        output.as_json(asdict(made.webhook) | {"secret": made.secret.reveal()})
+        output.print_json(asdict(made.webhook) | {"secret": made.secret.reveal()})
     else:
         typer.echo(made.secret.reveal())
 
@@ -77,24 +77,24 @@ def list_(*, json: Json = False) -> None:
         async with database.transaction(organization) as connection:
             return await webhooks.every(connection)
 
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    found = opening.in_organization(act)
+    found = startup.run_for_organization(act)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
         return
     rows = [
         (
             str(each.id)[:8],
             each.url,
             " ".join(each.kinds) or "all",
-            _state(each),
+            _describe_state(each),
             each.waiting,
             each.last_error,
         )
         for each in found
     ]
-    output.table(("ID", "ADDRESS", "KINDS", "STATE", "WAITING", "LAST ERROR"), rows)
+    output.print_table(("ID", "ADDRESS", "KINDS", "STATE", "WAITING", "LAST ERROR"), rows)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks remove 5f0c")
@@ -104,40 +104,40 @@ def remove(named: Named) -> None:
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        await webhooks.remove(database, organization, (await _find(database, organization, named)).id)
+        await webhooks.remove(database, organization, (await _find_webhook(database, organization, named)).id)
 
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    opening.in_organization(act)
+    startup.run_for_organization(act)
     typer.echo("Removed.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks enable 5f0c")
 def enable(named: Named) -> None:
     """Switch a webhook on again: what it missed is told, and what was given up is tried again."""
-    _switch(named, enabled=True)
+    _set_enabled(named, enabled=True)
     typer.echo("Switched on.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks disable 5f0c")
 def disable(named: Named) -> None:
     """Switch a webhook off. What happens meanwhile is told when it is switched on again."""
-    _switch(named, enabled=False)
+    _set_enabled(named, enabled=False)
     typer.echo("Switched off.")
 
 
-def _switch(named: str, *, enabled: bool) -> None:
+def _set_enabled(named: str, *, enabled: bool) -> None:
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find(database, organization, named)
+        found = await _find_webhook(database, organization, named)
         await webhooks.change(
             database, organization, found, url=found.url, kinds=found.kinds, enabled=enabled
         )
 
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    opening.in_organization(act)
+    startup.run_for_organization(act)
 
 
 @group.command(
@@ -155,37 +155,37 @@ def replay(
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find(database, organization, named)
+        found = await _find_webhook(database, organization, named)
         await webhooks.replay(database, organization, found, after=after)
 
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    opening.in_organization(act)
+    startup.run_for_organization(act)
     typer.echo("It is being told again.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks test 5f0c")
-def test(named: Named) -> Exit:
+def test(named: Named) -> ExitCode:
     """Send one delivery of the type `webhook.test` now, and say what came of it."""
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
         from postroom import config, wiring
         from postroom.flow.outbound import webhooks
 
-        found = await _find(database, organization, named)
+        found = await _find_webhook(database, organization, named)
         return await webhooks.test(wiring.delivering(config.load(), database), organization, found)
 
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    fault = opening.in_organization(act)
+    fault = startup.run_for_organization(act)
     if fault is None:
         typer.echo("Accepted.")
-        return Exit.OK
+        return ExitCode.OK
     typer.echo(f"Not accepted: the address {fault}.", err=True)
-    return Exit.FAILED
+    return ExitCode.FAILED
 
 
-async def _find(database: "Database", organization: OrganizationId, named: str) -> "Webhook":
+async def _find_webhook(database: "Database", organization: OrganizationId, named: str) -> "Webhook":
     from postroom.store import webhooks
 
     async with database.transaction(organization) as connection:
@@ -197,7 +197,7 @@ async def _find(database: "Database", organization: OrganizationId, named: str) 
     return found[0]
 
 
-def _state(webhook: "Webhook") -> str:
+def _describe_state(webhook: "Webhook") -> str:
     if webhook.disabled_at is not None:
         return "disabled"
     return "failing" if webhook.failing_since is not None else "good"

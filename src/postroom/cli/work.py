@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.model import WorkKind
+
 if TYPE_CHECKING:
     from postroom.config import Settings
 
@@ -31,23 +33,23 @@ def work(
     """Run a worker: it does whatever is due. Run as many as you like, on as many machines as you like."""
     import uvloop
 
-    from postroom.cli import children, opening
+    from postroom.cli import startup, supervisor
 
-    settings = opening.settings_for("worker", concurrency=concurrency)
-    opening.trace(settings, "worker")
+    settings = startup.load_process_settings("worker", concurrency=concurrency)
+    startup.start_tracing(settings, "worker")
     if supervised:
-        children.end_with_parent(grace_seconds=settings.stop_seconds + 2)
-    with opening.database_url(settings) as url:
+        supervisor.exit_with_parent(grace_seconds=settings.stop_seconds + 2)
+    with startup.database_url(settings) as url:
         uvloop.run(_work(settings, url))
 
 
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
-    from postroom.cli import opening
-    from postroom.documents.isolation import Readers
+    from postroom.cli import startup
+    from postroom.documents.sandbox.file_reader import Readers
     from postroom.flow.documents import watch
     from postroom.flow.ledger import seal
-    from postroom.flow.mail import audit, retention
+    from postroom.flow.mail import audit
     from postroom.flow.mailboxes import subscribe
     from postroom.flow.storage import blob_gc
     from postroom.model import OrganizationId
@@ -57,7 +59,7 @@ async def _work(settings: "Settings", url: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await opening.require_ready(url)
+    await startup.require_ready_database(url)
     name = health.process_name("worker")
     pool_size = settings.database_pool_size
     async with (
@@ -71,7 +73,7 @@ async def _work(settings: "Settings", url: str) -> None:
             **wiring.kinds(settings, opened, client),
             **documents.kinds(settings, opened, readers, remote),
         }
-        daily = blob_gc.keep_all_due(opened, [blob_gc.KIND, retention.KIND])
+        daily = blob_gc.keep_all_due(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
         audits = audit.keep_all_due(opened, settings.audit_days * 86400)
         organization = OrganizationId(settings.organization)
         watched = watch.keep_all_due(opened, organization, list(documents.watching(settings)))
@@ -79,11 +81,11 @@ async def _work(settings: "Settings", url: str) -> None:
         queue = documents.queue_of(settings)
         if queue is not None:
             await queue.check()
-        working = worker.run(opened, kinds, worker.limits(settings), stop, queue)
+        working = worker.run(opened, kinds, worker.worker_limits(settings), stop, queue)
         tasks = [asyncio.create_task(each) for each in (working, *always)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await worker.end(tasks)
+            await worker.cancel_all(tasks)
         for task in done:
             task.result()

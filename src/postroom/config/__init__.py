@@ -13,7 +13,16 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from postroom.config.settings import LOOPBACK, PREFIX, LogFormat, LogLevel, Network, Settings, VaultKind, Wake
+from postroom.config.settings import (
+    LOOPBACK,
+    PREFIX,
+    LogFormat,
+    LogLevel,
+    Network,
+    Settings,
+    VaultKind,
+    WakeMode,
+)
 from postroom.errors import SettingsError
 
 __all__ = [
@@ -23,18 +32,18 @@ __all__ = [
     "LogLevel",
     "Network",
     "Settings",
-    "Shown",
+    "SettingView",
     "VaultKind",
-    "Wake",
-    "environment_with",
-    "has_screen",
+    "WakeMode",
+    "child_environment",
+    "has_display",
     "load",
-    "shown",
+    "describe_settings",
 ]
 
 
 @dataclass(frozen=True)
-class Shown:
+class SettingView:
     """One setting as `postroom config show` prints it: secrets are masked already."""
 
     name: str
@@ -47,12 +56,13 @@ def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
     """The settings of this process. Options that are given win over the environment."""
     given = {name: value for name, value in options.items() if value is not None}
     given |= {name: Settings.model_fields[name].default for name in ignoring}
-    faults = _unknown_names()
+    faults = _find_unknown_names()
     try:
         settings = Settings(**cast("dict[str, Any]", given))
     except ValidationError as error:
         faults = [
-            _fault(found["loc"][0], found["type"], found["msg"], found["input"]) for found in error.errors()
+            _format_fault(found["loc"][0], found["type"], found["msg"], found["input"])
+            for found in error.errors()
         ] + faults
         raise SettingsError("\n".join(faults)) from None
     if faults:
@@ -60,10 +70,10 @@ def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
     return settings
 
 
-def shown(settings: Settings) -> list[Shown]:
+def describe_settings(settings: Settings) -> list[SettingView]:
     return [
-        Shown(
-            name=_variable(name),
+        SettingView(
+            name=_variable_name(name),
             value=_plain(getattr(settings, name)),
             source=_source(name),
             meaning=field.description or "",
@@ -72,20 +82,22 @@ def shown(settings: Settings) -> list[Shown]:
     ]
 
 
-def has_screen() -> bool:
+def has_display() -> bool:
     """Whether this process can open a window for a person to see."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def environment_with(**changed: object) -> dict[str, str]:
+def child_environment(**changed: object) -> dict[str, str]:
     """The environment for a child process: ours with these settings replaced, or removed by None."""
     environment = {
-        name: value for name, value in os.environ.items() if name.upper() not in map(_variable, changed)
+        name: value for name, value in os.environ.items() if name.upper() not in map(_variable_name, changed)
     }
-    return environment | {_variable(name): str(value) for name, value in changed.items() if value is not None}
+    return environment | {
+        _variable_name(name): str(value) for name, value in changed.items() if value is not None
+    }
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     return PREFIX + name.upper()
 
 
@@ -98,21 +110,21 @@ def _plain(value: object) -> str | int | float | None:
 
 
 def _source(name: str) -> str:
-    given = any(variable.upper() == _variable(name) and value for variable, value in os.environ.items())
+    given = any(variable.upper() == _variable_name(name) and value for variable, value in os.environ.items())
     return "environment" if given else "default"
 
 
-def _unknown_names() -> list[str]:
+def _find_unknown_names() -> list[str]:
     given = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
     known = [name.upper() for name in Settings.model_fields]
     return [
-        _unknown(name, difflib.get_close_matches(rest, known, n=1))
+        _format_unknown_name(name, difflib.get_close_matches(rest, known, n=1))
         for name, rest in given
         if name.upper().startswith(PREFIX) and rest not in known
     ]
 
 
-def _unknown(name: str, near: list[str]) -> str:
+def _format_unknown_name(name: str, near: list[str]) -> str:
     remedy = (
         f"Did you mean {PREFIX}{near[0]}?"
         if near
@@ -121,7 +133,7 @@ def _unknown(name: str, near: list[str]) -> str:
     return f"{name}: there is no such setting. {remedy}"
 
 
-def _fault(name: str | int, kind: str, message: str, given: object) -> str:
+def _format_fault(name: str | int, kind: str, message: str, given: object) -> str:
     field: FieldInfo = Settings.model_fields[str(name)]
     extra = cast("dict[str, str]", field.json_schema_extra)
     cause = message.removeprefix("Value error, ") if kind == "value_error" else "cannot be used"
@@ -129,7 +141,7 @@ def _fault(name: str | int, kind: str, message: str, given: object) -> str:
         value = "not set; it"
     else:
         value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
-    return f"{_variable(str(name))}: {value} {cause}. Give {extra['expects']}."
+    return f"{_variable_name(str(name))}: {value} {cause}. Give {extra['expects']}."
 
 
 def _is_secret(field: FieldInfo) -> bool:

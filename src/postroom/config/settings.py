@@ -9,12 +9,12 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from postroom.config import values
+from postroom.config import validators
 from postroom.model import Secret
 
 PREFIX: Final = "POSTROOM_"
 Network = IPv4Network | IPv6Network
-LOOPBACK: Final = values.LOOPBACK
+LOOPBACK: Final = validators.LOOPBACK
 
 
 class LogLevel(StrEnum):
@@ -30,7 +30,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-class Wake(StrEnum):
+class WakeMode(StrEnum):
     NOTIFY = "notify"  # idle workers are woken at once; the poll is the net
     POLL = "poll"  # the poll interval is the brake
 
@@ -50,7 +50,9 @@ def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
 
 
 _DAYS: Final = "a number of days from 1 to 36500"
-_ANOTHER: Final = "an https address, or http on a loopback host: another one is for simulators and proxies"
+_ENDPOINT_URL: Final = (
+    "an https address, or http on a loopback host: another one is for simulators and proxies"
+)
 
 
 class Settings(BaseSettings):
@@ -58,11 +60,11 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
     )
 
-    home: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
+    home: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
         "where the embedded database and local files live", "an absolute path of a directory", None
     )
     database_url: (
-        Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.postgresql_url)] | None
+        Annotated[Secret, BeforeValidator(_secret), AfterValidator(validators.validate_postgresql_url)] | None
     ) = _setting(
         "a PostgreSQL server of yours, 15 or newer, instead of the embedded one",
         "a URL such as postgresql://user:password@host:5432/database",
@@ -83,17 +85,17 @@ class Settings(BaseSettings):
         ge=0,
         le=65535,
     )
-    public_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
+    public_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
         "the address under which providers and browsers reach the web process",
         "an https address such as https://post.example.org, or http on a loopback host for development",
         None,
     )
-    trusted_proxies: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
-        _setting(
-            "proxies of yours in front of the web process, whose word on source address and https is taken",
-            "networks such as 10.0.0.0/8 or single addresses, separated by commas",
-            None,
-        )
+    trusted_proxies: Annotated[
+        tuple[Network, ...] | None, NoDecode, BeforeValidator(validators.parse_networks)
+    ] = _setting(
+        "proxies of yours in front of the web process, whose word on source address and https is taken",
+        "networks such as 10.0.0.0/8 or single addresses, separated by commas",
+        None,
     )
     organization: UUID = _setting(
         "the organization that pages and commands act for; it is made at first use",
@@ -109,12 +111,12 @@ class Settings(BaseSettings):
         None,
         pattern=r"^https?://[^/@\s]+(/\S*)?$",
     )
-    webhook_networks: Annotated[tuple[Network, ...] | None, NoDecode, BeforeValidator(values.networks)] = (
-        _setting(
-            "networks of yours to which outgoing webhooks may go although they are not on the internet",
-            "networks such as 10.0.0.0/8 or single addresses, separated by commas",
-            None,
-        )
+    webhook_networks: Annotated[
+        tuple[Network, ...] | None, NoDecode, BeforeValidator(validators.parse_networks)
+    ] = _setting(
+        "networks of yours to which outgoing webhooks may go although they are not on the internet",
+        "networks such as 10.0.0.0/8 or single addresses, separated by commas",
+        None,
     )
     api_per_minute: int = _setting(
         "how many calls of the API one key may make in a minute, at each web process",
@@ -130,7 +132,7 @@ class Settings(BaseSettings):
         ge=0.1,
         le=720,
     )
-    oidc_issuer: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
+    oidc_issuer: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
         "an OpenID provider with which members sign in, beside links and passwords",
         "its issuer, an https address such as https://login.example.org/realms/staff",
         None,
@@ -197,17 +199,17 @@ class Settings(BaseSettings):
         "organizations",
         pattern=r"^[A-Za-z0-9.-]+$",
     )
-    google_accounts_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where Google's consent page is", _ANOTHER, "https://accounts.google.com"
+    google_accounts_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where Google's consent page is", _ENDPOINT_URL, "https://accounts.google.com"
     )
-    google_token_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where Google's token endpoint is", _ANOTHER, "https://oauth2.googleapis.com"
+    google_token_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where Google's token endpoint is", _ENDPOINT_URL, "https://oauth2.googleapis.com"
     )
-    google_certs_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where Google publishes its signing keys", _ANOTHER, "https://www.googleapis.com"
+    google_certs_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where Google publishes its signing keys", _ENDPOINT_URL, "https://www.googleapis.com"
     )
-    gmail_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where the Gmail API is", _ANOTHER, "https://gmail.googleapis.com"
+    gmail_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where the Gmail API is", _ENDPOINT_URL, "https://gmail.googleapis.com"
     )
     gmail_quota: str = _setting(
         "what Google lets your project ask of one mailbox in a minute",
@@ -215,13 +217,13 @@ class Settings(BaseSettings):
         "new",
         pattern=r"^(new|old|[1-9][0-9]{3,8})$",
     )
-    microsoft_login_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where Microsoft's sign-in is", _ANOTHER, "https://login.microsoftonline.com"
+    microsoft_login_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where Microsoft's sign-in is", _ENDPOINT_URL, "https://login.microsoftonline.com"
     )
-    graph_url: Annotated[str, AfterValidator(values.public_url)] = _setting(
-        "where Microsoft Graph is", _ANOTHER, "https://graph.microsoft.com"
+    graph_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+        "where Microsoft Graph is", _ENDPOINT_URL, "https://graph.microsoft.com"
     )
-    ca_file: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
+    ca_file: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
         "the certificate authorities that providers' certificates must come from, instead of the system's",
         "the absolute path of a PEM file",
         None,
@@ -231,14 +233,14 @@ class Settings(BaseSettings):
         "local or ssm",
         VaultKind.LOCAL,
     )
-    vault_keys: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.vault_keys)] | None = (
-        _setting(
-            "the vault's keys, instead of the file vault.keys in the home; the first seals, all open",
-            "id:key, or several separated by commas, each key 32 bytes in base64 (openssl rand -base64 32)",
-            None,
-        )
+    vault_keys: (
+        Annotated[Secret, BeforeValidator(_secret), AfterValidator(validators.validate_vault_keys)] | None
+    ) = _setting(
+        "the vault's keys, instead of the file vault.keys in the home; the first seals, all open",
+        "id:key, or several separated by commas, each key 32 bytes in base64 (openssl rand -base64 32)",
+        None,
     )
-    ssm_prefix: Annotated[str, AfterValidator(values.parameter_prefix)] = _setting(
+    ssm_prefix: Annotated[str, AfterValidator(validators.validate_parameter_prefix)] = _setting(
         "what the names of Postroom's parameters in AWS SSM begin with",
         "a path such as /postroom/production",
         "/postroom",
@@ -250,36 +252,38 @@ class Settings(BaseSettings):
         None,
         pattern=r"^[A-Za-z0-9:/_-]{1,256}$",
     )
-    blobs: Annotated[str, AfterValidator(values.blobs)] = _setting(
+    blobs: Annotated[str, AfterValidator(validators.validate_blob_location)] = _setting(
         "where attachments and documents are kept: on this machine's disk, in S3 or in Google Cloud Storage",
         "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    blobs_endpoint: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
-        "where that bucket is served, if not by Amazon or Google", _ANOTHER, None
+    blobs_endpoint: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+        "where that bucket is served, if not by Amazon or Google", _ENDPOINT_URL, None
     )
-    pipelines: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
+    pipelines: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
         "the file that declares the pipelines; unset, the two that ship: invoices and contract-notes",
         "the absolute path of a TOML file",
         None,
     )
-    queue: Annotated[str, AfterValidator(values.queue)] = _setting(
+    queue: Annotated[str, AfterValidator(validators.validate_queue)] = _setting(
         "what tells workers of documents that are due: the database, or a queue of Amazon SQS",
         "postgres, or a standard queue such as sqs:https://sqs.eu-west-1.amazonaws.com/123456789012/postroom",
         "postgres",
     )
-    archive: Annotated[str, AfterValidator(values.archive)] = _setting(
+    archive: Annotated[str, AfterValidator(validators.validate_archive_location)] = _setting(
         "where completed documents are archived: on this machine's disk, in a bucket, or nowhere",
         "disk, none, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    archive_endpoint: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
-        "where the archive's bucket is served, if not by Amazon or Google", _ANOTHER, None
+    archive_endpoint: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+        "where the archive's bucket is served, if not by Amazon or Google", _ENDPOINT_URL, None
     )
-    gcs_credentials_file: Annotated[Path, AfterValidator(values.absolute)] | None = _setting(
-        "the key of the service account that reaches a gs:// bucket; unset, what this machine may do",
-        "the absolute path of a JSON file",
-        None,
+    gcs_credentials_file: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = (
+        _setting(
+            "the key of the service account that reaches a gs:// bucket; unset, what this machine may do",
+            "the absolute path of a JSON file",
+            None,
+        )
     )
     blob_grace_hours: float = _setting(
         "how long bytes that nothing refers to are kept",
@@ -363,14 +367,14 @@ class Settings(BaseSettings):
         ge=0.05,
         le=3650,
     )
-    ledger_key: Annotated[Secret, BeforeValidator(_secret), AfterValidator(values.ledger_key)] | None = (
-        _setting(
-            "the key that signs the ledger's seals, instead of the file ledger.key in the home",
-            "32 bytes in base64 (openssl rand -base64 32)",
-            None,
-        )
+    ledger_key: (
+        Annotated[Secret, BeforeValidator(_secret), AfterValidator(validators.validate_ledger_key)] | None
+    ) = _setting(
+        "the key that signs the ledger's seals, instead of the file ledger.key in the home",
+        "32 bytes in base64 (openssl rand -base64 32)",
+        None,
     )
-    simulator_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
+    simulator_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
         "where the simulator of a demonstration is controlled; `postroom demo` sets it, and nobody else",
         "an http address on a loopback host",
         None,
@@ -390,10 +394,10 @@ class Settings(BaseSettings):
         ge=1,
         le=1000,
     )
-    wake: Wake = _setting(
+    wake: WakeMode = _setting(
         "whether idle workers are woken at once or find due work by the poll alone",
         "notify or poll",
-        Wake.NOTIFY,
+        WakeMode.NOTIFY,
     )
     poll_seconds: float = _setting(
         "how often an idle worker looks for due work", "a number from 0.1 to 3600", 5, ge=0.1, le=3600
@@ -440,8 +444,8 @@ class Settings(BaseSettings):
         "none",
         pattern=r"^(none|(anthropic|openai):\S+)$",
     )
-    llm_base_url: Annotated[str, AfterValidator(values.public_url)] | None = _setting(
-        "where the language model is, instead of at its vendor", _ANOTHER, None
+    llm_base_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+        "where the language model is, instead of at its vendor", _ENDPOINT_URL, None
     )
     llm_key: Annotated[Secret, BeforeValidator(_secret)] | None = _setting(
         "the key of the language model's vendor", "the key that the vendor showed", None

@@ -29,7 +29,7 @@ log = Log()
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildProcess:
     """One process to keep alive: `postroom` with these arguments, and these open files passed on."""
 
     kind: str
@@ -38,7 +38,7 @@ class Child:
     files: Sequence[int] = ()
 
 
-def _tell(children: Sequence[Child], stop_seconds: float) -> None:
+def _print_stopping(children: Sequence[ChildProcess], stop_seconds: float) -> None:
     """People who pressed Ctrl-C see that it was heard, and what is waited for."""
     kinds = Counter(each.kind for each in children)
     named = " and ".join(
@@ -50,16 +50,16 @@ def _tell(children: Sequence[Child], stop_seconds: float) -> None:
     )
 
 
-async def keep(children: Sequence[Child], stop: asyncio.Event, *, stop_seconds: float) -> None:
+async def supervise(children: Sequence[ChildProcess], stop: asyncio.Event, *, stop_seconds: float) -> None:
     """Keep every child alive until `stop` is set; then end them, by force those that do not end in time."""
     async with asyncio.TaskGroup() as group:
         for child in children:
-            group.create_task(_keep(child, stop, stop_seconds))
+            group.create_task(_supervise_child(child, stop, stop_seconds))
         await stop.wait()
-        _tell(children, stop_seconds)
+        _print_stopping(children, stop_seconds)
 
 
-def end_with_parent(*, grace_seconds: float) -> None:
+def exit_with_parent(*, grace_seconds: float) -> None:
     """For the child: get SIGTERM when the supervisor is gone, and end by force if that is not enough."""
 
     def watch() -> None:
@@ -73,17 +73,17 @@ def end_with_parent(*, grace_seconds: float) -> None:
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
 
 
-async def _keep(child: Child, stop: asyncio.Event, stop_seconds: float) -> None:
+async def _supervise_child(child: ChildProcess, stop: asyncio.Event, stop_seconds: float) -> None:
     delay = FIRST_RESTART_SECONDS
     while not stop.is_set():
         born = time.monotonic()
-        process = await _start(child)
+        process = await _start_child(child)
         log.debug("child.started", kind=child.kind, pid=process.pid)
         try:
-            await _first(process.wait(), stop.wait())
+            await _wait_for_first(process.wait(), stop.wait())
         finally:
             if process.returncode is None:
-                await _end(process, stop_seconds)
+                await _stop_child(process, stop_seconds)
         if stop.is_set():
             return
         if time.monotonic() - born >= HEALTHY_SECONDS:
@@ -91,11 +91,11 @@ async def _keep(child: Child, stop: asyncio.Event, stop_seconds: float) -> None:
         log.warning(
             "child.died", kind=child.kind, pid=process.pid, exit_code=process.returncode, seconds=delay
         )
-        await _first(asyncio.sleep(delay), stop.wait())
+        await _wait_for_first(asyncio.sleep(delay), stop.wait())
         delay = min(delay * 2, LAST_RESTART_SECONDS)
 
 
-async def _start(child: Child) -> asyncio.subprocess.Process:
+async def _start_child(child: ChildProcess) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -108,7 +108,7 @@ async def _start(child: Child) -> asyncio.subprocess.Process:
     )
 
 
-async def _end(process: asyncio.subprocess.Process, stop_seconds: float) -> None:
+async def _stop_child(process: asyncio.subprocess.Process, stop_seconds: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
@@ -119,7 +119,7 @@ async def _end(process: asyncio.subprocess.Process, stop_seconds: float) -> None
         await process.wait()
 
 
-async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+async def _wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:
     """Wait until one of them is done, and give up the others."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:

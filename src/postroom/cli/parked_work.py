@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from postroom.cli.exits import Exit
+from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
@@ -33,17 +33,17 @@ Examples:
 )
 def list_parked(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List what is parked, with the error of its last attempt."""
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    found = opening.in_database(_list)
+    found = startup.run_with_database(_read_parked)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
     elif not found:
         typer.echo("Nothing is parked.")
     else:
         headings = ["KIND", "SUBJECT", "ORGANIZATION", "ATTEMPTS", "ERROR"]
         rows = [[each.kind, each.subject, each.organization, each.attempts, each.error] for each in found]
-        output.table(headings, rows)
+        output.print_table(headings, rows)
 
 
 @group.command(
@@ -55,26 +55,26 @@ Examples:
 def retry(
     kind: Annotated[str, typer.Argument(help="The kind of work, as `parked list` shows it.")],
     subject: Annotated[str | None, typer.Argument(help="Its subject [default: all of the kind]")] = None,
-) -> Exit:
+) -> ExitCode:
     """Give parked work another round of attempts, now."""
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    count = opening.in_database(lambda database: _retry(database, kind, subject))
+    count = startup.run_with_database(lambda database: _unpark(database, kind, subject))
     if not count:
         typer.echo("No such work is parked; see `postroom parked list`.", err=True)
-        return Exit.FAILED
+        return ExitCode.FAILED
     typer.echo(f"{count} due again.")
-    return Exit.OK
+    return ExitCode.OK
 
 
-async def _list(database: "Database") -> "list[Parked]":
+async def _read_parked(database: "Database") -> "list[Parked]":
     from postroom.store import work
 
     async with database.engine() as connection:
         return await work.parked(connection)
 
 
-async def _retry(database: "Database", kind: str, subject: str | None) -> int:
+async def _unpark(database: "Database", kind: str, subject: str | None) -> int:
     from postroom.store import work
 
     async with database.engine() as connection:

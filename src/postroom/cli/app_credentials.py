@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from postroom.errors import OperatorError, SettingsError
 from postroom.model import AppCredential, Secret
 
-_LARGEST: Final = 64 * 1024
+_MAX_FILE_BYTES: Final = 64 * 1024
 
 
-class Given(NamedTuple):
+class AppOnlyOptions(NamedTuple):
     tenant: str | None
     client_id: str | None
     mailbox: str | None
@@ -19,7 +19,7 @@ class Given(NamedTuple):
     folder: str | None
 
 
-def read(given: Given) -> tuple[AppCredential, str, str | None]:
+def read_options(given: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
     """The credential, the mailbox's address, the folder."""
     if given.tenant is None or given.client_id is None or given.mailbox is None:
         raise SettingsError("App-only needs --tenant, --client-id and --mailbox.")
@@ -37,16 +37,16 @@ def read(given: Given) -> tuple[AppCredential, str, str | None]:
         raise SettingsError("--mailbox takes one address.")
     if given.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", given.folder):
         raise SettingsError("--folder takes a well-known name such as Inbox or Archive, or a folder's id.")
-    secret = Secret(_text(given.secret_file).strip()) if given.secret_file else None
-    pem = _certificate(given.certificate) if given.certificate else None
+    secret = Secret(_read_text(given.secret_file).strip()) if given.secret_file else None
+    pem = _read_certificate(given.certificate) if given.certificate else None
     credential = AppCredential(given.tenant.lower(), given.client_id, secret, pem)
     return credential, given.mailbox.lower(), given.folder
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(_LARGEST)
+            text = file.read(_MAX_FILE_BYTES)
     except UnicodeDecodeError:
         raise OperatorError(f"{path} is not a text file.") from None
     except OSError as error:
@@ -58,11 +58,11 @@ def _text(path: Path) -> str:
     return text
 
 
-def _certificate(path: Path) -> Secret:
+def _read_certificate(path: Path) -> Secret:
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
-    text = _text(path)
+    text = _read_text(path)
     try:
         x509.load_pem_x509_certificate(text.encode())
         serialization.load_pem_private_key(text.encode(), password=None)

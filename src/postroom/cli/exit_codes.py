@@ -14,7 +14,7 @@ from postroom.errors import (
 )
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     OK = 0
     FAILED = 1
     USAGE = 2
@@ -23,17 +23,17 @@ class Exit(IntEnum):
     TRY_AGAIN = 5
     BUG = 70
     INTERRUPTED = 130
-    READER_GONE = 141
+    BROKEN_PIPE = 141
 
 
 # The most specific class decides; one that is not named here ends as its family does.
-EXITS: Final[Mapping[type[PostroomError], Exit]] = {
-    PostroomError: Exit.FAILED,
-    SettingsError: Exit.USAGE,
-    DatabaseUnavailable: Exit.DATABASE,
-    DatabaseTooOld: Exit.DATABASE,
-    SchemaError: Exit.SCHEMA,
-    TransientError: Exit.TRY_AGAIN,
+EXIT_CODES: Final[Mapping[type[PostroomError], ExitCode]] = {
+    PostroomError: ExitCode.FAILED,
+    SettingsError: ExitCode.USAGE,
+    DatabaseUnavailable: ExitCode.DATABASE,
+    DatabaseTooOld: ExitCode.DATABASE,
+    SchemaError: ExitCode.SCHEMA,
+    TransientError: ExitCode.TRY_AGAIN,
 }
 
 HELP: Final = """\b
@@ -48,5 +48,5 @@ Exit codes:
   130  interrupted by Ctrl-C"""
 
 
-def exit_for(error: PostroomError) -> Exit:
-    return next(EXITS[each] for each in type(error).__mro__ if each in EXITS)
+def exit_code_for(error: PostroomError) -> ExitCode:
+    return next(EXIT_CODES[each] for each in type(error).__mro__ if each in EXIT_CODES)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from postroom import config, wiring
-from postroom.cli import opening, output
-from postroom.documents import kind as kinds
-from postroom.documents import routing
-from postroom.documents.isolation import Readers
+from postroom.cli import output, startup
+from postroom.documents import record_matching
+from postroom.documents.analysis import Understanding, understand_with
+from postroom.documents.fields.extraction_result import Usage
+from postroom.documents.files.transcript import Reading
+from postroom.documents.kinds import registry as kinds
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.result import Usage
-from postroom.documents.routing import Match
-from postroom.documents.transcript import Reading
-from postroom.documents.understand import Understanding, understand_with
+from postroom.documents.record_matching import Match
+from postroom.documents.sandbox.file_reader import Readers
 from postroom.errors import PermanentError
 from postroom.flow.documents import intake, screen, unpack, upload
 from postroom.flow.documents.process import content_of
@@ -28,13 +28,13 @@ from postroom.store.documents import Attachment, Incoming
 from postroom.wiring import documents as wired
 
 if TYPE_CHECKING:
-    from postroom.documents.llm import SpentToday
-    from postroom.documents.understand import FieldReader
+    from postroom.documents.analysis import FieldReader
+    from postroom.documents.fields.llm_reader import SpentToday
     from postroom.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DryRunFile:
     """A file that a pipeline looks at, and what the screen says of it; its bytes only where it is taken."""
 
     pipeline: Pipeline
@@ -44,14 +44,14 @@ class Candidate:
     content: bytes | None = None
 
 
-def of_file(file: Path, chosen: Sequence[Pipeline]) -> list[Candidate]:
+def screen_file(file: Path, chosen: Sequence[Pipeline]) -> list[DryRunFile]:
     """A file of the disk, or what is inside it."""
     try:
         given = Upload(file.name, file.read_bytes(), sender="")
     except OSError as error:
         raise PermanentError(f"{file} cannot be read: {error.strerror}.") from error
     return [
-        Candidate(
+        DryRunFile(
             pipeline,
             each.name,
             each.media_type,
@@ -63,10 +63,10 @@ def of_file(file: Path, chosen: Sequence[Pipeline]) -> list[Candidate]:
     ]
 
 
-def of_message(message_id: int, chosen: Sequence[Pipeline]) -> list[Candidate]:
+def screen_message(message_id: int, chosen: Sequence[Pipeline]) -> list[DryRunFile]:
     """What a stored message brought, as each pipeline would look at it now."""
 
-    async def collect(database: "Database", organization: OrganizationId) -> list[Candidate]:
+    async def collect(database: "Database", organization: OrganizationId) -> list[DryRunFile]:
         async with database.transaction(organization) as connection:
             # A number that no column holds names no message.
             wanted = [message_id] if message_id < 2**63 else []
@@ -80,19 +80,19 @@ def of_message(message_id: int, chosen: Sequence[Pipeline]) -> list[Candidate]:
         return [
             candidate
             for file in message.files
-            for candidate in await _of_attachment(blobs, organization, message, file, chosen)
+            for candidate in await _screen_attachment(blobs, organization, message, file, chosen)
         ]
 
-    return opening.in_organization(collect)
+    return startup.run_for_organization(collect)
 
 
-async def _of_attachment(
+async def _screen_attachment(
     blobs: BlobStore,
     organization: OrganizationId,
     message: Incoming,
     file: Attachment,
     chosen: Sequence[Pipeline],
-) -> list[Candidate]:
+) -> list[DryRunFile]:
     verdict = screen.attachment(intake.file_of(file))
     if verdict.accepted and file.sha256 is None:
         verdict = Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
@@ -109,16 +109,16 @@ async def _of_attachment(
             ]
     overall = {each.name: screen.mail(each, intake.mail_of(message)) for each in chosen}
     return [
-        Candidate(each, name, kind, verdict, content)
+        DryRunFile(each, name, kind, verdict, content)
         if overall[each.name].accepted
-        else Candidate(each, name, kind, overall[each.name])
+        else DryRunFile(each, name, kind, overall[each.name])
         for name, kind, verdict, content in inside
         for each in chosen
     ]
 
 
-async def stages(
-    candidates: Sequence[Candidate], made_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
+async def run_stages(
+    candidates: Sequence[DryRunFile], made_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
 ) -> list[dict[str, Any]]:
     """What each stage says of each. One file that cannot be read costs the others nothing."""
     installed, tried = kinds.installed(), list[dict[str, Any]]()
@@ -133,7 +133,7 @@ async def stages(
         for candidate in candidates:
             if candidate.content is None:
                 fate = "opened" if candidate.verdict.fate is Fate.OPEN else "left"
-                tried.append(_screened(candidate) | {"route": {"state": fate, "reason": None}})
+                tried.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
                 continue
             if candidate.content not in readings:
                 readings[candidate.content] = await _read(readers, candidate.content)
@@ -141,13 +141,15 @@ async def stages(
             if isinstance(reading, str):
                 if len(candidates) == 1:
                     raise PermanentError(reading)
-                tried.append(_screened(candidate) | {"route": {"state": "failed", "reason": reading}})
+                tried.append(
+                    _describe_screening(candidate) | {"route": {"state": "failed", "reason": reading}}
+                )
                 continue
             wanted = [installed[candidate.pipeline.kind]]
             file = wired.shown(readers, reading, candidate.content)
             found = await understand_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
             usage += found.usage
-            tried.append(_told(candidate, reading, found))
+            tried.append(_describe_stages(candidate, reading, found))
     return tried
 
 
@@ -158,7 +160,7 @@ async def _read(readers: Readers, content: bytes) -> Reading | str:
         return str(error)
 
 
-def _screened(candidate: Candidate) -> dict[str, Any]:
+def _describe_screening(candidate: DryRunFile) -> dict[str, Any]:
     return {
         "file": candidate.name,
         "media_type": candidate.media_type,
@@ -167,10 +169,10 @@ def _screened(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[str, Any]:
+def _describe_stages(candidate: DryRunFile, reading: Reading, found: Understanding) -> dict[str, Any]:
     transcript, values, pipeline = reading.transcript, found.values(), candidate.pipeline
     told: dict[str, Any] = {
-        **_screened(candidate),
+        **_describe_screening(candidate),
         "transcribe": {
             "method": transcript.method,
             "pages": len(transcript.pages),
@@ -185,7 +187,7 @@ def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[
     }
     if found.kind is None:
         return told | {"route": {"state": "skipped", "reason": found.skip_reason}}
-    doubts = routing.doubts(
+    doubts = record_matching.doubts(
         needed=found.kind.needed,
         confidences=found.confidences,
         confirm_above=pipeline.confirm_above,
@@ -214,25 +216,25 @@ def _told(candidate: Candidate, reading: Reading, found: Understanding) -> dict[
     }
 
 
-def show(told: dict[str, Any]) -> None:
-    output.say(f"{told['file']} in {told['pipeline']}")
-    output.say(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
+def print_stages(told: dict[str, Any]) -> None:
+    output.print_line(f"{told['file']} in {told['pipeline']}")
+    output.print_line(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
     if "transcribe" not in told:
-        output.say(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
+        output.print_line(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
         return
     read, kind, route = told["transcribe"], told["classify"], told["route"]
-    output.say(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
-    output.say(
+    output.print_line(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
+    output.print_line(
         f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
     )
     if "extract" in told:
         read = told["extract"]
         costs = f", {read['tokens']:,} tokens, {read['cost_usd']:.4f} dollars" if read["tokens"] else ""
         instead = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
-        output.say(f"  extract     by {read['reader']}{instead}{costs}")
+        output.print_line(f"  extract     by {read['reader']}{instead}{costs}")
         fields = read["fields"].items()
         rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
-        output.table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+        output.print_table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
         for each in told["check"]:
-            output.say(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
-    output.say(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
+            output.print_line(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
+    output.print_line(f"  route       {route['state']} {route['reason'] or ''}".rstrip())

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from postroom.model import Secret, key_bytes, sealing_keys, splits_its_password
+from postroom.model import Secret, decode_key, has_ambiguous_credentials, parse_sealing_keys
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
 
 
-def postgresql_url(value: Secret) -> Secret:
-    if splits_its_password(value.reveal()):
+def validate_postgresql_url(value: Secret) -> Secret:
+    if has_ambiguous_credentials(value.reveal()):
         raise ValueError("has an @ or a / in its user or password, to be percent-encoded as %40 or %2F")
     try:
         parts = urlsplit(value.reveal())
@@ -28,30 +28,30 @@ def postgresql_url(value: Secret) -> Secret:
     return value
 
 
-def vault_keys(value: Secret) -> Secret:
-    sealing_keys(value.reveal().split(","))
+def validate_vault_keys(value: Secret) -> Secret:
+    parse_sealing_keys(value.reveal().split(","))
     return value
 
 
-def ledger_key(value: Secret) -> Secret:
-    key_bytes(value.reveal())
+def validate_ledger_key(value: Secret) -> Secret:
+    decode_key(value.reveal())
     return value
 
 
-def parameter_prefix(value: str) -> str:
+def validate_parameter_prefix(value: str) -> str:
     # AWS keeps names that begin with these words for itself.
     if value.lower().startswith(("/aws", "/ssm")):
         raise ValueError("begins with a word that AWS reserves")
     return value
 
 
-def blobs(value: str) -> str:
+def validate_blob_location(value: str) -> str:
     if value != "disk" and not _BUCKET.fullmatch(value):
         raise ValueError("names no place for blobs")
     return value.rstrip("/")
 
 
-def queue(value: str) -> str:
+def validate_queue(value: str) -> str:
     kind, _, address = value.partition(":")
     if value == "postgres":
         return value
@@ -62,11 +62,11 @@ def queue(value: str) -> str:
     return value
 
 
-def archive(value: str) -> str:
-    return value if value == "none" else blobs(value)
+def validate_archive_location(value: str) -> str:
+    return value if value == "none" else validate_blob_location(value)
 
 
-def networks(value: object) -> object:
+def parse_networks(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
@@ -75,13 +75,13 @@ def networks(value: object) -> object:
         raise ValueError("is no list of networks") from None
 
 
-def absolute(value: Path) -> Path:
+def validate_absolute_path(value: Path) -> Path:
     if not value.is_absolute():
         raise ValueError("is a relative path")
     return value
 
 
-def public_url(value: str) -> str:
+def validate_web_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
         raise ValueError("is not a plain address")

@@ -14,19 +14,19 @@ import msgspec
 from postroom.errors import OperatorError
 
 START_SECONDS: Final = 60
-END_SECONDS: Final = 5
-_PLACES: Final = ("google_accounts", "google_token", "google_certs", "gmail", "microsoft_login", "graph")
+STOP_SECONDS: Final = 5
+_ENDPOINTS: Final = ("google_accounts", "google_token", "google_certs", "gmail", "microsoft_login", "graph")
 
 
 @dataclass(frozen=True)
-class Simulation:
+class SimulatorProcess:
     process: subprocess.Popen[bytes]
     control: str
     settings: Mapping[str, str]  # those that make the simulator both providers
 
 
 @contextmanager
-def running(environment: Mapping[str, str]) -> Generator[Simulation]:
+def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]:
     """Start it. Its standard input is ours: however we end, it ends too."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mailsim", "--http", "127.0.0.1:0", "--quota", "old", "--supervised"],
@@ -39,12 +39,12 @@ def running(environment: Mapping[str, str]) -> Generator[Simulation]:
     assert process.stdout is not None
     with process.stdin, process.stdout:
         try:
-            yield _simulation(process, _ready(process.stdout))
+            yield _to_simulator_process(process, _read_ready_line(process.stdout))
         finally:
-            _end(process)
+            _stop(process)
 
 
-def _ready(output: IO[bytes]) -> dict[str, Any]:
+def _read_ready_line(output: IO[bytes]) -> dict[str, Any]:
     """The one line that it prints when it answers."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
@@ -54,7 +54,7 @@ def _ready(output: IO[bytes]) -> dict[str, Any]:
     return msgspec.json.decode(line)
 
 
-def _simulation(process: "subprocess.Popen[bytes]", ready: dict[str, Any]) -> Simulation:
+def _to_simulator_process(process: "subprocess.Popen[bytes]", ready: dict[str, Any]) -> SimulatorProcess:
     google, microsoft = ready["clients"]["gmail"], ready["clients"]["outlook"]
     settings = {
         "google_client_id": google["client_id"],
@@ -66,14 +66,14 @@ def _simulation(process: "subprocess.Popen[bytes]", ready: dict[str, Any]) -> Si
         "microsoft_client_secret": microsoft["client_secret"],
         "simulator_url": ready["control"],
         "gmail_quota": "old",  # of projects from before May 2026: who watches need not wait for the quota
-    } | {f"{place}_url": ready["http"] for place in _PLACES}
-    return Simulation(process, ready["control"], settings)
+    } | {f"{place}_url": ready["http"] for place in _ENDPOINTS}
+    return SimulatorProcess(process, ready["control"], settings)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
-        process.wait(END_SECONDS)
+        process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

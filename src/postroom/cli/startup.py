@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def settings_for(process: LiteralString, *, ignoring: Collection[str] = (), **options: object) -> Settings:
+def load_process_settings(
+    process: LiteralString, *, ignoring: Collection[str] = (), **options: object
+) -> Settings:
     """Read the settings of a long-running process and send its log lines where they belong."""
     from postroom import config, logs
 
     settings = config.load(ignoring=ignoring, **options)
-    logs.setup(process, level=settings.log_level, style=settings.log_format)
+    logs.configure(process, level=settings.log_level, style=settings.log_format)
     return settings
 
 
-def settings_of_command(process: LiteralString) -> Settings:
+def load_command_settings(process: LiteralString) -> Settings:
     """The same for a command that ends: it speaks for itself, so log lines are shown where a level is asked
     for, and else only those of defects.
     """
@@ -35,11 +37,11 @@ def settings_of_command(process: LiteralString) -> Settings:
 
     settings = config.load()
     asked = "log_level" in settings.model_fields_set
-    logs.setup(process, level=settings.log_level if asked else "error", style=settings.log_format)
+    logs.configure(process, level=settings.log_level if asked else "error", style=settings.log_format)
     return settings
 
 
-def trace(settings: Settings, process: str) -> None:
+def start_tracing(settings: Settings, process: str) -> None:
     """Send traces from this process, where a setting says where to."""
     if settings.traces_url is not None:
         from postroom import traces
@@ -47,7 +49,7 @@ def trace(settings: Settings, process: str) -> None:
         traces.start(process, settings.traces_url)
 
 
-def home_of(settings: Settings) -> Path:
+def resolve_home(settings: Settings) -> Path:
     from postroom.store import embedded
 
     return settings.home or embedded.default_home()
@@ -55,9 +57,9 @@ def home_of(settings: Settings) -> Path:
 
 def web_url(settings: Settings) -> str:
     """Where a browser reaches the web process: the public address, else the one it listens on."""
-    from postroom.web import address
+    from postroom.web import listener
 
-    return settings.public_url or address.url_of(settings.host, settings.port)
+    return settings.public_url or listener.url_of(settings.host, settings.port)
 
 
 @contextmanager
@@ -68,16 +70,16 @@ def database_url(settings: Settings) -> Generator[str]:
         return
     from postroom.store import embedded
 
-    with embedded.attach(home_of(settings), say=say) as attachment:
+    with embedded.attach(resolve_home(settings), say=say) as attachment:
         yield attachment.url
 
 
-async def require_ready(url: str) -> None:
+async def require_ready_database(url: str) -> None:
     """Refuse to start on a database that this Postroom could not work with."""
     from postroom.errors import SchemaError
-    from postroom.store import health, migrate
+    from postroom.store import health, schema_migrations
 
-    status = await migrate.status(url)
+    status = await schema_migrations.status(url)
     if not status.current:
         raise SchemaError(status.fault or "The schema is not current. Run `postroom db migrate`.")
     await health.require_writable(url)
@@ -100,26 +102,28 @@ def busy(words: str) -> Generator[None]:
         yield
 
 
-def in_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+def run_with_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
     """Do one thing with the database, embedded or yours, and return what came of it."""
-    return _in_database(settings_of_command("cli"), act)
+    return _run_with_database(load_command_settings("cli"), act)
 
 
-def _in_database(settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+def _run_with_database(
+    settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
+) -> Result:
     with database_url(settings) as url:
-        return asyncio.run(_act(url, act))
+        return asyncio.run(_open_and_run(url, act))
 
 
-def in_organization(
+def run_for_organization(
     act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
     """The same for the organization that commands act for."""
-    settings = settings_of_command("cli")
+    settings = load_command_settings("cli")
     organization = OrganizationId(settings.organization)
-    return _in_database(settings, lambda database: act(database, organization))
+    return _run_with_database(settings, lambda database: act(database, organization))
 
 
-def in_transaction(
+def run_in_transaction(
     act: "Callable[[Connection, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
     """Do one thing in one transaction of the organization that commands act for."""
@@ -130,12 +134,12 @@ def in_transaction(
             await organizations.ensure(connection, organization, "Postroom")
             return await act(connection, organization)
 
-    return in_organization(within)
+    return run_for_organization(within)
 
 
-async def _act(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
     from postroom.store import database, health
 
-    await require_ready(url)
+    await require_ready_database(url)
     async with database.open_database(url, pool_size=3, name=health.process_name("command")) as opened:
         return await act(opened)

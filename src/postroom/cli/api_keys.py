@@ -48,11 +48,11 @@ def create(
 
         return await api_keys.create(database, organization, name, scopes, days=days)
 
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    made, key = opening.in_organization(act)
+    made, key = startup.run_for_organization(act)
     if json:
-        output.as_json(asdict(made) | {"key": key.reveal()})
+        output.print_json(asdict(made) | {"key": key.reveal()})
     else:
         typer.echo(key.reveal())
 
@@ -67,16 +67,17 @@ def list_(*, json: Json = False) -> None:
         async with database.transaction(organization) as connection:
             return await api_keys.every(connection)
 
-    from postroom.cli import opening, output
+    from postroom.cli import output, startup
 
-    found = opening.in_organization(act)
+    found = startup.run_for_organization(act)
     if json:
-        output.as_json([asdict(each) for each in found])
+        output.print_json([asdict(each) for each in found])
         return
     rows = [
-        (each.prefix, each.name, " ".join(each.scopes), _state(each), each.last_used_at) for each in found
+        (each.prefix, each.name, " ".join(each.scopes), _describe_state(each), each.last_used_at)
+        for each in found
     ]
-    output.table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
+    output.print_table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom keys revoke reporting\n  postroom keys revoke pr_a1b2c3d4")
@@ -92,14 +93,14 @@ def revoke(
 
         return await api_keys.revoke(database, organization, named)
 
-    from postroom.cli import opening
+    from postroom.cli import startup
 
-    if not opening.in_organization(act):
+    if not startup.run_for_organization(act):
         raise PermanentError("No key is called so, or it is revoked already. `postroom keys list` shows all.")
     typer.echo("Revoked.")
 
 
-def _state(key: "ApiKey") -> str:
+def _describe_state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return "revoked"
     return "good" if key.expires_at is None else f"until {key.expires_at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,86 @@
+"""Each distribution declares what it imports, and imports what it declares."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    "postroom": (ROOT, ROOT / "src/postroom"),
+    "mailsim": (ROOT / "mailsim", ROOT / "mailsim/src/mailsim"),
+}
+# Loaded by name, not by an import statement of ours.
+LOADED_BY_OTHERS = {
+    "httptools": "uvicorn's HTTP parser",
+    "mailsim": "started as a program by the demo",
+    "python-multipart": "starlette's form parser",
+}
+# Imported by the extra that is named, which brings them with extras of its own.
+BROUGHT_BY_EXTRAS = {"anthropic": "pydantic-ai-slim", "openai": "pydantic-ai-slim"}
+
+
+def normalized(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared_by(folder):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    requirements = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    return {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements}
+
+
+def imported_modules(folder):
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_by(name, folder):
+    """The distributions that hold the imported modules."""
+    holders = packages_distributions()
+    found = set()
+    for module in imported_modules(folder):
+        top = module.partition(".")[0]
+        if top == name or top in sys.stdlib_module_names:
+            continue
+        candidates = {normalized(each) for each in holders.get(top, [top])}
+        found.add(candidates.pop() if len(candidates) == 1 else closest(module, candidates))
+    return found
+
+
+def closest(module, candidates):
+    """Namespace packages belong to several distributions; the one whose name is most alike holds the module."""
+    wanted = normalized(module.replace(".", "-"))
+    return max(
+        candidates,
+        key=lambda name: (wanted.startswith(name), len(set(name.split("-")) & set(wanted.split("-")))),
+    )
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_declared_dependencies_equal_the_imported_ones(name):
+    folder, sources = SOURCES[name]
+    declared, imported = declared_by(folder), imported_by(name, sources)
+    assert imported - set(BROUGHT_BY_EXTRAS) - declared == set(), "imported, not declared"
+    assert declared - imported - set(LOADED_BY_OTHERS) == set(), "declared, not imported"
+    assert {holder for extra, holder in BROUGHT_BY_EXTRAS.items() if extra in imported} <= declared
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_one_library_reads_and_signs_tokens(name):
+    assert imported_by(name, SOURCES[name][1]) & {
+        "authlib",
+        "joserfc",
+        "jwcrypto",
+        "python-jose",
+        "pyjwt",
+    } <= {"pyjwt"}

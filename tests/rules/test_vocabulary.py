@@ -1,0 +1,149 @@
+"""Names and prose keep to docs/glossary.md, and a class name means one thing in a distribution."""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DISTRIBUTIONS = {"postroom": ROOT / "src", "mailsim": ROOT / "mailsim/src"}
+GLOSSARY = (ROOT / "docs/glossary.md").read_text()
+# The last column of the terms, and the first one of the words that make poor English.
+AVOIDED = frozenset(
+    word
+    for row in re.findall(r"^\|(.+)\|$", GLOSSARY, re.MULTILINE)
+    for cells in [row.split("|")]
+    for word in re.findall(r"`([a-z]+)`", cells[-1] if len(cells) == 4 else cells[0])
+    if len(cells) in {2, 4}
+)
+# Where an avoided word is right: the start of a path, the word, and the reason.
+EXCEPTIONS = {
+    ("src/postroom/store/", "channel"): "PostgreSQL's own word for what LISTEN and NOTIFY use",
+}
+# Strings there are data: the words of generated messages, and the words that documents use.
+DATA = ("mailsim/src/mailsim/samples/", "training/")
+RELEASED_MIGRATIONS = "src/postroom/store/migrations/00"
+
+
+def tracked(*endings):
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    paths = [ROOT / name for name in listed.decode().split("\0") if name.endswith(endings)]
+    return sorted(path for path in paths if path.is_file())
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+def sources():
+    return [
+        path for path in tracked(".py") if relative(path).startswith(("src/", "mailsim/src/", "training/"))
+    ]
+
+
+def words_of_name(name):
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def words_of_text(text):
+    return {word.lower() for word in re.findall(r"[A-Za-z]+", text)}
+
+
+def is_allowed(path, word):
+    return any(relative(path).startswith(start) and word == allowed for start, allowed in EXCEPTIONS)
+
+
+def names_in(tree):
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+
+
+def docstrings_in(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield text, getattr(node, "lineno", 1)
+
+
+def prose_in(path, tree):
+    """Comments and docstrings, and the strings that are sentences rather than keys."""
+    yield from docstrings_in(tree)
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string, token.start[0]
+    if relative(path).startswith(DATA):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value, node.lineno
+
+
+def avoided_in(path, found):
+    return [
+        f"{relative(path)}:{line} says {word!r}"
+        for words, line in found
+        for word in sorted(words & AVOIDED)
+        if not is_allowed(path, word)
+    ]
+
+
+def test_the_glossary_names_words_to_avoid():
+    assert {"letter", "enclosure", "paper", "channel", "news", "anew", "told"} <= AVOIDED
+
+
+@pytest.mark.parametrize("root", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
+def test_class_names_are_unique_within_a_distribution(root):
+    places = defaultdict(list)
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(relative(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_names_and_prose_of_a_module_keep_to_the_glossary(path):
+    tree = ast.parse(path.read_text())
+    named = [(words_of_name(path.stem), 1), *((words_of_name(name), line) for name, line in names_in(tree))]
+    written = [(words_of_text(text), line) for text, line in prose_in(path, tree)]
+    assert avoided_in(path, named + written) == []
+
+
+@pytest.mark.parametrize("path", [path for path in tracked(".py") if path not in sources()], ids=relative)
+def test_names_of_tests_and_benchmarks_keep_to_the_glossary(path):
+    tree = ast.parse(path.read_text())
+    functions = [
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert avoided_in(path, [(words_of_name(name), 1) for name in [path.stem, *functions]]) == []
+
+
+@pytest.mark.parametrize("path", tracked(".html", ".md", ".js", ".sql"), ids=relative)
+def test_pages_documents_and_migrations_keep_to_the_glossary(path):
+    if path.name == "glossary.md" or (relative(path).startswith(RELEASED_MIGRATIONS) and path.stem < "0034"):
+        return
+    lines = enumerate(path.read_text().splitlines(), 1)
+    assert avoided_in(path, [(words_of_text(line), number) for number, line in lines]) == []
+
+
+def test_every_exception_is_needed():
+    unused = []
+    for start, word in EXCEPTIONS:
+        paths = [path for path in tracked(".py", ".html", ".md", ".sql") if relative(path).startswith(start)]
+        if not any(word in words_of_text(path.read_text().replace("_", " ")) for path in paths):
+            unused.append((start, word))
+    assert unused == []
