@@ -18,44 +18,44 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from postroom.shapes import (
-    Accepted,
-    Attachment,
-    Document,
-    Events,
-    Failure,
-    FeedEvent,
-    Folder,
+from postroom.api_types import (
+    AttachmentResource,
+    DocumentDetail,
+    DocumentResource,
+    EventBatch,
+    FailureResource,
+    FeedEventResource,
+    FolderResource,
     ImportedOrders,
-    LedgerEntry,
-    MadeWebhook,
-    Mailbox,
-    MailEvent,
-    Message,
+    LedgerEntryResource,
+    MailboxResource,
+    MailEventResource,
+    MessageDetail,
+    MessageResource,
     NewOrder,
-    Order,
-    Page,
-    Record,
-    Review,
-    Subscription,
-    Thread,
-    Tried,
-    Webhook,
-    WholeDocument,
-    WholeMessage,
+    OrderResource,
+    RecordResource,
+    RequestAccepted,
+    ResultPage,
+    ReviewResource,
+    SubscriptionResource,
+    ThreadResource,
+    WebhookResource,
+    WebhookTestResult,
+    WebhookWithSecret,
 )
 
-__all__ = ["NewOrder", "Postroom", "Refused"]
+__all__ = ["NewOrder", "Postroom", "ApiError"]
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
-Shape = TypeVar("Shape")
+Result = TypeVar("Result")
 # A value, or the rows of a table; empty where the document does not tell.
 Correction = str | Sequence[Mapping[str, str | None]] | None
-Asked = str | int | float | bool | UUID | datetime | None
+QueryValue = str | int | float | bool | UUID | datetime | None
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """The server said no, or nothing: status 0. `kind` is for programs (`not-found`), `detail` for people."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
@@ -63,7 +63,7 @@ class Refused(Exception):
         self.status, self.kind, self.detail = status, kind, detail
 
 
-class _Problem(msgspec.Struct):
+class ProblemBody(msgspec.Struct):
     type: str = "urn:postroom:problem:unknown"
     detail: str = ""
 
@@ -78,123 +78,129 @@ class Postroom:
 
     # Mailboxes and mail.
 
-    def mailboxes(self) -> Iterator[Mailbox]:
-        return self._list("/mailboxes", Mailbox)
+    def mailboxes(self) -> Iterator[MailboxResource]:
+        return self._list("/mailboxes", MailboxResource)
 
-    def mailbox(self, mailbox: UUID | str) -> Mailbox:
-        return self._get(f"/mailboxes/{mailbox}", Mailbox)
+    def mailbox(self, mailbox: UUID | str) -> MailboxResource:
+        return self._get(f"/mailboxes/{mailbox}", MailboxResource)
 
-    def pause(self, mailbox: UUID | str) -> Mailbox:
-        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": True}, Mailbox)
+    def pause(self, mailbox: UUID | str) -> MailboxResource:
+        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": True}, MailboxResource)
 
-    def resume(self, mailbox: UUID | str) -> Mailbox:
-        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": False}, Mailbox)
+    def resume(self, mailbox: UUID | str) -> MailboxResource:
+        return self._send("PATCH", f"/mailboxes/{mailbox}", {"paused": False}, MailboxResource)
 
     def set_policy(
         self, mailbox: UUID | str, content_policy: Literal["metadata", "documents", "full"]
-    ) -> Mailbox:
-        return self._send("PATCH", f"/mailboxes/{mailbox}", {"content_policy": content_policy}, Mailbox)
+    ) -> MailboxResource:
+        return self._send(
+            "PATCH", f"/mailboxes/{mailbox}", {"content_policy": content_policy}, MailboxResource
+        )
 
     def sync(self, mailbox: UUID | str, *, full: bool = False) -> None:
         """Look for changes at the provider now; a full sync lists everything anew."""
-        self._send("POST", f"/mailboxes/{mailbox}/sync", {"full": full}, Accepted)
+        self._send("POST", f"/mailboxes/{mailbox}/sync", {"full": full}, RequestAccepted)
 
-    def folders(self, mailbox: UUID | str) -> Iterator[Folder]:
-        return self._list(f"/mailboxes/{mailbox}/folders", Folder)
+    def folders(self, mailbox: UUID | str) -> Iterator[FolderResource]:
+        return self._list(f"/mailboxes/{mailbox}/folders", FolderResource)
 
-    def threads(self, mailbox: UUID | str) -> Iterator[Thread]:
-        return self._list(f"/mailboxes/{mailbox}/threads", Thread)
+    def threads(self, mailbox: UUID | str) -> Iterator[ThreadResource]:
+        return self._list(f"/mailboxes/{mailbox}/threads", ThreadResource)
 
-    def messages(self, mailbox: UUID | str, *, folder: int | None = None) -> Iterator[Message]:
-        return self._list(f"/mailboxes/{mailbox}/messages", Message, folder=folder)
+    def messages(self, mailbox: UUID | str, *, folder: int | None = None) -> Iterator[MessageResource]:
+        return self._list(f"/mailboxes/{mailbox}/messages", MessageResource, folder=folder)
 
-    def mail_events(self, mailbox: UUID | str) -> Iterator[MailEvent]:
-        return self._list(f"/mailboxes/{mailbox}/events", MailEvent)
+    def mail_events(self, mailbox: UUID | str) -> Iterator[MailEventResource]:
+        return self._list(f"/mailboxes/{mailbox}/events", MailEventResource)
 
-    def thread(self, thread: int) -> Thread:
-        return self._get(f"/threads/{thread}", Thread)
+    def thread(self, thread: int) -> ThreadResource:
+        return self._get(f"/threads/{thread}", ThreadResource)
 
-    def messages_of_thread(self, thread: int) -> Iterator[Message]:
-        return self._list(f"/threads/{thread}/messages", Message)
+    def messages_of_thread(self, thread: int) -> Iterator[MessageResource]:
+        return self._list(f"/threads/{thread}/messages", MessageResource)
 
-    def search(self, words: str) -> Iterator[Message]:
+    def search(self, words: str) -> Iterator[MessageResource]:
         """Messages that hold all the words, in all mailboxes."""
-        return self._list("/messages", Message, q=words)
+        return self._list("/messages", MessageResource, q=words)
 
-    def message(self, message: int) -> WholeMessage:
-        return self._get(f"/messages/{message}", WholeMessage)
+    def message(self, message: int) -> MessageDetail:
+        return self._get(f"/messages/{message}", MessageDetail)
 
     def raw_message(self, message: int) -> bytes:
         """As it was sent (RFC 5322)."""
         return self._fetch("GET", f"/messages/{message}/raw")
 
-    def attachments(self, message: int) -> Iterator[Attachment]:
-        return self._list(f"/messages/{message}/attachments", Attachment)
+    def attachments(self, message: int) -> Iterator[AttachmentResource]:
+        return self._list(f"/messages/{message}/attachments", AttachmentResource)
 
     def attachment(self, message: int, part: str) -> bytes:
         return self._fetch("GET", f"/messages/{message}/attachments/{urllib.parse.quote(part, safe='')}")
 
     # Documents and records.
 
-    def documents(self, *, state: str | None = None, pipeline: str | None = None) -> Iterator[Document]:
-        return self._list("/documents", Document, state=state, pipeline=pipeline)
+    def documents(
+        self, *, state: str | None = None, pipeline: str | None = None
+    ) -> Iterator[DocumentResource]:
+        return self._list("/documents", DocumentResource, state=state, pipeline=pipeline)
 
-    def document(self, document: UUID | str) -> WholeDocument:
-        return self._get(f"/documents/{document}", WholeDocument)
+    def document(self, document: UUID | str) -> DocumentDetail:
+        return self._get(f"/documents/{document}", DocumentDetail)
 
     def document_content(self, document: UUID | str) -> bytes:
         return self._fetch("GET", f"/documents/{document}/content")
 
-    def upload(self, pipeline: str, file_name: str, content: bytes) -> list[Document]:
+    def upload(self, pipeline: str, file_name: str, content: bytes) -> list[DocumentResource]:
         """Take in a file as if it had come by mail: its document, or those of the files inside it."""
         answer = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
-        return msgspec.json.decode(answer, type=list[Document])
+        return msgspec.json.decode(answer, type=list[DocumentResource])
 
-    def read_again(self, document: UUID | str) -> Document:
-        return self._send("POST", f"/documents/{document}/again", None, Document)
+    def read_again(self, document: UUID | str) -> DocumentResource:
+        return self._send("POST", f"/documents/{document}/again", None, DocumentResource)
 
-    def reviews(self, *, undecided: bool | None = None) -> Iterator[Review]:
-        return self._list("/reviews", Review, open=undecided)
+    def reviews(self, *, undecided: bool | None = None) -> Iterator[ReviewResource]:
+        return self._list("/reviews", ReviewResource, open=undecided)
 
-    def review(self, review: int) -> Review:
-        return self._get(f"/reviews/{review}", Review)
+    def review(self, review: int) -> ReviewResource:
+        return self._get(f"/reviews/{review}", ReviewResource)
 
-    def confirm(self, review: int, corrections: Mapping[str, Correction] | None = None) -> Record:
+    def confirm(self, review: int, corrections: Mapping[str, Correction] | None = None) -> RecordResource:
         """Vouch for what was read, with what you put right (of a table all rows); its record."""
         body = {"corrections": dict(corrections or {})}
-        return self._send("POST", f"/reviews/{review}/confirm", body, Record)
+        return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
 
-    def reject(self, review: int, reason: str) -> Review:
-        return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, Review)
+    def reject(self, review: int, reason: str) -> ReviewResource:
+        return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, ReviewResource)
 
-    def records(self, *, kind: str | None = None) -> Iterator[Record]:
-        return self._list("/records", Record, kind=kind)
+    def records(self, *, kind: str | None = None) -> Iterator[RecordResource]:
+        return self._list("/records", RecordResource, kind=kind)
 
-    def record(self, record: UUID | str) -> Record:
-        return self._get(f"/records/{record}", Record)
+    def record(self, record: UUID | str) -> RecordResource:
+        return self._get(f"/records/{record}", RecordResource)
 
-    def orders(self, *, state: str | None = None) -> Iterator[Order]:
-        return self._list("/orders", Order, state=state)
+    def orders(self, *, state: str | None = None) -> Iterator[OrderResource]:
+        return self._list("/orders", OrderResource, state=state)
 
-    def order(self, order: UUID | str) -> Order:
-        return self._get(f"/orders/{order}", Order)
+    def order(self, order: UUID | str) -> OrderResource:
+        return self._get(f"/orders/{order}", OrderResource)
 
     def import_orders(self, kind: str, orders: Sequence[NewOrder]) -> ImportedOrders:
         """What is expected, by reference; an open one that is known already takes the newer values."""
         return self._send("POST", "/orders", {"kind": kind, "orders": orders}, ImportedOrders)
 
-    def close_order(self, order: UUID | str) -> Order:
-        return self._send("POST", f"/orders/{order}/close", None, Order)
+    def close_order(self, order: UUID | str) -> OrderResource:
+        return self._send("POST", f"/orders/{order}/close", None, OrderResource)
 
     # What happens.
 
-    def events(self, after: int | None = None, *, wait: float = 0, entity_type: str | None = None) -> Events:
+    def events(
+        self, after: int | None = None, *, wait: float = 0, entity_type: str | None = None
+    ) -> EventBatch:
         """What happened after a position; with `wait` the answer comes when there is something."""
-        return self._get("/events", Events, after=after, wait=wait, entity_type=entity_type)
+        return self._get("/events", EventBatch, after=after, wait=wait, entity_type=entity_type)
 
     def follow(
         self, after: int | None = None, *, wait: float = 25, entity_type: str | None = None
-    ) -> Iterator[FeedEvent]:
+    ) -> Iterator[FeedEventResource]:
         """Every event from a position on, for ever. A position that is too old raises Refused (`reset`)."""
         while True:
             found = self.events(after, wait=wait, entity_type=entity_type)
@@ -203,56 +209,56 @@ class Postroom:
 
     def ledger(
         self, *, entity_type: str | None = None, entity_id: str | None = None
-    ) -> Iterator[LedgerEntry]:
-        return self._list("/ledger", LedgerEntry, entity_type=entity_type, entity_id=entity_id)
+    ) -> Iterator[LedgerEntryResource]:
+        return self._list("/ledger", LedgerEntryResource, entity_type=entity_type, entity_id=entity_id)
 
-    def subscriptions(self, *, mailbox: UUID | str | None = None) -> Iterator[Subscription]:
-        return self._list("/subscriptions", Subscription, mailbox=mailbox)
+    def subscriptions(self, *, mailbox: UUID | str | None = None) -> Iterator[SubscriptionResource]:
+        return self._list("/subscriptions", SubscriptionResource, mailbox=mailbox)
 
-    def failures(self, *, unresolved: bool | None = None) -> Iterator[Failure]:
-        return self._list("/failures", Failure, open=unresolved)
+    def failures(self, *, unresolved: bool | None = None) -> Iterator[FailureResource]:
+        return self._list("/failures", FailureResource, open=unresolved)
 
-    def retry_failure(self, failure: int) -> Failure:
-        return self._send("POST", f"/failures/{failure}/retry", None, Failure)
+    def retry_failure(self, failure: int) -> FailureResource:
+        return self._send("POST", f"/failures/{failure}/retry", None, FailureResource)
 
     # Outgoing webhooks.
 
-    def webhooks(self) -> Iterator[Webhook]:
-        return self._list("/webhooks", Webhook)
+    def webhooks(self) -> Iterator[WebhookResource]:
+        return self._list("/webhooks", WebhookResource)
 
-    def add_webhook(self, url: str, kinds: list[str] | None = None) -> MadeWebhook:
-        return self._send("POST", "/webhooks", {"url": url, "kinds": kinds or []}, MadeWebhook)
+    def add_webhook(self, url: str, kinds: list[str] | None = None) -> WebhookWithSecret:
+        return self._send("POST", "/webhooks", {"url": url, "kinds": kinds or []}, WebhookWithSecret)
 
     def remove_webhook(self, webhook: UUID | str) -> None:
         self._fetch("DELETE", f"/webhooks/{webhook}")
 
-    def replay_webhook(self, webhook: UUID | str, *, after: int) -> Webhook:
-        return self._send("POST", f"/webhooks/{webhook}/replay", {"after": after}, Webhook)
+    def replay_webhook(self, webhook: UUID | str, *, after: int) -> WebhookResource:
+        return self._send("POST", f"/webhooks/{webhook}/replay", {"after": after}, WebhookResource)
 
-    def try_webhook(self, webhook: UUID | str) -> Tried:
-        return self._send("POST", f"/webhooks/{webhook}/test", None, Tried)
+    def try_webhook(self, webhook: UUID | str) -> WebhookTestResult:
+        return self._send("POST", f"/webhooks/{webhook}/test", None, WebhookTestResult)
 
     # How it is asked.
 
-    def _list(self, path: str, kind: type[Shape], /, **asked: Asked) -> Iterator[Shape]:
+    def _list(self, path: str, kind: type[Result], /, **asked: QueryValue) -> Iterator[Result]:
         cursor: str | None = None
         while True:
-            given: dict[str, Asked] = asked if cursor is None else asked | {"cursor": cursor}
-            page = self._get(path, Page[kind], **given)
+            given: dict[str, QueryValue] = asked if cursor is None else asked | {"cursor": cursor}
+            page = self._get(path, ResultPage[kind], **given)
             yield from page.data
             cursor = page.next
             if cursor is None:
                 return
 
-    def _get(self, path: str, kind: type[Shape], /, **asked: Asked) -> Shape:
+    def _get(self, path: str, kind: type[Result], /, **asked: QueryValue) -> Result:
         return msgspec.json.decode(self._fetch("GET", path, **asked), type=kind)
 
-    def _send(self, method: str, path: str, body: object, kind: type[Shape]) -> Shape:
+    def _send(self, method: str, path: str, body: object, kind: type[Result]) -> Result:
         content = msgspec.json.encode(body if body is not None else {})
         return msgspec.json.decode(self._fetch(method, path, content), type=kind)
 
-    def _fetch(self, method: str, path: str, body: bytes | None = None, /, **asked: Asked) -> bytes:
-        given = {name: _plain(value) for name, value in asked.items() if value is not None}
+    def _fetch(self, method: str, path: str, body: bytes | None = None, /, **asked: QueryValue) -> bytes:
+        given = {name: _format_query_value(value) for name, value in asked.items() if value is not None}
         url = self._url + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
         headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json, */*"}
         if method != "GET":
@@ -265,12 +271,12 @@ class Postroom:
                     return answer.read()
             except urllib.error.HTTPError as error:
                 with error:
-                    problem = _problem(error)
-                refused = Refused(error.code, problem.type.rpartition(":")[2], problem.detail)
+                    problem = _read_problem(error)
+                refused = ApiError(error.code, problem.type.rpartition(":")[2], problem.detail)
                 again = error.code in {429, 503} or problem.type.endswith(":under-way")
-                wait = _wait(error.headers, attempt)
+                wait = _retry_delay(error.headers, attempt)
             except (OSError, http.client.HTTPException) as error:
-                refused = Refused(0, "unreachable", f"There was no whole answer ({type(error).__name__}).")
+                refused = ApiError(0, "unreachable", f"There was no whole answer ({type(error).__name__}).")
                 again, wait = True, 0.5 * 2**attempt
             if not again or attempt == ATTEMPTS:
                 raise refused
@@ -278,17 +284,17 @@ class Postroom:
         raise AssertionError("the last attempt ends it")
 
 
-def _problem(answer: urllib.error.HTTPError) -> _Problem:
+def _read_problem(answer: urllib.error.HTTPError) -> ProblemBody:
     try:
-        return msgspec.json.decode(answer.read(), type=_Problem)
+        return msgspec.json.decode(answer.read(), type=ProblemBody)
     except (msgspec.DecodeError, OSError, http.client.HTTPException):
-        return _Problem()
+        return ProblemBody()
 
 
-def _wait(headers: Headers, attempt: int) -> float:
+def _retry_delay(headers: Headers, attempt: int) -> float:
     asked: Any = headers.get("retry-after", "")
     return min(float(asked) if str(asked).isdecimal() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
 
 
-def _plain(value: Asked) -> str:
+def _format_query_value(value: QueryValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

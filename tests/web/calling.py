@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from postroom import wiring
-from postroom.blobs import DiskBlobs
+from postroom.blobs import DiskBlobStore
 from postroom.config import Settings
 from postroom.flow.access import api_keys
 from postroom.model import Scope
 from postroom.providers.transport import open_client
-from postroom.web import api, app, live
-from postroom.web.api.operations import Parts
+from postroom.web import api, app, event_stream
+from postroom.web.api.operations import ApiContext
 from postroom.wiring.documents import reviewing
 from web.signing import URL, gate_of
 
@@ -22,11 +22,11 @@ VAULT_KEYS = "one:" + "A" * 43 + "="
 async def application(database, organization, home, **options):
     """The whole application, and its blob store."""
     settings = Settings(home=home, vault_keys=VAULT_KEYS)
-    async with open_client() as client, live.streaming(database) as streams:
-        gate = gate_of(database, organization)
+    async with open_client() as client, event_stream.open_streams(database) as streams:
+        site = gate_of(database, organization)
         desk = wiring.desk(settings, database, client, URL)
-        blobs = DiskBlobs(home / "blobs")
-        parts = Parts(
+        blobs = DiskBlobStore(home / "blobs")
+        parts = ApiContext(
             desk,
             blobs,
             streams,
@@ -34,7 +34,7 @@ async def application(database, organization, home, **options):
             wiring.delivering(settings, database),
             reviewing(settings),
         )
-        yield app.create(gate, routes=api.routes(gate, parts, **options)), blobs
+        yield app.create(site, routes=api.routes(site, parts, **options)), blobs
 
 
 async def key_of(database, organization, *scopes, **options) -> dict[str, str]:

@@ -61,7 +61,7 @@ def log():
     hook, root = sys.excepthook, logging.getLogger()
     handlers, level = root.handlers[:], root.level
     written = StringIO()
-    logs.setup("web", level="debug", style="json", stream=written)
+    logs.configure("web", level="debug", style="json", stream=written)
     yield written
     structlog.reset_defaults()
     logging.captureWarnings(capture=False)

@@ -39,8 +39,8 @@ async def serving(application) -> AsyncGenerator[str]:
             await running
 
 
-def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> registry.Google:
-    return registry.Google(
+def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> registry.GoogleProject:
+    return registry.GoogleProject(
         client_id="x",
         client_secret=Secret("x"),
         topic="projects/mailsim/topics/gmail",
@@ -55,7 +55,9 @@ def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> re
     )
 
 
-MICROSOFT = registry.Microsoft("x", Secret("x"), "organizations", "http://127.0.0.1:9", "http://127.0.0.1:9")
+MICROSOFT = registry.EntraApplication(
+    "x", Secret("x"), "organizations", "http://127.0.0.1:9", "http://127.0.0.1:9"
+)
 
 
 @dataclass
@@ -78,11 +80,11 @@ class Hooks:
 async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> AsyncGenerator[Hooks]:
     async with open_client() as client:
         providers = {
-            ProviderName.OUTLOOK: registry.graph(client, MICROSOFT),
-            ProviderName.GMAIL: registry.gmail(client, settings or google()),
+            ProviderName.OUTLOOK: registry.build_graph(client, MICROSOFT),
+            ProviderName.GMAIL: registry.build_gmail(client, settings or google()),
         }
         operator = OrganizationId(uuid4())
-        async with push.taking_in(database, providers, operator) as routes:
+        async with push.open_endpoints(database, providers, operator) as routes:
             application = app.create(
                 gate_of(database, operator),
                 webhooks=routes,

@@ -1,4 +1,4 @@
-"""Members and sessions for tests of pages: a gate, somebody signed in, the cookie that says so."""
+"""Members and sessions for tests of pages: a site, somebody signed in, the cookie that says so."""
 
 import asyncio
 import re
@@ -9,25 +9,25 @@ import httpx2
 
 from postroom.config import Settings
 from postroom.flow.access import members, sign_in
-from postroom.model import OrganizationId, Role, sealing_keys
+from postroom.model import OrganizationId, Role, parse_sealing_keys
 from postroom.store.database import open_database
-from postroom.vault import GivenKeys, Sealer
-from postroom.web.sessions import Gate
+from postroom.vault import ConfiguredKeys, Sealer
+from postroom.web.sessions import SiteContext
 
 URL = "http://post.example"
 ORGANIZATION = Settings.model_fields["organization"].default
-SEALER = Sealer(GivenKeys(sealing_keys(["one:" + "A" * 43 + "="])))
+SEALER = Sealer(ConfiguredKeys(parse_sealing_keys(["one:" + "A" * 43 + "="])))
 
 
-def gate_of(database, organization, *, url=URL, **given) -> Gate:
-    return Gate(database, organization, url, SEALER, **given)
+def gate_of(database, organization, *, url=URL, **given) -> SiteContext:
+    return SiteContext(database, organization, url, SEALER, **given)
 
 
 async def session_of(database, organization, role=Role.ADMIN, address=None) -> str:
     """The cookie's value of a member who just signed in."""
     member = await members.add(database, organization, address or f"{role}@example.org", role=role)
-    token = await sign_in.new_link(database, member)
-    done = await sign_in.by_link(database, token, seconds=3600)
+    token = await sign_in.create_link(database, member)
+    done = await sign_in.sign_in_by_link(database, token, seconds=3600)
     return done.session.reveal()
 
 
@@ -42,8 +42,8 @@ def new_session(database_url, role=Role.ADMIN) -> str:
         return thread.submit(asyncio.run, make()).result()
 
 
-async def cookie_of(gate, role=Role.ADMIN, address=None) -> dict[str, str]:
-    return {gate.cookie: await session_of(gate.database, gate.organization, role, address)}
+async def cookie_of(site, role=Role.ADMIN, address=None) -> dict[str, str]:
+    return {site.cookie: await session_of(site.database, site.organization, role, address)}
 
 
 @contextmanager

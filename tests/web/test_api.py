@@ -9,11 +9,11 @@ import pytest
 from starlette.requests import Request
 
 from postroom.flow.access import api_keys, members
-from postroom.model import Role, Scope, Secret
-from postroom.store import feed, idempotency, work
+from postroom.model import Role, Scope, Secret, WorkKind
+from postroom.store import feed, idempotency_keys, work
 from postroom.store.database import open_database
 from postroom.store.feed import News
-from postroom.web.api import contents
+from postroom.web.api import http_content
 from store.rows import Filling
 from web.calling import application, client_of, key_of
 from web.signing import URL, session_of
@@ -215,7 +215,7 @@ async def test_a_mailbox_is_paused_and_resumed_if_it_is_as_the_caller_thinks(
     assert (await api.patch(f"/mailboxes/{mailbox}", json={"paused": False})).json()["paused_at"] is None
     assert (await api.post(f"/mailboxes/{mailbox}/sync")).status_code == 202
     async with database.engine() as connection:
-        claim = await work.claim(connection, ["sync"], batch=9, lease_seconds=9)
+        claim = await work.claim(connection, [WorkKind.SYNC], batch=9, lease_seconds=9)
     assert [lease.subject for lease in claim.leases] == [str(mailbox)]
     refused = await api.patch(f"/mailboxes/{mailbox}", json={"content_policy": "metadata"})
     assert (refused.status_code, "not connected" in refused.json()["detail"]) == (409, True)
@@ -304,7 +304,7 @@ async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
 def test_bytes_that_are_fetched_for_the_caller_come_in_ranges_too(asked, status, sent):
     headers = [(name.encode(), value.encode()) for name, value in asked.items()]
     request = Request({"type": "http", "method": "GET", "headers": headers})
-    answer = contents.of_bytes(request, b"0123456789", "message/rfc822", "message-1.eml")
+    answer = http_content.respond_with_bytes(request, b"0123456789", "message/rfc822", "message-1.eml")
     assert (answer.status_code, answer.body) == (status, sent)
     if status in {200, 206}:
         assert answer.headers["content-length"] == str(len(sent))
@@ -343,7 +343,7 @@ async def test_a_write_that_was_cut_off_after_its_commit_is_not_done_again(api, 
 
     key = {"idempotency-key": "k9"}
     with monkeypatch.context() as patched:
-        patched.setattr(idempotency, "end", cut_off)
+        patched.setattr(idempotency_keys, "end", cut_off)
         first = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
     assert (first.status_code, first.headers["content-type"]) == (500, "application/problem+json")
     for seconds, kind in ((0, "under-way"), (301, "outcome-unknown"), (80_000, "outcome-unknown")):
@@ -376,9 +376,9 @@ async def test_without_a_good_key_nothing_is_answered(served, given):
 async def test_a_key_opens_its_scopes_until_it_ends_or_is_revoked(
     served, database, organization, mailbox, move_clock, monkeypatch
 ):
-    from postroom.web.api import callers
+    from postroom.web.api import authentication
 
-    monkeypatch.setattr(callers, "KNOWN_SECONDS", 0)
+    monkeypatch.setattr(authentication, "CACHE_SECONDS", 0)
     made, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}), days=1)
     async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
         assert (await program.get("/mailboxes")).status_code == 200

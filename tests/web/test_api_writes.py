@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 from psycopg.types.json import Jsonb
 
-from postroom.client import NewOrder, Postroom, Refused
+from postroom.client import ApiError, NewOrder, Postroom
 from postroom.model import Scope
 from postroom.store.database import open_database
 from web.calling import application, client_of, key_of
@@ -173,7 +173,7 @@ async def test_the_client_decides_uploads_and_tells_orders(served, database, org
             record = postroom.confirm(review, {"gross": "1.00"})
             assert record.fields["gross"] == "1.00"
             assert postroom.reject(other, "no").decision == "rejected"
-            with pytest.raises(Refused, match="decided"):
+            with pytest.raises(ApiError, match="decided"):
                 postroom.confirm(other)
             assert postroom.read_again(postroom.review(other).document_id).state == "queued"
             orders = [NewOrder("O-1", "ann", {"quantity": "1"}), NewOrder("O-2")]
@@ -183,9 +183,9 @@ async def test_the_client_decides_uploads_and_tells_orders(served, database, org
             [document] = postroom.upload("invoices", "bill.pdf", b"%PDF-1.7 example")
             assert postroom.upload("invoices", "again.pdf", b"%PDF-1.7 example")[0].id == document.id
             assert postroom.document_content(document.id) == b"%PDF-1.7 example"
-            with pytest.raises(Refused, match="not taken in"):
+            with pytest.raises(ApiError, match="not taken in"):
                 postroom.upload("invoices", "card.vcf", b"BEGIN:VCARD")
-            with pytest.raises(Refused, match="There is no such pipeline"):
+            with pytest.raises(ApiError, match="There is no such pipeline"):
                 postroom.upload("nothing", "bill.pdf", b"")
 
         await asyncio.to_thread(act)

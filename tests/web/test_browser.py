@@ -56,7 +56,7 @@ async def test_a_one_time_link_signs_in_without_a_click_and_the_way_out_is_on_ev
     ann = await members.add(database, organization, "ann@example.org", role=Role.READER, name="Ann")
     with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
         address = server.line("Postroom: ")
-        link = sign_in.link_url(address, await sign_in.new_link(database, ann))
+        link = sign_in.build_link_url(address, await sign_in.create_link(database, ann))
         await page.goto(link)
         await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
         await page.get_by_role("button", name="Sign out").click()

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from postroom.client import Postroom, Refused
+from postroom.client import ApiError, Postroom
 from postroom.store import feed
 from postroom.store.database import open_database
 from postroom.store.feed import News
@@ -74,10 +74,10 @@ async def test_writes_are_done_and_refusals_say_why(postroom, filling):
         made = postroom.add_webhook("https://app.example.org/hook", ["document.*"])
         assert made.secret.startswith("whsec_")
         postroom.remove_webhook(made.webhook.id)
-        with pytest.raises(Refused, match="There is no such mailbox") as refused:
+        with pytest.raises(ApiError, match="There is no such mailbox") as refused:
             postroom.mailbox(made.webhook.id)
         assert (refused.value.status, refused.value.kind) == (404, "not-found")
-        with pytest.raises(Refused, match="401"):
+        with pytest.raises(ApiError, match="401"):
             list(Postroom(postroom._url.removesuffix("/api/v1"), "pr_wrong").mailboxes())
 
     await asyncio.to_thread(write)
@@ -105,7 +105,7 @@ async def test_bytes_come_as_they_are(postroom, owner, organization, filling):
         [document] = postroom.documents()
         assert postroom.document_content(document.id) == content
         message = filling.whole["messages"]["id"]
-        with pytest.raises(Refused, match="404"):
+        with pytest.raises(ApiError, match="404"):
             postroom.attachment(message, "9")
 
     await asyncio.to_thread(read)
@@ -116,6 +116,6 @@ async def test_a_server_that_is_away_is_asked_again_and_then_told_as_a_refusal(m
     monkeypatch.setattr("postroom.client.time.sleep", waited.append)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with pytest.raises(Refused) as away:
+    with pytest.raises(ApiError) as away:
         await asyncio.to_thread(list, Postroom(url, "key").mailboxes())
     assert (away.value.status, away.value.kind, len(waited)) == (0, "unreachable", 4)

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flow.connecting import URL, settings_given, world
-from postroom.flow.mailboxes import invite
-from postroom.flow.mailboxes.connect import Wish
-from postroom.flow.mailboxes.invite import Invitation
+from postroom.flow.mailboxes import invitations
+from postroom.flow.mailboxes.connect import ConnectRequest
+from postroom.flow.mailboxes.invitations import Invitation
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes
-from postroom.web.connect import Counter
+from postroom.web.connect import MailboxPagesContext
 from providers.consent import consent
 from simulator.driver import running
 from web.signing import gate_of, new_session, session_of
@@ -41,8 +41,8 @@ async def desk(sim, database_url, organization, tmp_path):
 
 
 def visitor(desk, **cookies):
-    gate = gate_of(desk.database, desk.organization, url=URL)
-    application = app.create(gate, routes=mailboxes.routes(Counter(desk.desk, desk.tokens, gate)))
+    site = gate_of(desk.database, desk.organization, url=URL)
+    application = app.create(site, routes=mailboxes.routes(MailboxPagesContext(desk.desk, desk.tokens, site)))
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url=URL, cookies=cookies)
 
@@ -79,8 +79,12 @@ async def test_who_was_invited_is_led_to_no_page_of_members(desk):
         (("gmail.readonly",), 400, "can give you another one"),
         ((), 200, "You can close this window"),
     ]:
-        invitation = Invitation(desk.organization, ProviderName.GMAIL, Wish(), uuid4())
-        asked = {"invitation": parse_qs(urlsplit(invite.url(desk.desk, invitation)).query)["invitation"][0]}
+        invitation = Invitation(desk.organization, ProviderName.GMAIL, ConnectRequest(), uuid4())
+        asked = {
+            "invitation": parse_qs(urlsplit(invitations.build_url(desk.desk, invitation)).query)[
+                "invitation"
+            ][0]
+        }
         async with visitor(desk) as guest:
             done = await connect(desk, guest, asked=asked, untick=untick)
         assert (done.status_code, words in done.text) == (status, True)
@@ -183,7 +187,7 @@ async def test_a_lost_grant_is_shown_with_the_way_back(desk, browser):
     [mailbox] = await found(desk)
     desk.sim.post(f"mailboxes/{address}/revoke")
     with pytest.raises(Exception, match="Connect the mailbox again"):
-        await desk.source(mailbox).instead_of(await desk.source(mailbox).current())
+        await desk.source(mailbox).replace_rejected(await desk.source(mailbox).get_token())
     page = (await browser.get("/mailboxes")).text
     assert "Connection lost" in page
     assert f"/oauth/gmail/authorize?policy=full&amp;mailbox={mailbox.id}" in page

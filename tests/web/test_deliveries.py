@@ -9,8 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.flow.outbound import deliver
-from postroom.model import Role
+from postroom.model import Role, WorkKind
 from postroom.store import feed
 from postroom.web import webhooks
 from web.hooks import serving
@@ -36,7 +35,7 @@ async def stored(owner):
 
 
 async def due(owner):
-    cursor = await owner.execute("SELECT count(*) FROM work WHERE kind = %s", [deliver.KIND])
+    cursor = await owner.execute("SELECT count(*) FROM work WHERE kind = %s", [WorkKind.DELIVER])
     return (await cursor.fetchone())[0]
 
 
@@ -78,7 +77,7 @@ async def test_a_webhook_is_added_tried_switched_off_and_on_replayed_and_removed
 
 
 def test_one_can_tick_everything_that_is_told():
-    assert set(webhooks.ABOUT) == {kind.partition(".")[0] for kind in feed.KINDS}
+    assert set(webhooks.EVENT_GROUPS) == {kind.partition(".")[0] for kind in feed.KINDS}
 
 
 async def test_what_cannot_be_told_is_said_in_words_and_stays_typed(visitor, owner):

@@ -14,7 +14,7 @@ from postroom.model import Role
 from postroom.store import feed
 from postroom.store.database import open_database
 from postroom.store.feed import News
-from postroom.web import app, live
+from postroom.web import app, event_stream
 from web.hooks import serving
 from web.signing import gate_of, session_of
 
@@ -70,10 +70,10 @@ async def process(database_url, organization):
     """A web process of its own: pool, listener, server."""
     async with (
         open_database(database_url, pool_size=8, name="postroom tests") as database,
-        live.streaming(database) as streams,
+        event_stream.open_streams(database) as streams,
     ):
-        gate = gate_of(database, organization)
-        async with serving(app.create(gate, routes=live.routes(gate, streams))) as url:
+        site = gate_of(database, organization)
+        async with serving(app.create(site, routes=event_stream.routes(site, streams))) as url:
             try:
                 yield url, streams
             finally:
@@ -199,7 +199,7 @@ async def test_many_writers_and_many_readers_agree_on_one_order(follow, tell):
 
 
 async def test_a_long_way_back_is_read_page_by_page(follow, tell):
-    total = live.PAGE * 2 + 7
+    total = event_stream.PAGE_SIZE * 2 + 7
     await tell(*(f"n{number}" for number in range(total)))
     async with follow(after=0) as stream:
         assert names(await stream.take(total)) == [f"n{number}" for number in range(total)]
@@ -259,8 +259,8 @@ async def test_without_a_session_there_is_no_stream(web, client):
 async def test_silence_is_kept_alive_and_a_removed_member_is_shown_out(
     follow, monkeypatch, database, organization
 ):
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
-    monkeypatch.setattr(live, "STILL_MEMBER_SECONDS", 0.1)
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "MEMBERSHIP_CHECK_SECONDS", 0.1)
     async with follow() as stream:
         for _ in range(3):
             assert await stream._line() in {":\n", "\n"}
@@ -274,7 +274,7 @@ async def test_silence_is_kept_alive_and_a_removed_member_is_shown_out(
 async def test_a_client_that_does_not_read_is_cut_and_comes_back_to_everything(
     follow, web, tell, session, monkeypatch
 ):
-    monkeypatch.setattr(live, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(event_stream, "SEND_TIMEOUT_SECONDS", 0.2)
     url, streams = web
     host, port = url.removeprefix("http://").split(":")
     lazy = socket.create_connection((host, int(port)))

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from postroom.model import Secret
-from postroom.store import feed, quota_uses, work
+from postroom.model import Secret, WorkKind
+from postroom.store import feed, quota_usage, work
 from postroom.store.work import Wake
 from postroom.web import app
 from store.rows import Filling
@@ -46,7 +46,8 @@ async def test_counts_are_those_of_the_database(scrape, owner, database, organiz
     await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed' WHERE id = %s", [lost])
     async with database.engine() as connection:
         await work.wake(
-            connection, [Wake(organization, "sync", "a"), Wake(organization, "sync", "b", delay=60)]
+            connection,
+            [Wake(organization, WorkKind.SYNC, "a"), Wake(organization, WorkKind.SYNC, "b", delay=60)],
         )
     async with database.transaction(organization) as connection:
         await feed.tell(connection, "document.changed", "document", "d")
@@ -96,7 +97,7 @@ async def test_how_near_a_mailbox_is_to_its_limit_and_how_long_mail_takes_are_se
     mailbox = filling.whole["mailboxes"]["id"]
     async with database.transaction(organization) as connection:
         for share in (0.005, 0.75, 0.5):
-            await quota_uses.note(connection, mailbox, share)
+            await quota_usage.note(connection, mailbox, share)
     await owner.execute("UPDATE quota_uses SET minute = now() - interval '1 day' WHERE share = 1")
     await owner.execute(
         "UPDATE messages SET received_at = connected_at + interval '1 s', created_at = connected_at"

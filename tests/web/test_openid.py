@@ -83,9 +83,9 @@ async def provider():
 @asynccontextmanager
 async def visitor(database, organization, issuer, client_id="us", secret="hush", **options):
     async with open_client() as client:
-        identities = registry.openid(client, issuer, client_id, Secret(secret), **options)
-        gate = gate_of(database, organization, url=URL, identities=identities)
-        transport = httpx2.ASGITransport(app.create(gate), raise_app_exceptions=False)
+        identities = registry.build_openid(client, issuer, client_id, Secret(secret), **options)
+        site = gate_of(database, organization, url=URL, identities=identities)
+        transport = httpx2.ASGITransport(app.create(site), raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=URL) as browser:
             yield browser
 

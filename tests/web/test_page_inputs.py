@@ -202,7 +202,7 @@ async def test_names_and_sums_are_shown_as_people_say_them(visitor, asked):
     assert ">issued on</label>" in shown
     assert 'name="field-supplier" value=""' in shown, "what was not found can be typed"
     assert ">gross, EUR</label>" in shown
-    assert pages.spoken("issued_on was not found") == "issued on was not found"
+    assert pages.humanize_names("issued_on was not found") == "issued on was not found"
 
 
 async def test_mail_with_a_label_is_found_under_it(visitor, owner, organization):

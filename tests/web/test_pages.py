@@ -6,15 +6,16 @@ from html.parser import HTMLParser
 import httpx2
 import pytest
 
-from postroom.model import Role
+from postroom.model import Role, WorkKind
 from postroom.store import backlogs, ledger, work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.ledger import Entry, Signer
 from postroom.store.work import Wake
-from postroom.web import app, pages, upkeep
-from postroom.web.demo import duplicates
-from postroom.web.upkeep import Upkeep
+from postroom.web import app, pages
+from postroom.web.demo import count_duplicates
+from postroom.web.ledger import LedgerPagesContext
+from postroom.web.ledger import routes as ledger_routes
 from store.rows import Filling
 from web.signing import URL, cookie_of, gate_of
 
@@ -22,15 +23,15 @@ MARK = "m4rked"
 
 
 @pytest.fixture
-async def gate(database, organization):
+async def site(database, organization):
     return gate_of(database, organization)
 
 
 @pytest.fixture
-async def browser(gate):
-    transport = httpx2.ASGITransport(app.create(gate), raise_app_exceptions=False)
+async def browser(site):
+    transport = httpx2.ASGITransport(app.create(site), raise_app_exceptions=False)
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://post.example", cookies=await cookie_of(gate)
+        transport=transport, base_url="http://post.example", cookies=await cookie_of(site)
     ) as client:
         yield client
 
@@ -59,9 +60,9 @@ class Page(HTMLParser):
 
 async def test_the_page_shows_work_by_kind(browser, database, organization, owner):
     async with database.engine() as connection:
-        waiting = [Wake(organization, "sync", f"w{n}", delay=3600) for n in range(3)]
+        waiting = [Wake(organization, WorkKind.SYNC, f"w{n}", delay=3600) for n in range(3)]
         await work.wake(
-            connection, [*waiting, Wake(organization, "sync", "due"), Wake(organization, "renew", "x")]
+            connection, [*waiting, Wake(organization, WorkKind.SYNC, "due"), Wake(organization, "renew", "x")]
         )
         await work.claim(connection, ["renew"], batch=1, lease_seconds=60)
         await work.wake(connection, [Wake(organization, "read", "p")])
@@ -105,7 +106,7 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, database, ow
     await backlogs.note(database)
     await owner.execute("UPDATE backlogs SET minute = minute - interval '5 min'")
     await owner.execute("DELETE FROM work")
-    await due_for(owner, organization, "document", "deliver")
+    await due_for(owner, organization, "process_document", "deliver")
     shown = (await browser.get("/")).text
     for words in (
         "1 message, 4 min ago",
@@ -128,8 +129,8 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, database, ow
 
 async def test_work_that_fails_is_a_problem_in_words(browser, database, organization):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, "subscribe", "x")])
-        [lease] = (await work.claim(connection, ["subscribe"], batch=1, lease_seconds=60)).leases
+        await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, "x")])
+        [lease] = (await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)).leases
         await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
     text = (await browser.get("/health")).text
     assert "1 of the kind subscribe failed and is tried again: the secret has expired" in text
@@ -154,7 +155,7 @@ async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organizat
 
 
 async def test_nobody_but_who_runs_it_sees_the_work_of_others(
-    browser, gate, database, organization, other_organization
+    browser, site, database, organization, other_organization
 ):
     async with database.engine() as connection:
         for owner, kind in ((organization, "ours"), (other_organization, "theirs")):
@@ -163,8 +164,8 @@ async def test_nobody_but_who_runs_it_sees_the_work_of_others(
             await work.retry(connection, lease, delay=60, error=f"the secret of {kind}", counts=False)
     other = gate_of(database, other_organization)
     for role, whose, seen in (
-        (Role.READER, gate, {"ours"}),
-        (Role.ADMIN, gate, {"ours", "theirs"}),
+        (Role.READER, site, {"ours"}),
+        (Role.ADMIN, site, {"ours", "theirs"}),
         (Role.ADMIN, other, {"theirs"}),
     ):
         browser.cookies = await cookie_of(whose, role, f"{role}@example.net")
@@ -174,12 +175,12 @@ async def test_nobody_but_who_runs_it_sees_the_work_of_others(
             assert told == seen, (path, role)
             assert ("PostgreSQL" in shown) == (seen == {"ours", "theirs"} and "health" in path)
         assert set(re.findall(r"<dt>(ours|theirs)</dt>", shown)) == seen - (
-            {"theirs"} if whose is gate else set()
+            {"theirs"} if whose is site else set()
         )
 
 
 async def test_a_ledger_is_verified_for_admins_one_at_a_time_and_nobody_waits_for_it(
-    gate, database, organization
+    site, database, organization
 ):
     async with database.transaction(organization) as connection:
         await ledger.append(connection, organization, [Entry("sync_started", "mailbox", "x")])
@@ -190,14 +191,14 @@ async def test_a_ledger_is_verified_for_admins_one_at_a_time_and_nobody_waits_fo
         begun.set()
         return go_on.wait(60)
 
-    made = app.create(gate, routes=upkeep.routes(Upkeep(gate, (), check)))
+    made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, (), check)))
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(made), base_url=URL, headers={"origin": URL}
     ) as client:
-        client.cookies = await cookie_of(gate, Role.REVIEWER)
+        client.cookies = await cookie_of(site, Role.REVIEWER)
         assert (await client.post("/ledger/verify")).status_code == 403
         assert "Verify every entry" not in (await client.get("/ledger")).text
-        client.cookies = await cookie_of(gate, Role.ADMIN)
+        client.cookies = await cookie_of(site, Role.ADMIN)
         first = asyncio.create_task(client.post("/ledger/verify"))
         assert await asyncio.to_thread(begun.wait, 60)
         second = await client.post("/ledger/verify")
@@ -277,10 +278,10 @@ async def test_who_came_over_tls_is_told_to_come_by_nothing_else(scheme, databas
 
 @pytest.mark.parametrize("mark", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 def test_no_mark_that_turns_words_around_reaches_a_page(mark):
-    shown = pages.plain(f"bill{mark}fdp.exe")
+    shown = pages.neutralize_bidi(f"bill{mark}fdp.exe")
     assert mark not in shown
     assert shown.replace("\ufffd", "") == "billfdp.exe"
-    assert pages.plain("שלום.pdf") == "שלום.pdf"
+    assert pages.neutralize_bidi("שלום.pdf") == "שלום.pdf"
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def test_no_mark_that_turns_words_around_reaches_a_page(mark):
     ],
 )
 def test_a_letter_kept_more_often_than_the_provider_has_it_is_a_duplicate(truth, kept, twice):
-    assert duplicates(set(truth), kept) == twice
+    assert count_duplicates(set(truth), kept) == twice
 
 
 async def test_no_page_needs_more_than_the_policy_allows(browser):

@@ -15,8 +15,8 @@ from postroom.model import Role, Secret
 from postroom.store import ledger
 from postroom.store import sessions as stored
 from postroom.web import app, mailboxes
-from postroom.web.connect import Counter
-from postroom.web.sessions import guarded, visitor_of
+from postroom.web.connect import MailboxPagesContext
+from postroom.web.sessions import get_visitor, member_route
 from web.signing import SEALER, URL, cookie_of, gate_of
 
 PASSWORD = "correct horse battery"
@@ -24,27 +24,27 @@ OURS = {"origin": URL}
 
 
 @pytest.fixture
-def gate(database, organization):
+def site(database, organization):
     return gate_of(database, organization)
 
 
 async def whoami(request):
-    return PlainTextResponse(f"{visitor_of(request).address} {visitor_of(request).role}")
+    return PlainTextResponse(f"{get_visitor(request).address} {get_visitor(request).role}")
 
 
-def client_of(gate, **options):
+def client_of(site, **options):
     routes = [
-        guarded(gate, "/who", whoami),
-        guarded(gate, "/review", whoami, Role.REVIEWER, methods=["POST"]),
-        guarded(gate, "/manage", whoami, Role.ADMIN, methods=["GET", "POST"]),
+        member_route(site, "/who", whoami),
+        member_route(site, "/review", whoami, Role.REVIEWER, methods=["POST"]),
+        member_route(site, "/manage", whoami, Role.ADMIN, methods=["GET", "POST"]),
     ]
-    transport = httpx2.ASGITransport(app.create(gate, routes=routes), raise_app_exceptions=False)
-    return httpx2.AsyncClient(transport=transport, base_url=gate.url, **options)
+    transport = httpx2.ASGITransport(app.create(site, routes=routes), raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url=site.url, **options)
 
 
 @pytest.fixture
-async def browser(gate):
-    async with client_of(gate) as client:
+async def browser(site):
+    async with client_of(site) as client:
         yield client
 
 
@@ -89,8 +89,8 @@ async def test_the_cookie_is_out_of_reach_and_the_database_holds_no_token(browse
 
 
 async def test_over_https_the_cookie_belongs_to_this_host_alone(database, organization, ann):
-    gate = gate_of(database, organization, url="https://post.example")
-    async with client_of(gate) as browser:
+    site = gate_of(database, organization, url="https://post.example")
+    async with client_of(site) as browser:
         done = await browser.post(
             "/sign-in",
             data={"address": "ann@example.org", "password": PASSWORD},
@@ -117,8 +117,8 @@ async def test_after_the_sign_in_nobody_is_led_elsewhere(browser, ann, given):
 
 
 @pytest.mark.parametrize("role, seen", [("reader", [200, 403, 403]), ("reviewer", [200, 200, 403])])
-async def test_a_role_opens_its_routes_and_no_higher_ones(gate, browser, role, seen):
-    browser.cookies.update(await cookie_of(gate, Role(role)))
+async def test_a_role_opens_its_routes_and_no_higher_ones(site, browser, role, seen):
+    browser.cookies.update(await cookie_of(site, Role(role)))
     found = [
         (await browser.get("/who")).status_code,
         (await browser.post("/review", headers=OURS)).status_code,
@@ -127,7 +127,7 @@ async def test_a_role_opens_its_routes_and_no_higher_ones(gate, browser, role, s
     assert found == seen
 
 
-async def test_a_changed_role_counts_from_the_next_request_on(gate, browser, ann, database):
+async def test_a_changed_role_counts_from_the_next_request_on(site, browser, ann, database):
     await enter(browser)
     assert (await browser.get("/manage")).status_code == 403
     await members.set_role(database, ann, Role.ADMIN)
@@ -146,8 +146,8 @@ async def test_a_removed_member_is_out_at_once(browser, ann, database):
 
 
 @pytest.mark.parametrize("origin", [None, "http://evil.example", "null"])
-async def test_other_sites_change_nothing_and_sign_nobody_in(gate, browser, ann, origin):
-    browser.cookies.update(await cookie_of(gate))
+async def test_other_sites_change_nothing_and_sign_nobody_in(site, browser, ann, origin):
+    browser.cookies.update(await cookie_of(site))
     headers = {"origin": origin} if origin else {}
     for path in ("/manage", "/sign-out", "/sign-in", "/sign-in/link"):
         form = {"address": "ann@example.org", "password": PASSWORD, "token": "x"}
@@ -199,7 +199,7 @@ async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_
     browser, ann, database
 ):
     for _ in range(32):
-        token = await sign_in.new_link(database, ann)
+        token = await sign_in.create_link(database, ann)
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
         assert done.status_code == 303
     tries = (browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS) for _ in range(60))
@@ -208,8 +208,8 @@ async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_
 
 
 async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, ann, database, move_clock):
-    token = await sign_in.new_link(database, ann)
-    url = sign_in.link_url(URL, token)
+    token = await sign_in.create_link(database, ann)
+    url = sign_in.build_link_url(URL, token)
     for _ in range(2):
         page = await browser.get(url)
         assert f'value="{token.reveal()}"' in page.text
@@ -217,14 +217,14 @@ async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, a
     for status in (303, 403):
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
         assert done.status_code == status
-    late = await sign_in.new_link(database, ann)
+    late = await sign_in.create_link(database, ann)
     await move_clock(3601)
     done = await browser.post("/sign-in/link", data={"token": late.reveal()}, headers=OURS)
     assert done.status_code == 403
 
 
 async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, database):
-    token = await sign_in.new_link(database, ann)
+    token = await sign_in.create_link(database, ann)
     browser.cookies.set("postroom_session", token.reveal())
     assert (await browser.get("/who")).status_code == 401
     browser.cookies.clear()
@@ -234,7 +234,7 @@ async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, datab
     assert done.status_code == 403
 
 
-async def test_a_session_lasts_while_it_is_used_and_thirty_days_at_most(gate, browser, ann, move_clock):
+async def test_a_session_lasts_while_it_is_used_and_thirty_days_at_most(site, browser, ann, move_clock):
     await enter(browser)
     for _ in range(3):
         await move_clock(11 * 3600)
@@ -267,8 +267,8 @@ async def test_an_address_of_two_organizations_signs_in_where_its_password_is(
 
 
 async def test_the_last_admin_stays(database, organization):
-    admin, made = await members.provide_admin(database, organization)
-    again, made_again = await members.provide_admin(database, organization)
+    admin, made = await members.ensure_admin(database, organization)
+    again, made_again = await members.ensure_admin(database, organization)
     assert (made, made_again, admin.id == again.id) == (True, False, True)
     for act in (members.remove, partial(members.set_role, role=Role.READER)):
         with pytest.raises(PermanentError, match="last admin"):
@@ -284,9 +284,9 @@ async def test_the_database_away_lets_in_nobody_who_was_not_in(browser, ann, dat
     assert (await browser.get("/sign-in")).status_code == 200
 
 
-async def test_every_route_is_guarded_or_meant_to_be_open(gate, database):
-    counter = Counter(None, None, gate)
-    made = app.create(gate, routes=mailboxes.routes(counter))
+async def test_every_route_is_guarded_or_meant_to_be_open(site, database):
+    counter = MailboxPagesContext(None, None, site)
+    made = app.create(site, routes=mailboxes.routes(counter))
     while not hasattr(made, "routes"):
         made = made._app
     routes = made.routes
@@ -302,9 +302,9 @@ def test_digests_differ_and_tickets_are_for_one_purpose():
     from postroom.vault import sealed_tokens
 
     assert stored.digest(Secret("a")) != stored.digest(Secret("b"))
-    ticket = sealed_tokens.write(SEALER, "one", b"x", 60)
-    assert sealed_tokens.read(SEALER, "one", ticket) == b"x"
-    assert sealed_tokens.read(SEALER, "two", ticket) is None
-    assert sealed_tokens.read(SEALER, "one", ticket[:-2] + "AA") is None
-    assert sealed_tokens.read(SEALER, "one", sealed_tokens.write(SEALER, "one", b"x", -1)) is None
-    assert sealed_tokens.read(SEALER, "one", "nonsense") is None
+    ticket = sealed_tokens.issue(SEALER, "one", b"x", 60)
+    assert sealed_tokens.redeem(SEALER, "one", ticket) == b"x"
+    assert sealed_tokens.redeem(SEALER, "two", ticket) is None
+    assert sealed_tokens.redeem(SEALER, "one", ticket[:-2] + "AA") is None
+    assert sealed_tokens.redeem(SEALER, "one", sealed_tokens.issue(SEALER, "one", b"x", -1)) is None
+    assert sealed_tokens.redeem(SEALER, "one", "nonsense") is None

@@ -9,11 +9,11 @@ import pytest
 
 import databases
 from postroom.flow.mail.push_rejections import Refusals
-from postroom.model import ProviderName
+from postroom.model import ProviderName, WorkKind
 from postroom.store import health, notifications, work
 from postroom.store.database import open_database
 from postroom.store.work import Finish
-from postroom.web.health import judge
+from postroom.web.health import find_problems
 from web.hooks import hinted, hooks, queued, subscribe
 
 PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle")
@@ -294,11 +294,11 @@ async def test_hints_are_few_and_a_sync_forgets_only_those_it_used(hook, web, or
 async def test_a_notification_during_a_sync_makes_the_mailbox_due_again(hook, web, owner, subscription):
     await hook.push(subscription.path, subscription.item("m1"))
     async with web.engine() as connection:
-        [lease] = (await work.claim(connection, ["sync"], batch=5, lease_seconds=60)).leases
+        [lease] = (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases
         assert await hook.push(subscription.path, subscription.item("m2")) == 202
-        assert (await work.claim(connection, ["sync"], batch=5, lease_seconds=60)).leases == []
+        assert (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases == []
         await work.finish(connection, [Finish(lease, again_after=900)])
-        assert len((await work.claim(connection, ["sync"], batch=5, lease_seconds=60)).leases) == 1
+        assert len((await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases) == 1
 
 
 async def test_subscription_and_mailbox_say_when_they_were_last_told(hook, owner, subscription):
@@ -434,5 +434,5 @@ async def test_work_that_nothing_performs_yet_is_shown_and_is_not_late(hook, web
     await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
     found = await health.read(web)
     assert [each.kind for each in found.work] == ["sync"]
-    assert not any("late" in problem for problem in judge(found, performed={"subscribe"}))
-    assert any("late" in problem for problem in judge(found, performed={"sync"}))
+    assert not any("late" in problem for problem in find_problems(found, performed={"subscribe"}))
+    assert any("late" in problem for problem in find_problems(found, performed={"sync"}))

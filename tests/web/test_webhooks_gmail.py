@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from postroom.ports import Push
+from postroom.ports import PushRequest
 from postroom.store.database import open_database
 from providers.receiver import receiving
 from simulator.driver import running
@@ -196,7 +196,7 @@ async def test_a_push_without_a_token_is_refused(sim, signed, receiver, header):
     given = await signed_push(sim, receiver, "one@example.org")
     await until_keys_are_there(signed, given)
     changed = {"authorization": header.encode("latin-1")} if header else {}
-    bare = Push({}, None, given.body)
+    bare = PushRequest({}, None, given.body)
     assert (await forward(signed, bare, **changed)).status_code == 403
 
 

@@ -16,31 +16,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from postroom.config import Network
 from postroom.errors import (
     AlreadyExists,
-    AnswerTooLarge,
     CursorExpired,
     DatabaseTooOld,
     DatabaseUnavailable,
-    Gone,
-    GrantLost,
+    InvalidGrant,
     LeaseLost,
-    LoginRefused,
+    LoginRejected,
+    NotFound,
     PostroomError,
-    PushRefused,
+    PushRejected,
+    ResponseTooLarge,
     SchemaError,
     TransientError,
-    Unreadable,
-    Unsupported,
+    UnreadableFile,
+    UnsupportedByProvider,
 )
 from postroom.logs import Log
 from postroom.model import Secret
-from postroom.store.translate import unfit
+from postroom.store.database_errors import unfit
 from postroom.web import metrics, overview, pages, sign_in
-from postroom.web.health import Watch
-from postroom.web.hosts import KnownHosts
-from postroom.web.live import Live
-from postroom.web.metrics import Requests
-from postroom.web.proxies import BehindProxies
-from postroom.web.sessions import Gate, guarded
+from postroom.web.allowed_hosts import AllowedHostsMiddleware
+from postroom.web.event_stream import EventStreams
+from postroom.web.health import HealthMonitor
+from postroom.web.metrics import RequestMetrics
+from postroom.web.sessions import SiteContext, member_route
+from postroom.web.trusted_proxies import TrustedProxiesMiddleware
 
 log = Log()
 
@@ -52,16 +52,16 @@ STATUSES: Final[Mapping[type[PostroomError], int]] = {
     DatabaseTooOld: 503,
     SchemaError: 503,
     TransientError: 503,
-    LoginRefused: 400,
-    PushRefused: 403,
+    LoginRejected: 400,
+    PushRejected: 403,
     AlreadyExists: 409,
-    GrantLost: 409,
+    InvalidGrant: 409,
     LeaseLost: 409,
-    Gone: 410,
-    AnswerTooLarge: 502,
+    NotFound: 410,
+    ResponseTooLarge: 502,
     CursorExpired: 502,
-    Unsupported: 502,
-    Unreadable: 422,
+    UnsupportedByProvider: 502,
+    UnreadableFile: 422,
 }
 
 _POLICY: Final = (
@@ -97,26 +97,26 @@ OPEN: Final = frozenset(
 
 
 def create(
-    gate: Gate,
+    site: SiteContext,
     *,
     webhooks: Sequence[Route] = (),
     routes: Sequence[BaseRoute] = (),
     performed: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
-    streams: Live | None = None,
+    streams: EventStreams | None = None,
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
     """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
-    watch, requests = Watch(gate.database, gate.organization, performed=performed), Requests()
+    watch, requests = HealthMonitor(site.database, site.organization, performed=performed), RequestMetrics()
     app = Starlette(
         routes=[
             *webhooks,
             *routes,
-            metrics.route(gate.database, watch, requests, streams, metrics_token),
-            *sign_in.routes(gate),
-            *overview.routes(gate),
-            guarded(gate, "/health", pages.health_page),
-            guarded(gate, "/health/parts", pages.health_parts),
+            metrics.route(site.database, watch, requests, streams, metrics_token),
+            *sign_in.routes(site),
+            *overview.routes(site),
+            member_route(site, "/health", pages.health_page),
+            member_route(site, "/health/parts", pages.health_fragments),
             Route("/healthz", _alive),
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),
@@ -129,9 +129,9 @@ def create(
         },
     )
     app.state.watch = watch
-    headers = _HEADERS + (_OVER_TLS if gate.url.startswith("https:") else [])
-    safe = _Guarded(KnownHosts(app, gate.url), requests, headers)
-    return BehindProxies(safe, trusted_proxies) if trusted_proxies else safe
+    headers = _HEADERS + (_OVER_TLS if site.url.startswith("https:") else [])
+    safe = _Guarded(AllowedHostsMiddleware(app, site.url), requests, headers)
+    return TrustedProxiesMiddleware(safe, trusted_proxies) if trusted_proxies else safe
 
 
 async def _alive(_request: Request) -> Response:
@@ -140,7 +140,7 @@ async def _alive(_request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    watch: Watch = request.app.state.watch
+    watch: HealthMonitor = request.app.state.watch
     report = await watch.report()
     if report.health is None:
         return PlainTextResponse("\n".join(report.problems) + "\n", 503)
@@ -184,7 +184,9 @@ class _Fitting:
 class _Guarded:
     """Around everything: safe headers on every answer, one log line by route and status, never by path."""
 
-    def __init__(self, app: ASGIApp, requests: Requests, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(
+        self, app: ASGIApp, requests: RequestMetrics, headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
         self._app = app
         self._requests = requests
         self._headers = headers
@@ -213,7 +215,7 @@ class _Guarded:
         _note(scope, status, time.perf_counter() - started, self._requests)
 
 
-def _note(scope: Scope, status: int, seconds: float, requests: Requests) -> None:
+def _note(scope: Scope, status: int, seconds: float, requests: RequestMetrics) -> None:
     route = scope.get("route")
     path = route.path if isinstance(route, Route | Mount) else "/"
     requests.note(scope["method"], path, status, seconds)

@@ -6,11 +6,11 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-LARGEST: Final = 64 * 1024
-MOST_FIELDS: Final = 500
+MAX_BYTES: Final = 64 * 1024
+MAX_FIELDS: Final = 500
 
 
-async def read(request: Request, *, largest: int = LARGEST, most: int = MOST_FIELDS) -> dict[str, str]:
+async def read(request: Request, *, largest: int = MAX_BYTES, most: int = MAX_FIELDS) -> dict[str, str]:
     """The fields of a form; of a name that came twice, the last."""
     body = bytearray()
     async for chunk in request.stream():
@@ -23,6 +23,6 @@ async def read(request: Request, *, largest: int = LARGEST, most: int = MOST_FIE
         raise HTTPException(400) from None
 
 
-def number(given: str | None) -> int | None:
+def parse_number(given: str | None) -> int | None:
     """A whole number that a column can hold; what is none is nothing."""
     return int(given) if given and given.isascii() and given.isdecimal() and len(given) < 19 else None

@@ -12,25 +12,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.documents.html_sanitizer import PICTURE_BYTES
-from postroom.documents.isolation import Readers
-from postroom.errors import Gone
+from postroom.documents.files.html_sanitizer import PICTURE_BYTES
+from postroom.documents.sandbox.file_sandbox import Readers
+from postroom.errors import NotFound
 from postroom.flow.documents.process import content_of
-from postroom.flow.mail import sync
-from postroom.flow.mail.sync.asked import ask
-from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role
+from postroom.flow.mail.sync.sync_requests import ask
+from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
 from postroom.ports import BlobStore
-from postroom.store import audits, documents, failures, search, syncs
+from postroom.store import audits, documents, failures, search, sync_progress
 from postroom.store.database import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import Listed
-from postroom.web import forms, letters, pages, places, threads
-from postroom.web.mailboxes import KEPT, NAMES
-from postroom.web.sessions import Gate, guarded, visitor_of
+from postroom.web import forms, message_body, pages, paging, threads
+from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES
+from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-PAGE: Final = 50
-EVENTS: Final = 15
-_KINDS: Final = {
+PAGE_SIZE: Final = 50
+EVENTS_SHOWN: Final = 15
+_EVENT_NAMES: Final = {
     "created": "Arrived",
     "updated": "Changed",
     "moved": "Moved",
@@ -40,62 +39,62 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True)
-class Shelf:
+class MailPagesContext:
     """What the pages need."""
 
-    gate: Gate
+    site: SiteContext
     blobs: BlobStore
     readers: Readers
 
 
-def routes(shelf: Shelf) -> list[Route]:
-    gate = shelf.gate
+def routes(context: MailPagesContext) -> list[Route]:
+    site = context.site
     return [
-        guarded(gate, "/mailboxes/{mailbox:uuid}", partial(mailbox_page, shelf)),
-        guarded(
-            gate, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, shelf), Role.ADMIN, methods=["POST"]
+        member_route(site, "/mailboxes/{mailbox:uuid}", partial(mailbox_page, context)),
+        member_route(
+            site, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, context), Role.ADMIN, methods=["POST"]
         ),
-        guarded(gate, "/messages/{message:int}", partial(message_page, shelf)),
-        guarded(gate, "/messages/{message:int}/body", partial(body, shelf)),
-        guarded(gate, "/messages/{message:int}/attachments/{part:path}", partial(attachment, shelf)),
-        *threads.routes(gate),
-        guarded(gate, "/search", partial(search_page, shelf)),
+        member_route(site, "/messages/{message:int}", partial(message_page, context)),
+        member_route(site, "/messages/{message:int}/body", partial(body, context)),
+        member_route(site, "/messages/{message:int}/attachments/{part:path}", partial(attachment, context)),
+        *threads.routes(site),
+        member_route(site, "/search", partial(search_page, context)),
     ]
 
 
-async def mailbox_page(shelf: Shelf, request: Request) -> Response:
+async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
     asked = request.query_params
-    folder = forms.number(asked.get("folder"))
+    folder = forms.parse_number(asked.get("folder"))
     in_threads = asked.get("view") == "threads"
-    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
         found = await views.mailbox(connection, id_)
         if found is None:
             raise HTTPException(404)
         folders = await views.folders(connection, id_, after=0, limit=500)
-        messages, found_threads, older = await _rows(
+        messages, found_threads, older = await _load_rows(
             connection, id_, folder, asked.get("before"), in_threads=in_threads
         )
-        events = await views.mail_events(connection, id_, below=None, limit=EVENTS)
+        events = await views.mail_events(connection, id_, below=None, limit=EVENTS_SHOWN)
         subjects = await views.subjects(connection, [each.message_id for each in events])
-        progress = await syncs.progress(connection, id_, sync.KIND)
+        progress = await sync_progress.progress(connection, id_, WorkKind.SYNC)
         stored = await views.stored(connection, id_)
         audit = await audits.latest(connection, id_)
         failing = await failures.open_count(connection, id_)
     names = {each.id: each.name for each in folders}
-    return pages.page(
+    return pages.render_page(
         "mailbox.html",
         mailbox=found,
-        provider=NAMES[ProviderName(found.provider)],
-        kept=KEPT[ContentPolicy(found.content_policy)],
-        folders=_in_order(folders),
+        provider=PROVIDER_NAMES[ProviderName(found.provider)],
+        kept=POLICY_NAMES[ContentPolicy(found.content_policy)],
+        folders=_sort_folders(folders),
         folder=folder,
         names=names,
         in_threads=in_threads,
         messages=messages,
         threads=found_threads,
         older=older,
-        events=[(_KINDS[each.kind], each) for each in events],
+        events=[(_EVENT_NAMES[each.kind], each) for each in events],
         subjects=subjects,
         progress=progress,
         stored=stored,
@@ -105,26 +104,26 @@ async def mailbox_page(shelf: Shelf, request: Request) -> Response:
     )
 
 
-async def _rows(
+async def _load_rows(
     connection: Connection,
     mailbox: MailboxId,
     folder: int | None,
     before: str | None,
     *,
     in_threads: bool,
-) -> tuple[list[views.Message], list[Listed], str | None]:
+) -> tuple[list[views.MessageResource], list[Listed], str | None]:
     """A page of messages, or of threads, and where the next one begins."""
     if in_threads:
-        listed, older = await threads.listing(connection, mailbox, folder=folder, before=before)
+        listed, older = await threads.load_threads(connection, mailbox, folder=folder, before=before)
         return [], listed, older
     found = await views.messages(
-        connection, mailbox, folder=folder, after=places.read(before), limit=PAGE + 1
+        connection, mailbox, folder=folder, after=paging.parse_position(before), limit=PAGE_SIZE + 1
     )
-    last = found[PAGE - 1] if len(found) > PAGE else None
-    return found[:PAGE], [], places.written(last.received_at, last.id) if last else None
+    last = found[PAGE_SIZE - 1] if len(found) > PAGE_SIZE else None
+    return found[:PAGE_SIZE], [], paging.format_position(last.received_at, last.id) if last else None
 
 
-def _in_order(folders: Sequence[views.Folder]) -> list[views.Folder]:
+def _sort_folders(folders: Sequence[views.FolderResource]) -> list[views.FolderResource]:
     """What people open first stands first, then what they named, what is thrown away last."""
     place = {"inbox": 0, "archive": 1, "sent": 2, "drafts": 3, "spam": 6, "trash": 7}
     states = ("UNREAD", "CHAT")  # labels of Gmail that are no place
@@ -132,26 +131,26 @@ def _in_order(folders: Sequence[views.Folder]) -> list[views.Folder]:
     return sorted(shown, key=lambda each: (place.get(each.role or "", 5), each.name.casefold()))
 
 
-async def sync_now(shelf: Shelf, request: Request) -> Response:
+async def sync_now(context: MailPagesContext, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
-    organization = visitor_of(request).organization
-    async with shelf.gate.database.transaction(organization) as connection:
+    organization = get_visitor(request).organization
+    async with context.site.database.transaction(organization) as connection:
         if await views.mailbox(connection, id_) is None:
             raise HTTPException(404)
-        await ask(connection, organization, id_, actor=visitor_of(request).actor)
+        await ask(connection, organization, id_, actor=get_visitor(request).actor)
     return RedirectResponse(f"/mailboxes/{id_}", 303)
 
 
-async def _message(connection: Connection, id_: int) -> views.Message:
+async def _message(connection: Connection, id_: int) -> views.MessageResource:
     found = await views.message(connection, id_)
     if found is None:
         raise HTTPException(404)
     return found
 
 
-async def message_page(shelf: Shelf, request: Request) -> Response:
+async def message_page(context: MailPagesContext, request: Request) -> Response:
     id_: int = request.path_params["message"]
-    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
         message = await _message(connection, id_)
         content = await views.content(connection, id_)
         attachments = await views.attachments(connection, id_)
@@ -161,7 +160,7 @@ async def message_page(shelf: Shelf, request: Request) -> Response:
         thread = await views.messages_of_thread(connection, message.thread_id, after=0, limit=100)
         mailbox = await views.mailbox(connection, message.mailbox_id)
         folders = await views.folders(connection, message.mailbox_id, after=0, limit=500)
-    return pages.page(
+    return pages.render_page(
         "message.html",
         message=message,
         mailbox=mailbox,
@@ -170,7 +169,7 @@ async def message_page(shelf: Shelf, request: Request) -> Response:
         files={each.part: each.file_name for each in attachments},
         verdicts=verdicts,
         documents=taken,
-        events=[(_KINDS[each.kind], each) for each in events],
+        events=[(_EVENT_NAMES[each.kind], each) for each in events],
         thread=thread,
         names={each.id: each.name for each in folders}
         | {each.provider_folder_id: each.name for each in folders},
@@ -178,49 +177,49 @@ async def message_page(shelf: Shelf, request: Request) -> Response:
     )
 
 
-async def body(shelf: Shelf, request: Request) -> Response:
+async def body(context: MailPagesContext, request: Request) -> Response:
     """A message's body for the sandboxed frame, under a policy of its own."""
     id_: int = request.path_params["message"]
-    organization = visitor_of(request).organization
-    async with shelf.gate.database.transaction(organization) as connection:
+    organization = get_visitor(request).organization
+    async with context.site.database.transaction(organization) as connection:
         await _message(connection, id_)
         content = await views.content(connection, id_)
         attachments = await views.attachments(connection, id_)
-    pictures = await _pictures(shelf, organization, attachments)
-    shown = await letters.frame(
-        shelf.readers,
+    pictures = await _load_inline_images(context, organization, attachments)
+    shown = await message_body.render_frame(
+        context.readers,
         content.body_html if content else None,
         content.body_plain if content else None,
         pictures,
     )
-    return HTMLResponse(shown, headers={"content-security-policy": letters.POLICY})
+    return HTMLResponse(shown, headers={"content-security-policy": message_body.POLICY})
 
 
-async def _pictures(
-    shelf: Shelf, organization: OrganizationId, attachments: list[views.Attachment]
+async def _load_inline_images(
+    context: MailPagesContext, organization: OrganizationId, attachments: list[views.AttachmentResource]
 ) -> dict[str, tuple[str, bytes]]:
     found: dict[str, tuple[str, bytes]] = {}
     left = PICTURE_BYTES
     for each in attachments:
         if each.content_id and each.sha256 and each.size <= left:
             try:
-                data = await content_of(shelf.blobs, organization, bytes.fromhex(each.sha256))
-            except Gone:
+                data = await content_of(context.blobs, organization, bytes.fromhex(each.sha256))
+            except NotFound:
                 continue
             found[each.content_id] = (each.media_type, data)
             left -= len(data)
     return found
 
 
-async def attachment(shelf: Shelf, request: Request) -> Response:
+async def attachment(context: MailPagesContext, request: Request) -> Response:
     """An attachment's bytes: saved by the browser, never shown by it."""
     id_: int = request.path_params["message"]
-    organization = visitor_of(request).organization
-    async with shelf.gate.database.transaction(organization) as connection:
+    organization = get_visitor(request).organization
+    async with context.site.database.transaction(organization) as connection:
         found = await views.attachment(connection, id_, request.path_params["part"])
     if found is None or found.sha256 is None:
         raise HTTPException(404)
-    data = await content_of(shelf.blobs, organization, bytes.fromhex(found.sha256))
+    data = await content_of(context.blobs, organization, bytes.fromhex(found.sha256))
     name = quote(found.file_name or "attachment", safe="")
     return Response(
         data,
@@ -229,9 +228,11 @@ async def attachment(shelf: Shelf, request: Request) -> Response:
     )
 
 
-async def search_page(shelf: Shelf, request: Request) -> Response:
+async def search_page(context: MailPagesContext, request: Request) -> Response:
     words = request.query_params.get("q", "").strip()[:500]
-    async with shelf.gate.database.transaction(visitor_of(request).organization) as connection:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
         messages = await search.messages(connection, words) if words else []
         papers = await search.documents(connection, words) if words else []
-    return pages.page("search.html", words=words, messages=messages, documents=papers, now=datetime.now(UTC))
+    return pages.render_page(
+        "search.html", words=words, messages=messages, documents=papers, now=datetime.now(UTC)
+    )

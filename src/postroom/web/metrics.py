@@ -18,14 +18,14 @@ from starlette.routing import Route
 
 from postroom import __version__, logs
 from postroom.model import Secret
-from postroom.store import measures
+from postroom.store import metrics
 from postroom.store.database import Database
 from postroom.store.health import KindOfWork
-from postroom.store.measures import Measure
-from postroom.web.health import Watch
-from postroom.web.live import Live
+from postroom.store.metrics import Measure
+from postroom.web.event_stream import EventStreams
+from postroom.web.health import HealthMonitor
 
-_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 # For each measure its name, its words, and how its labels are called.
 _GAUGES: Final[Mapping[str, tuple[str, str, Sequence[str]]]] = {
     "mailboxes": ("postroom_mailboxes", "Mailboxes by provider and health.", ("provider", "health")),
@@ -67,7 +67,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _WORK: Final = ("due", "leased", "waiting", "failing", "parked")
 
 
-class Requests:
+class RequestMetrics:
     """The requests that this process answered."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Requests:
             "postroom_http_request_seconds",
             "How long answers took, streams apart.",
             ["route"],
-            buckets=_BUCKETS,
+            buckets=_DURATION_BUCKETS,
             registry=self.registry,
         )
 
@@ -92,7 +92,7 @@ class Requests:
             self._seconds.labels(route).observe(seconds)
 
 
-class _Found:
+class _SnapshotCollector:
     """What was read a moment ago, as the exposition wants it."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
@@ -103,20 +103,24 @@ class _Found:
 
 
 def route(
-    database: Database, watch: Watch, requests: Requests, live: Live | None, token: Secret | None
+    database: Database,
+    watch: HealthMonitor,
+    requests: RequestMetrics,
+    live: EventStreams | None,
+    token: Secret | None,
 ) -> Route:
     return Route("/metrics", partial(_metrics, database, watch, requests, live, token))
 
 
 async def _metrics(
     database: Database,
-    watch: Watch,
-    requests: Requests,
-    live: Live | None,
+    watch: HealthMonitor,
+    requests: RequestMetrics,
+    live: EventStreams | None,
     token: Secret | None,
     request: Request,
 ) -> Response:
-    if not _may(request, token):
+    if not _is_authorized(request, token):
         return PlainTextResponse("Set POSTROOM_METRICS_TOKEN and show it as a bearer token.\n", 401)
     found: list[Metric] = [
         _gauge("postroom_build_info", "The version that runs.", ("version",), [((__version__,), 1.0)]),
@@ -124,7 +128,7 @@ async def _metrics(
             "postroom_log_refusals",
             "Values kept out of log lines; not 0 is a mistake.",
             (),
-            [((), logs.refusals())],
+            [((), logs.count_refused_values())],
         ),
     ]
     if live is not None:
@@ -134,21 +138,21 @@ async def _metrics(
         _gauge("postroom_database_up", "Whether the database answers.", (), [((), health is not None)])
     )
     if health is not None:
-        found += _work(health.work)
+        found += _work_gauges(health.work)
         for role in ("web", "worker"):
             count = len(health.of_role(role))
             found.append(
                 _gauge(f"postroom_{role}_processes", f"Processes connected as {role}.", (), [((), count)])
             )
         async with database.engine() as engine:
-            found += _measured(await measures.read(engine))
+            found += _measure_gauges(await metrics.read(engine))
     once = CollectorRegistry()
-    once.register(_Found(found))
+    once.register(_SnapshotCollector(found))
     body = generate_latest(once) + generate_latest(requests.registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST, headers={"cache-control": "no-store"})
 
 
-def _may(request: Request, token: Secret | None) -> bool:
+def _is_authorized(request: Request, token: Secret | None) -> bool:
     if token is not None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         return hmac.compare_digest(given.encode(), token.reveal().encode())
@@ -160,7 +164,7 @@ def _may(request: Request, token: Secret | None) -> bool:
         return False
 
 
-def _work(kinds: Sequence[KindOfWork]) -> list[Metric]:
+def _work_gauges(kinds: Sequence[KindOfWork]) -> list[Metric]:
     counts = [((each.kind, state), float(getattr(each, state))) for each in kinds for state in _WORK]
     oldest = [((each.kind,), each.oldest_due_seconds or 0.0) for each in kinds]
     return [
@@ -169,7 +173,7 @@ def _work(kinds: Sequence[KindOfWork]) -> list[Metric]:
     ]
 
 
-def _measured(found: Sequence[Measure]) -> list[Metric]:
+def _measure_gauges(found: Sequence[Measure]) -> list[Metric]:
     metrics: list[Metric] = []
     for key, (name, words, labels) in _GAUGES.items():
         values = [((each.label, each.also)[: len(labels)], each.value) for each in found if each.name == key]

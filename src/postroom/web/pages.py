@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from postroom import __version__
 from postroom.model import Role
 from postroom.store.sessions import Visitor
-from postroom.web.health import Watch
+from postroom.web.health import HealthMonitor
 
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
@@ -80,12 +80,12 @@ def ago(seconds: float) -> str:
     return "just now" if seconds < 60 else f"{duration(seconds)} ago"
 
 
-def label(name: str) -> str:
+def folder_label(name: str) -> str:
     """Gmail names its own labels in capitals, for programs."""
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
 
 
-def spoken(words: str) -> str:
+def humanize_names(words: str) -> str:
     """Names of fields as people say them: issued_on is "issued on"."""
     return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: name[0].replace("_", " "), words)
 
@@ -95,7 +95,7 @@ _TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _UNSEEN: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
 
 
-def plain(value: object) -> object:
+def neutralize_bidi(value: object) -> object:
     """Words in the order in which they are written: marks that turn it are shown, or left out."""
     if type(value) is not str or value.isascii():
         return value
@@ -108,26 +108,26 @@ _templates: Final = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-    finalize=plain,  # whatever a template shows goes through it
+    finalize=neutralize_bidi,  # whatever a template shows goes through it
 )
-_templates.filters.update(size=size, duration=duration, ago=ago, label=label, spoken=spoken)
+_templates.filters.update(size=size, duration=duration, ago=ago, label=folder_label, spoken=humanize_names)
 
 
 async def health_page(request: Request) -> Response:
-    return HTMLResponse(await _health(request, "health.html"))
+    return HTMLResponse(await _render_health(request, "health.html"))
 
 
-async def health_parts(request: Request) -> Response:
+async def health_fragments(request: Request) -> Response:
     """The parts of the health page that change; a small script puts them in place."""
-    return HTMLResponse(await _health(request, "health_parts.html"))
+    return HTMLResponse(await _render_health(request, "health_parts.html"))
 
 
-def page(template: str, status: int = 200, /, **values: object) -> Response:
+def render_page(template: str, status: int = 200, /, **values: object) -> Response:
     """A page that shows what is now, and is kept by no cache."""
-    return HTMLResponse(_rendered(template, **values), status, {"cache-control": "no-store"})
+    return HTMLResponse(_render(template, **values), status, {"cache-control": "no-store"})
 
 
-def _rendered(template: str, **values: object) -> str:
+def _render(template: str, **values: object) -> str:
     return _templates.get_template(template).render(
         version=__version__, visitor=visiting.get(), navigation=_navigation(), **values
     )
@@ -136,13 +136,13 @@ def _rendered(template: str, **values: object) -> str:
 def _navigation() -> dict[str, list[tuple[str, str]]]:
     """The pages that stand in the head of every page for who looks, and those behind "More"."""
     visitor = visiting.get()
-    more = MORE + (ADMIN if visitor is not None and visitor.role.may(Role.ADMIN) else [])
+    more = MORE + (ADMIN if visitor is not None and visitor.role.allows(Role.ADMIN) else [])
     return {"first": PAGES + (GUIDED if guided else []), "more": more}
 
 
-def not_allowed(needed: Role) -> Response:
+def role_missing_page(needed: Role) -> Response:
     """For who is signed in and lacks the role."""
-    return page(
+    return render_page(
         "problem.html",
         403,
         title="Your role does not allow this",
@@ -153,12 +153,12 @@ def not_allowed(needed: Role) -> Response:
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
     """What a visitor learns of an error: that it happened and what to do, never its words."""
     title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try something else."))
-    return HTMLResponse(_rendered("problem.html", title=title, advice=advice), status, headers)
+    return HTMLResponse(_render("problem.html", title=title, advice=advice), status, headers)
 
 
-async def _health(request: Request, template: str) -> str:
-    watch: Watch = request.app.state.watch
-    return _rendered(
+async def _render_health(request: Request, template: str) -> str:
+    watch: HealthMonitor = request.app.state.watch
+    return _render(
         template,
         seen=await watch.seen_by(request.state.visitor),
         running_seconds=time.monotonic() - _STARTED,

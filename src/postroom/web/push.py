@@ -16,26 +16,26 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from postroom import traces
-from postroom.errors import PostroomError, PushRefused, PushUnclear, TransientError
+from postroom.errors import PostroomError, PushRejected, PushUnverifiable, TransientError
 from postroom.flow.mail.push import Arrival, Ingress
 from postroom.flow.mail.push_rejections import Refusals
 from postroom.logs import Log
 from postroom.model import OrganizationId, ProviderName, SubscriptionId
-from postroom.ports import Provider, Push, PushReader
+from postroom.ports import Provider, PushReader, PushRequest
 from postroom.store.database import Database
 from postroom.web.throttle import Throttle
 
-LONGEST_HANDSHAKE: Final = 4096
+MAX_VALIDATION_TOKEN: Final = 4096
 BODY_SECONDS: Final = 5
 RETRY_SECONDS: Final = 5
-KEYS_HOLD_SECONDS: Final = 3600
-KEYS_PAUSE_SECONDS: Final = 10
+KEY_REFRESH_SECONDS: Final = 3600
+KEY_RETRY_SECONDS: Final = 10
 
 log = Log()
 
 
 @dataclass(frozen=True)
-class Manner:
+class PushEndpointRules:
     """How one provider is answered."""
 
     paths: Sequence[str]
@@ -45,8 +45,8 @@ class Manner:
     handshake: bool = False
 
 
-MANNERS: Final[Mapping[ProviderName, Manner]] = {
-    ProviderName.OUTLOOK: Manner(
+ENDPOINT_RULES: Final[Mapping[ProviderName, PushEndpointRules]] = {
+    ProviderName.OUTLOOK: PushEndpointRules(
         (
             "/webhooks/outlook",
             "/webhooks/outlook/{subscription}",
@@ -60,7 +60,9 @@ MANNERS: Final[Mapping[ProviderName, Manner]] = {
         largest_body=2**20,
         handshake=True,
     ),
-    ProviderName.GMAIL: Manner(("/webhooks/gmail",), accepted=200, refused=403, largest_body=2**16),
+    ProviderName.GMAIL: PushEndpointRules(
+        ("/webhooks/gmail",), accepted=200, refused=403, largest_body=2**16
+    ),
 }
 
 
@@ -68,7 +70,7 @@ class _BodyTooLarge(Exception):  # said within this file alone
     pass
 
 
-class Keys:
+class SigningKeyRefresher:
     """A provider's signing keys: fetched in the background, at first, hourly, and when one is missing."""
 
     def __init__(self, reader: PushReader) -> None:
@@ -86,20 +88,25 @@ class Keys:
             except PostroomError as error:
                 log.warning("push.keys_not_fetched", error=error)
                 self._missing.set()
-            await asyncio.sleep(KEYS_PAUSE_SECONDS)
+            await asyncio.sleep(KEY_RETRY_SECONDS)
             with suppress(TimeoutError):
-                async with asyncio.timeout(KEYS_HOLD_SECONDS):
+                async with asyncio.timeout(KEY_REFRESH_SECONDS):
                     await self._missing.wait()
 
 
-class Webhook:
+class PushEndpoint:
     """One provider's pushes, as an ASGI application."""
 
     def __init__(
-        self, name: ProviderName, reader: PushReader, ingress: Ingress, throttle: Throttle, keys: Keys
+        self,
+        name: ProviderName,
+        reader: PushReader,
+        ingress: Ingress,
+        throttle: Throttle,
+        keys: SigningKeyRefresher,
     ) -> None:
         self._name = name
-        self._manner = MANNERS[name]
+        self._manner = ENDPOINT_RULES[name]
         self._reader = reader
         self._ingress = ingress
         self._throttle = throttle
@@ -109,35 +116,37 @@ class Webhook:
         scope["counted"] = True  # refusals come by the thousand: they get no log line each
         query: bytes = scope["query_string"]
         if self._manner.handshake and b"validationToken=" in query:
-            await _shake_hands(query, send)
+            await _echo_validation_token(query, send)
             return
         source: str = scope["client"][0] if scope.get("client") else "unknown"
         if self._throttle.shuts_out(source):
-            await _answer(send, 429, retry_after=RETRY_SECONDS)
+            await _respond(send, 429, retry_after=RETRY_SECONDS)
             return
         try:
-            body = await _body(receive, scope, self._manner.largest_body)
+            body = await _read_body(receive, scope, self._manner.largest_body)
         except _BodyTooLarge:
-            await _answer(send, 413, close=True)
+            await _respond(send, 413, close=True)
             return
         except TimeoutError:
-            await _answer(send, 408, close=True)
+            await _respond(send, 408, close=True)
             return
         if body is not None:
             with traces.span("receive", {"postroom.provider": self._name}, kind="SERVER"):
                 status, wait = await self._status(scope, body, source)
-                traces.note({"http.response.status_code": status})
-            await _answer(send, status, retry_after=wait)
+                traces.set_attributes({"http.response.status_code": status})
+            await _respond(send, status, retry_after=wait)
 
     async def _status(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
         try:
-            notices = self._reader.read(_push(scope, body))
-            arrival = Arrival(self._name, _subscription(scope), source, notices, traces.current())
+            notices = self._reader.read(_read_push(scope, body))
+            arrival = Arrival(
+                self._name, _read_subscription_id(scope), source, notices, traces.current_traceparent()
+            )
             verdict = await self._ingress.accept(arrival)
-        except PushUnclear as error:
+        except PushUnverifiable as error:
             self._keys.ask()
             return 503, error.retry_after
-        except PushRefused:
+        except PushRejected:
             self._throttle.refused(source)
             self._ingress.refused(self._name, source)
             return self._manner.refused, None
@@ -151,17 +160,17 @@ class Webhook:
         return self._manner.accepted, None
 
 
-def _push(scope: Scope, body: bytes) -> Push:
+def _read_push(scope: Scope, body: bytes) -> PushRequest:
     authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     query: bytes = scope["query_string"]
     try:
         asked = dict(parse_qsl(query.decode("latin-1"), max_num_fields=20)) if query else {}
     except ValueError as error:
-        raise PushRefused("the address of a push asks too much") from error
-    return Push(asked, authorization.decode("latin-1") if authorization else None, body)
+        raise PushRejected("the address of a push asks too much") from error
+    return PushRequest(asked, authorization.decode("latin-1") if authorization else None, body)
 
 
-def _subscription(scope: Scope) -> SubscriptionId | None:
+def _read_subscription_id(scope: Scope) -> SubscriptionId | None:
     named = scope.get("path_params", {}).get("subscription")
     try:
         return SubscriptionId(UUID(named)) if named else None
@@ -169,7 +178,7 @@ def _subscription(scope: Scope) -> SubscriptionId | None:
         return None
 
 
-async def _body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
+async def _read_body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
     """The whole body, never more than the limit of it; None when the client is gone."""
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if length.isdigit() and (len(length) > 18 or int(length) > largest):
@@ -185,17 +194,17 @@ async def _body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
     return None
 
 
-async def _shake_hands(query: bytes, send: Send) -> None:
+async def _echo_validation_token(query: bytes, send: Send) -> None:
     """Echo the token, decoded once, as plain text (N2): before any proof, since there is none yet."""
     given = next(part for part in query.split(b"&") if b"validationToken=" in part)
     token = unquote_to_bytes(given.partition(b"=")[2].replace(b"+", b" "))
-    if len(token) > LONGEST_HANDSHAKE:
-        await _answer(send, 414)
+    if len(token) > MAX_VALIDATION_TOKEN:
+        await _respond(send, 414)
         return
-    await _answer(send, 200, body=token)
+    await _respond(send, 200, body=token)
 
 
-async def _answer(
+async def _respond(
     send: Send,
     status: int,
     *,
@@ -215,7 +224,7 @@ async def _answer(
 
 
 @asynccontextmanager
-async def taking_in(
+async def open_endpoints(
     database: Database, providers: Mapping[ProviderName, Provider], operator: OrganizationId
 ) -> AsyncGenerator[list[Route]]:
     """The routes of the providers that are configured, and what runs beside them while they are open.
@@ -226,17 +235,17 @@ async def taking_in(
     ingress, throttle = Ingress(database, refusals), Throttle()
     routes: list[Route] = []
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_running(refusals.keep()))
+        await stack.enter_async_context(_run_in_background(refusals.keep()))
         for name, provider in providers.items():
-            keys = Keys(provider.push)
-            await stack.enter_async_context(_running(keys.keep()))
-            webhook = Webhook(name, provider.push, ingress, throttle, keys)
-            routes += [Route(path, webhook, methods=["POST"]) for path in MANNERS[name].paths]
+            keys = SigningKeyRefresher(provider.push)
+            await stack.enter_async_context(_run_in_background(keys.keep()))
+            webhook = PushEndpoint(name, provider.push, ingress, throttle, keys)
+            routes += [Route(path, webhook, methods=["POST"]) for path in ENDPOINT_RULES[name].paths]
         yield routes
 
 
 @asynccontextmanager
-async def _running(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+async def _run_in_background(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
     task = asyncio.create_task(work)
     try:
         yield

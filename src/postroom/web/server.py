@@ -15,36 +15,36 @@ from starlette.types import ASGIApp
 
 from postroom import config, wiring
 from postroom.config import Settings
-from postroom.documents.isolation import Readers
+from postroom.documents.sandbox.file_sandbox import Readers
 from postroom.logs import Log
 from postroom.model import OrganizationId
 from postroom.store import backlogs
 from postroom.store.database import Database
 from postroom.vault import Sealer
 from postroom.web import (
-    access,
-    address,
     api,
+    api_keys,
     app,
     demo,
     documents,
-    live,
+    event_stream,
+    ledger,
+    listener,
     mail,
     mailboxes,
     pages,
     push,
-    upkeep,
     webhooks,
 )
-from postroom.web.api.operations import Parts
-from postroom.web.connect import Counter
-from postroom.web.demo import Stage
-from postroom.web.documents import Desk
-from postroom.web.live import Live
-from postroom.web.mail import Shelf
-from postroom.web.sessions import Gate
-from postroom.web.upkeep import Upkeep
-from postroom.web.webhooks import Post
+from postroom.web.api.operations import ApiContext
+from postroom.web.connect import MailboxPagesContext
+from postroom.web.demo import DemoContext
+from postroom.web.documents import DocumentPagesContext
+from postroom.web.event_stream import EventStreams
+from postroom.web.ledger import LedgerPagesContext
+from postroom.web.mail import MailPagesContext
+from postroom.web.sessions import SiteContext
+from postroom.web.webhooks import WebhookPagesContext
 from postroom.wiring.documents import reviewing
 
 log = Log()
@@ -55,7 +55,7 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
     # uvicorn raises the signal again when it has ended; stopping when asked is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
-    url = settings.public_url or address.url(listening)
+    url = settings.public_url or listener.get_local_url(listening)
     noting = asyncio.create_task(backlogs.keep_noting(database))
     try:
         async with application(settings, database, url) as (made, streams):
@@ -69,19 +69,19 @@ async def serve(settings: Settings, database: Database, listening: socket.socket
 @asynccontextmanager
 async def application(
     settings: Settings, database: Database, url: str
-) -> AsyncGenerator[tuple[ASGIApp, Live]]:
+) -> AsyncGenerator[tuple[ASGIApp, EventStreams]]:
     """All that is served under `url`, and its streams, which must be closed before it can end."""
     async with (
         wiring.client(settings) as client,
-        push.taking_in(
+        push.open_endpoints(
             database, wiring.providers(settings, client), OrganizationId(settings.organization)
         ) as routes,
-        live.streaming(database) as streams,
+        event_stream.open_streams(database) as streams,
         Readers(parallel=1) as readers,
     ):
-        gate = _gate(settings, database, client, url)
+        site = _gate(settings, database, client, url)
         desk = wiring.desk(settings, database, client, url)
-        parts = Parts(
+        parts = ApiContext(
             desk,
             wiring.blobs(settings),
             streams,
@@ -90,18 +90,22 @@ async def application(
             reviewing(settings),
         )
         made = app.create(
-            gate,
+            site,
             webhooks=routes,
             routes=[
-                *live.routes(gate, streams),
-                *api.routes(gate, parts, per_minute=settings.api_per_minute),
-                *mail.routes(Shelf(gate, parts.blobs, readers)),
-                *documents.routes(Desk(gate, parts.blobs, readers, parts.reviewing)),
-                *mailboxes.routes(Counter(desk, wiring.access_tokens(desk), gate)),
-                *upkeep.routes(Upkeep(gate, config.shown(settings), wiring.ledger_keys(settings).check)),
-                *webhooks.routes(Post(gate, parts.delivering)),
-                *access.routes(gate),
-                *_demo(settings, client, gate),
+                *event_stream.routes(site, streams),
+                *api.routes(site, parts, per_minute=settings.api_per_minute),
+                *mail.routes(MailPagesContext(site, parts.blobs, readers)),
+                *documents.routes(DocumentPagesContext(site, parts.blobs, readers, parts.reviewing)),
+                *mailboxes.routes(MailboxPagesContext(desk, wiring.access_tokens(desk), site)),
+                *ledger.routes(
+                    LedgerPagesContext(
+                        site, config.describe_settings(settings), wiring.ledger_keys(settings).check
+                    )
+                ),
+                *webhooks.routes(WebhookPagesContext(site, parts.delivering)),
+                *api_keys.routes(site),
+                *_demo(settings, client, site),
             ],
             performed=frozenset(wiring.kinds(settings, database, client)),
             trusted_proxies=settings.trusted_proxies or (),
@@ -111,16 +115,16 @@ async def application(
         yield made, streams
 
 
-def _demo(settings: Settings, client: "wiring.Client", gate: Gate) -> list[Route]:
+def _demo(settings: Settings, client: "wiring.Client", site: SiteContext) -> list[Route]:
     """The guided page, while a demonstration runs."""
     if settings.simulator_url is None or settings.home is None:
         return []
     pages.guided = True
-    return demo.routes(Stage(gate, wiring.simulator(client, settings.simulator_url), settings.home))
+    return demo.routes(DemoContext(site, wiring.simulator(client, settings.simulator_url), settings.home))
 
 
-def _gate(settings: Settings, database: Database, client: "wiring.Client", url: str) -> Gate:
-    return Gate(
+def _gate(settings: Settings, database: Database, client: "wiring.Client", url: str) -> SiteContext:
+    return SiteContext(
         database,
         OrganizationId(settings.organization),
         url,

@@ -23,19 +23,19 @@ from postroom.store import sessions
 from postroom.store.database import Database
 from postroom.store.sessions import LONGEST_DAYS, Visitor
 from postroom.vault import Sealer
-from postroom.web import origin, pages
+from postroom.web import csrf, pages
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 ANSWER_SECONDS: Final = 3
 # While the database is away, those who were in a moment ago may see that it is.
 REMEMBERED_SECONDS: Final = 300
-MOST_REMEMBERED: Final = 10_000
+MAX_REMEMBERED: Final = 10_000
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True)
-class Gate:
+class SiteContext:
     """What letting people in needs. `url` is where browsers reach us; `organization` is tried first."""
 
     database: Database
@@ -54,8 +54,8 @@ class Gate:
         return "__Host-postroom" if self.url.startswith("https:") else "postroom_session"
 
 
-def guarded(
-    gate: Gate,
+def member_route(
+    site: SiteContext,
     path: str,
     endpoint: Endpoint,
     needed: Role = Role.READER,
@@ -63,20 +63,20 @@ def guarded(
     methods: Sequence[str] = ("GET",),
 ) -> Route:
     """A route for members of that role or a higher one."""
-    return Route(path, guard(gate, endpoint, needed), methods=list(methods))
+    return Route(path, require_role(site, endpoint, needed), methods=list(methods))
 
 
-def guard(gate: Gate, endpoint: Endpoint, needed: Role) -> Endpoint:
+def require_role(site: SiteContext, endpoint: Endpoint, needed: Role) -> Endpoint:
     """Let in who has a session with the role. What changes anything must come from a page of ours."""
 
     async def admitted(request: Request) -> Response:
-        visitor = await _visitor(gate, request)
+        visitor = await _find_visitor(site, request)
         if visitor is None:
-            return _turned_away(request)
-        if request.method not in _SAFE and not origin.is_same(request, url=gate.url):
+            return _ask_to_sign_in(request)
+        if request.method not in _SAFE and not csrf.is_same_origin(request, url=site.url):
             raise HTTPException(403)
-        if not visitor.role.may(needed):
-            return pages.not_allowed(needed)
+        if not visitor.role.allows(needed):
+            return pages.role_missing_page(needed)
         request.state.visitor = visitor
         shown = pages.visiting.set(visitor)
         try:
@@ -90,70 +90,70 @@ def guard(gate: Gate, endpoint: Endpoint, needed: Role) -> Endpoint:
     return admitted
 
 
-def visitor_of(request: Request) -> Visitor:
+def get_visitor(request: Request) -> Visitor:
     """Who asks, inside a guarded route."""
     return request.state.visitor
 
 
-def token_of(gate: Gate, request: Request) -> Secret | None:
-    value = request.cookies.get(gate.cookie, "")
+def get_session_token(site: SiteContext, request: Request) -> Secret | None:
+    value = request.cookies.get(site.cookie, "")
     return Secret(value) if 20 <= len(value) <= 100 else None
 
 
-def give(gate: Gate, response: Response, session: Secret) -> None:
+def set_session_cookie(site: SiteContext, response: Response, session: Secret) -> None:
     """Lax: it comes along when a provider's page leads back here, and with no other site's form."""
     response.set_cookie(
-        gate.cookie,
+        site.cookie,
         session.reveal(),
         max_age=LONGEST_DAYS * 86400,
         path="/",
-        secure=gate.url.startswith("https:"),
+        secure=site.url.startswith("https:"),
         httponly=True,
         samesite="lax",
     )
 
 
-def take_back(gate: Gate, response: Response, session: Secret | None) -> None:
+def clear_session_cookie(site: SiteContext, response: Response, session: Secret | None) -> None:
     if session is not None:
-        gate.remembered.pop(sessions.digest(session), None)
+        site.remembered.pop(sessions.digest(session), None)
     response.delete_cookie(
-        gate.cookie, path="/", secure=gate.url.startswith("https:"), httponly=True, samesite="lax"
+        site.cookie, path="/", secure=site.url.startswith("https:"), httponly=True, samesite="lax"
     )
 
 
-async def _visitor(gate: Gate, request: Request) -> Visitor | None:
-    token = token_of(gate, request)
+async def _find_visitor(site: SiteContext, request: Request) -> Visitor | None:
+    token = get_session_token(site, request)
     if token is None:
         return None
     digest = sessions.digest(token)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            found = await look_up(gate, token)
+            found = await find_visitor_by_token(site, token)
     except (DatabaseUnavailable, TransientError, TimeoutError):
-        visitor, seen_at = gate.remembered.get(digest, (None, 0.0))
+        visitor, seen_at = site.remembered.get(digest, (None, 0.0))
         if visitor is None or time.monotonic() - seen_at > REMEMBERED_SECONDS:
             raise DatabaseUnavailable("The database cannot be reached to see who asks.") from None
         return visitor
     if found is None:
-        gate.remembered.pop(digest, None)
+        site.remembered.pop(digest, None)
     else:
-        gate.remembered[digest] = (found, time.monotonic())
-        gate.remembered.move_to_end(digest)
-        if len(gate.remembered) > MOST_REMEMBERED:
-            gate.remembered.popitem(last=False)
+        site.remembered[digest] = (found, time.monotonic())
+        site.remembered.move_to_end(digest)
+        if len(site.remembered) > MAX_REMEMBERED:
+            site.remembered.popitem(last=False)
     return found
 
 
-async def look_up(gate: Gate, token: Secret) -> Visitor | None:
-    async with gate.database.engine() as engine:
+async def find_visitor_by_token(site: SiteContext, token: Secret) -> Visitor | None:
+    async with site.database.engine() as engine:
         organization = await sessions.organization_of(engine, token)
     if organization is None:
         return None
-    async with gate.database.transaction(organization) as connection:
-        return await sessions.visitor(connection, token, seconds=gate.session_seconds)
+    async with site.database.transaction(organization) as connection:
+        return await sessions.visitor(connection, token, seconds=site.session_seconds)
 
 
-def _turned_away(request: Request) -> Response:
+def _ask_to_sign_in(request: Request) -> Response:
     """A person is led to the sign-in and back; a script is told."""
     if request.method in _SAFE and "text/html" in request.headers.get("accept", ""):
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -12,205 +12,218 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.errors import LoginRefused, OperatorError, PostroomError, TransientError
+from postroom.errors import LoginRejected, OperatorError, PostroomError, TransientError
 from postroom.flow.access import sign_in
-from postroom.flow.access.sign_in import SignedIn
+from postroom.flow.access.sign_in import NewSession
 from postroom.logs import Log
 from postroom.model import Role, Secret
-from postroom.ports import IdentityAsked, IdentityProvider
+from postroom.ports import IdentityProvider, IdentityRequest
 from postroom.vault import sealed_tokens
-from postroom.web import forms, origin, pages, sessions
-from postroom.web.sessions import Gate, guarded
+from postroom.web import csrf, forms, pages, sessions
+from postroom.web.sessions import SiteContext, member_route
 from postroom.web.throttle import Throttle
 
 log = Log()
 
-_UNDER_WAY: Final = "postroom_openid"
-_UNDER_WAY_SECONDS: Final = 600
+_PENDING_COOKIE: Final = "postroom_openid"
+_PENDING_SECONDS: Final = 600
 _CALLBACK: Final = "/sign-in/openid/callback"
-_NOT_RIGHT: Final = (
+_WRONG_CREDENTIALS: Final = (
     "That is not right, or it was wrong too often in a row. Try again in a while, or ask an admin for a link."
 )
-_LINK_USED: Final = "This link was used already, or is too old. Ask for another one."
-_UNKNOWN: Final = "Nobody here is known by that account. Ask an admin of your organization to add you."
+_LINK_INVALID: Final = "This link was used already, or is too old. Ask for another one."
+_UNKNOWN_ACCOUNT: Final = (
+    "Nobody here is known by that account. Ask an admin of your organization to add you."
+)
 
 
-class _UnderWay(msgspec.Struct):
+class _PendingOpenIdSignIn(msgspec.Struct):
     state: str
     nonce: str
     verifier: str
     next: str
 
 
-def routes(gate: Gate) -> list[Route]:
+def routes(site: SiteContext) -> list[Route]:
     throttle = Throttle(credit=30)
     return [
-        Route("/sign-in", partial(page, gate)),
-        Route("/sign-in", partial(by_password, gate, throttle), methods=["POST"]),
+        Route("/sign-in", partial(page, site)),
+        Route("/sign-in", partial(sign_in_with_password, site, throttle), methods=["POST"]),
         Route("/sign-in/link", link_page),
-        Route("/sign-in/link", partial(by_link, gate, throttle), methods=["POST"]),
-        Route("/sign-in/openid", partial(to_provider, gate)),
-        Route(_CALLBACK, partial(by_openid, gate)),
-        guarded(gate, "/sign-out", partial(leave, gate), Role.READER, methods=["POST"]),
+        Route("/sign-in/link", partial(sign_in_with_link, site, throttle), methods=["POST"]),
+        Route("/sign-in/openid", partial(redirect_to_provider, site)),
+        Route(_CALLBACK, partial(sign_in_with_openid, site)),
+        member_route(site, "/sign-out", partial(sign_out, site), Role.READER, methods=["POST"]),
     ]
 
 
-async def page(gate: Gate, request: Request) -> Response:
-    return _page(gate, _next(request.query_params.get("next")))
+async def page(site: SiteContext, request: Request) -> Response:
+    return _sign_in_page(site, _safe_next_path(request.query_params.get("next")))
 
 
-async def by_password(gate: Gate, throttle: Throttle, request: Request) -> Response:
-    source = _source(request)
-    given = await _own_form(gate, request)
-    following = _next(given.get("next"))
+async def sign_in_with_password(site: SiteContext, throttle: Throttle, request: Request) -> Response:
+    source = _get_source(request)
+    given = await _read_own_form(site, request)
+    following = _safe_next_path(given.get("next"))
     if throttle.shuts_out(source):
-        return _page(gate, following, words=_NOT_RIGHT, status=429)
+        return _sign_in_page(site, following, words=_WRONG_CREDENTIALS, status=429)
     throttle.refused(source)  # until it is right: many at once shall cost as much as many in a row
-    done = await sign_in.by_password(
-        gate.database,
+    done = await sign_in.sign_in_by_password(
+        site.database,
         given.get("address", "").strip()[:320],
         Secret(given.get("password", "")),
-        first=gate.organization,
-        seconds=gate.session_seconds,
+        first=site.organization,
+        seconds=site.session_seconds,
     )
     if done is None:
-        return _page(gate, following, words=_NOT_RIGHT, status=403)
+        return _sign_in_page(site, following, words=_WRONG_CREDENTIALS, status=403)
     throttle.right(source)
-    return _let_in(gate, done, following)
+    return _start_session(site, done, following)
 
 
 async def link_page(request: Request) -> Response:
     """Opening the link uses nothing up: whoever previews links in messages would. The page's button does."""
     asked = request.query_params
-    return pages.page(
-        "sign_in_link.html", token=asked.get("token", "")[:100], following=_next(asked.get("next"))
+    return pages.render_page(
+        "sign_in_link.html", token=asked.get("token", "")[:100], following=_safe_next_path(asked.get("next"))
     )
 
 
-async def by_link(gate: Gate, throttle: Throttle, request: Request) -> Response:
-    source = _source(request)
-    given = await _own_form(gate, request)
+async def sign_in_with_link(site: SiteContext, throttle: Throttle, request: Request) -> Response:
+    source = _get_source(request)
+    given = await _read_own_form(site, request)
     if throttle.shuts_out(source):
-        return _page(gate, "/", words=_LINK_USED, status=429)
+        return _sign_in_page(site, "/", words=_LINK_INVALID, status=429)
     throttle.refused(source)
-    done = await sign_in.by_link(gate.database, Secret(given.get("token", "")), seconds=gate.session_seconds)
+    done = await sign_in.sign_in_by_link(
+        site.database, Secret(given.get("token", "")), seconds=site.session_seconds
+    )
     if done is None:
-        return _page(gate, "/", words=_LINK_USED, status=403)
+        return _sign_in_page(site, "/", words=_LINK_INVALID, status=403)
     throttle.right(source)
-    return _let_in(gate, done, _next(given.get("next")))
+    return _start_session(site, done, _safe_next_path(given.get("next")))
 
 
-async def to_provider(gate: Gate, request: Request) -> Response:
-    identities = _identities(gate)
-    under_way = _UnderWay(
-        token_urlsafe(32), token_urlsafe(32), token_urlsafe(48), _next(request.query_params.get("next"))
+async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
+    identities = _get_identity_provider(site)
+    under_way = _PendingOpenIdSignIn(
+        token_urlsafe(32),
+        token_urlsafe(32),
+        token_urlsafe(48),
+        _safe_next_path(request.query_params.get("next")),
     )
     try:
-        url = await identities.authorization_url(_asked(gate, under_way))
+        url = await identities.authorization_url(_to_identity_request(site, under_way))
     except PostroomError as error:
-        return _trouble(gate, error)
+        return _provider_error_page(site, error)
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    value = sealed_tokens.write(gate.sealer, _UNDER_WAY, msgspec.json.encode(under_way), _UNDER_WAY_SECONDS)
+    value = sealed_tokens.issue(
+        site.sealer, _PENDING_COOKIE, msgspec.json.encode(under_way), _PENDING_SECONDS
+    )
     response.set_cookie(
-        _UNDER_WAY,
+        _PENDING_COOKIE,
         value,
-        max_age=_UNDER_WAY_SECONDS,
+        max_age=_PENDING_SECONDS,
         path="/sign-in/openid",
-        secure=gate.url.startswith("https:"),
+        secure=site.url.startswith("https:"),
         httponly=True,
         samesite="lax",
     )
     return response
 
 
-async def by_openid(gate: Gate, request: Request) -> Response:
+async def sign_in_with_openid(site: SiteContext, request: Request) -> Response:
     """Where the provider sends the browser back to. Only the browser that began may end it, once."""
-    identities = _identities(gate)
-    kept = sealed_tokens.read(gate.sealer, _UNDER_WAY, request.cookies.get(_UNDER_WAY, ""))
+    identities = _get_identity_provider(site)
+    kept = sealed_tokens.redeem(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
     code = request.query_params.get("code", "")
     if kept is None or not 0 < len(code) <= 4096:
-        return _forgetting(_page(gate, "/", words=_NOT_RIGHT, status=400))
-    under_way = msgspec.json.decode(kept, type=_UnderWay)
+        return _clear_pending(_sign_in_page(site, "/", words=_WRONG_CREDENTIALS, status=400))
+    under_way = msgspec.json.decode(kept, type=_PendingOpenIdSignIn)
     if Secret(request.query_params.get("state", "")) != Secret(under_way.state):
-        return _forgetting(_page(gate, "/", words=_NOT_RIGHT, status=400))
+        return _clear_pending(_sign_in_page(site, "/", words=_WRONG_CREDENTIALS, status=400))
     try:
-        identity = await identities.identity(_asked(gate, under_way), Secret(code))
+        identity = await identities.identity(_to_identity_request(site, under_way), Secret(code))
     except PostroomError as error:
-        return _forgetting(_trouble(gate, error))
-    done = await sign_in.by_identity(gate.database, identity, seconds=gate.session_seconds)
+        return _clear_pending(_provider_error_page(site, error))
+    done = await sign_in.sign_in_by_identity(site.database, identity, seconds=site.session_seconds)
     if done is None:
-        return _forgetting(_page(gate, "/", words=_UNKNOWN, status=403))
-    return _forgetting(_let_in(gate, done, under_way.next))
+        return _clear_pending(_sign_in_page(site, "/", words=_UNKNOWN_ACCOUNT, status=403))
+    return _clear_pending(_start_session(site, done, under_way.next))
 
 
-async def leave(gate: Gate, request: Request) -> Response:
-    session = sessions.token_of(gate, request)
+async def sign_out(site: SiteContext, request: Request) -> Response:
+    session = sessions.get_session_token(site, request)
     if session is not None:
-        await sign_in.leave(gate.database, session)
+        await sign_in.sign_out(site.database, session)
     response = RedirectResponse("/sign-in", 303)
-    sessions.take_back(gate, response, session)
+    sessions.clear_session_cookie(site, response, session)
     return response
 
 
-def _let_in(gate: Gate, done: SignedIn, following: str) -> Response:
+def _start_session(site: SiteContext, done: NewSession, following: str) -> Response:
     response = RedirectResponse(following, 303, {"cache-control": "no-store"})
-    sessions.give(gate, response, done.session)
+    sessions.set_session_cookie(site, response, done.session)
     return response
 
 
-def _page(gate: Gate, following: str, *, words: str | None = None, status: int = 200) -> Response:
+def _sign_in_page(
+    site: SiteContext, following: str, *, words: str | None = None, status: int = 200
+) -> Response:
     asked = "" if following == "/" else f"?{urlencode({'next': following})}"
-    return pages.page(
+    return pages.render_page(
         "sign_in.html",
         status,
         words=words,
         following=following,
-        provider=gate.identities.name if gate.identities else None,
+        provider=site.identities.name if site.identities else None,
         openid=f"/sign-in/openid{asked}",
     )
 
 
-async def _own_form(gate: Gate, request: Request) -> dict[str, str]:
+async def _read_own_form(site: SiteContext, request: Request) -> dict[str, str]:
     """A form of another site could sign a visitor in as somebody else."""
-    if not origin.is_same(request, url=gate.url):
+    if not csrf.is_same_origin(request, url=site.url):
         raise HTTPException(403)
     return await forms.read(request, largest=8192)
 
 
-def _next(given: str | None) -> str:
+def _safe_next_path(given: str | None) -> str:
     """A path here, and nowhere else."""
     return given if given and re.fullmatch(r"/(?![/\\])[!-~]{0,1000}", given) and "\\" not in given else "/"
 
 
-def _identities(gate: Gate) -> IdentityProvider:
-    if gate.identities is None:
+def _get_identity_provider(site: SiteContext) -> IdentityProvider:
+    if site.identities is None:
         raise HTTPException(404)
-    return gate.identities
+    return site.identities
 
 
-def _asked(gate: Gate, under_way: _UnderWay) -> IdentityAsked:
-    return IdentityAsked(
+def _to_identity_request(site: SiteContext, under_way: _PendingOpenIdSignIn) -> IdentityRequest:
+    return IdentityRequest(
         Secret(under_way.state),
         Secret(under_way.nonce),
         Secret(under_way.verifier),
-        gate.url.rstrip("/") + _CALLBACK,
+        site.url.rstrip("/") + _CALLBACK,
     )
 
 
-def _trouble(gate: Gate, error: PostroomError) -> Response:
+def _provider_error_page(site: SiteContext, error: PostroomError) -> Response:
     log.warning("sign_in.failed", error=error)
     if isinstance(error, TransientError):
-        return _page(gate, "/", words="The provider does not answer. Try again soon.", status=503)
+        return _sign_in_page(site, "/", words="The provider does not answer. Try again soon.", status=503)
     if isinstance(error, OperatorError):
         words = "The provider does not accept this Postroom. Whoever runs it must act; the log says how."
-        return _page(gate, "/", words=words, status=503)
-    return _page(gate, "/", words=_NOT_RIGHT, status=400 if isinstance(error, LoginRefused) else 403)
+        return _sign_in_page(site, "/", words=words, status=503)
+    return _sign_in_page(
+        site, "/", words=_WRONG_CREDENTIALS, status=400 if isinstance(error, LoginRejected) else 403
+    )
 
 
-def _forgetting(response: Response) -> Response:
-    response.delete_cookie(_UNDER_WAY, path="/sign-in/openid")
+def _clear_pending(response: Response) -> Response:
+    response.delete_cookie(_PENDING_COOKIE, path="/sign-in/openid")
     return response
 
 
-def _source(request: Request) -> str:
+def _get_source(request: Request) -> str:
     return request.client.host if request.client else "unknown"

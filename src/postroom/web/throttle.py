@@ -10,7 +10,7 @@ from typing import Final
 
 CREDIT: Final = 100.0
 PER_SECOND: Final = 1.0
-MOST_SOURCES: Final = 10_000
+MAX_SOURCES: Final = 10_000
 
 
 class Throttle:
@@ -41,5 +41,5 @@ class Throttle:
             return
         self._credit[source] = (credit, self._clock())
         self._credit.move_to_end(source)
-        if len(self._credit) > MOST_SOURCES:
+        if len(self._credit) > MAX_SOURCES:
             self._credit.popitem(last=False)

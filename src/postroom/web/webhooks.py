@@ -14,15 +14,15 @@ from starlette.routing import Route
 
 from postroom.errors import PermanentError
 from postroom.flow.outbound import webhooks as flow
-from postroom.flow.outbound.deliver import Delivering
+from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import Role, Secret
 from postroom.store import feed, webhooks
 from postroom.store.webhooks import Webhook
 from postroom.web import forms, pages
-from postroom.web.sessions import Gate, guarded, visitor_of
+from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 # What an application may want to hear of.
-ABOUT: Final = {"document": "documents", "mailbox": "mailboxes", "message": "messages"}
+EVENT_GROUPS: Final = {"document": "documents", "mailbox": "mailboxes", "message": "messages"}
 # How far back a replay goes, in events of the feed.
 REPLAYS: Final[Mapping[str, int | None]] = {
     "The last 100 events": 100,
@@ -32,15 +32,15 @@ REPLAYS: Final[Mapping[str, int | None]] = {
 
 
 @dataclass(frozen=True)
-class Post:
+class WebhookPagesContext:
     """What the page needs."""
 
-    gate: Gate
-    delivering: Delivering
+    site: SiteContext
+    delivering: DeliverContext
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WebhookActionResult:
     """What came of a button, in words; of a new webhook also its secret, this once."""
 
     words: str
@@ -49,70 +49,74 @@ class Said:
     url: str = ""
 
 
-def routes(post: Post) -> list[Route]:
-    gate = post.gate
+def routes(context: WebhookPagesContext) -> list[Route]:
+    site = context.site
     return [
-        guarded(gate, "/deliveries", partial(page, post)),
-        guarded(gate, "/deliveries/add", partial(add, post), Role.ADMIN, methods=["POST"]),
-        guarded(
-            gate, "/deliveries/{webhook:uuid}/{action}", partial(act, post), Role.ADMIN, methods=["POST"]
+        member_route(site, "/deliveries", partial(page, context)),
+        member_route(site, "/deliveries/add", partial(add, context), Role.ADMIN, methods=["POST"]),
+        member_route(
+            site, "/deliveries/{webhook:uuid}/{action}", partial(act, context), Role.ADMIN, methods=["POST"]
         ),
     ]
 
 
-async def page(post: Post, request: Request, said: Said | None = None) -> Response:
-    async with post.gate.database.transaction(visitor_of(request).organization) as connection:
+async def page(
+    context: WebhookPagesContext, request: Request, said: WebhookActionResult | None = None
+) -> Response:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
         found = await webhooks.every(connection)
-    return pages.page(
+    return pages.render_page(
         "deliveries.html",
         400 if said and not said.good else 200,
         # What stands behind a question mark may be a key of who is told.
         webhooks=[(each.url.partition("?")[0], each) for each in found],
-        about=ABOUT,
+        about=EVENT_GROUPS,
         replays=REPLAYS,
         said=said,
         now=datetime.now(UTC),
     )
 
 
-async def add(post: Post, request: Request) -> Response:
-    given, visitor = await forms.read(request), visitor_of(request)
+async def add(context: WebhookPagesContext, request: Request) -> Response:
+    given, visitor = await forms.read(request), get_visitor(request)
     url = given.get("url", "").strip()
-    kinds = [f"{each}.*" for each in ABOUT if f"about-{each}" in given]
+    kinds = [f"{each}.*" for each in EVENT_GROUPS if f"about-{each}" in given]
     try:
         _, secret = await flow.add(
-            post.gate.database,
-            post.delivering.sealer,
+            context.site.database,
+            context.delivering.sealer,
             visitor.organization,
             url,
             kinds,
-            allows_http=post.delivering.allows_http,
+            allows_http=context.delivering.allows_http,
             actor=visitor.actor,
         )
     except PermanentError as error:
-        return await page(post, request, Said(str(error), good=False, url=url))
-    return await page(post, request, Said("Added. It is told of what happens from now on.", secret=secret))
+        return await page(context, request, WebhookActionResult(str(error), good=False, url=url))
+    return await page(
+        context, request, WebhookActionResult("Added. It is told of what happens from now on.", secret=secret)
+    )
 
 
-async def act(post: Post, request: Request) -> Response:
+async def act(context: WebhookPagesContext, request: Request) -> Response:
     """One button."""
     wanted: UUID = request.path_params["webhook"]
     action = _ACTIONS.get(request.path_params["action"])
-    async with post.gate.database.transaction(visitor_of(request).organization) as connection:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
         found = await webhooks.get(connection, wanted)
     if action is None or found is None:
         raise HTTPException(404)
     try:
-        said = await action(post, request, found)
+        said = await action(context, request, found)
     except PermanentError as error:
-        said = Said(str(error), good=False)
-    return await page(post, request, said) if said else RedirectResponse("/deliveries", 303)
+        said = WebhookActionResult(str(error), good=False)
+    return await page(context, request, said) if said else RedirectResponse("/deliveries", 303)
 
 
-async def _switch(enabled: bool, post: Post, request: Request, webhook: Webhook) -> None:  # noqa: FBT001  bound below
-    visitor = visitor_of(request)
+async def _switch(enabled: bool, context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:  # noqa: FBT001  bound below
+    visitor = get_visitor(request)
     await flow.change(
-        post.gate.database,
+        context.site.database,
         visitor.organization,
         webhook,
         url=webhook.url,
@@ -122,33 +126,35 @@ async def _switch(enabled: bool, post: Post, request: Request, webhook: Webhook)
     )
 
 
-async def _try(post: Post, request: Request, webhook: Webhook) -> Said:
-    fault = await flow.test(post.delivering, visitor_of(request).organization, webhook)
+async def _send_test(context: WebhookPagesContext, request: Request, webhook: Webhook) -> WebhookActionResult:
+    fault = await flow.send_test(context.delivering, get_visitor(request).organization, webhook)
     if fault is None:
-        return Said("Accepted: a delivery of the type webhook.test went out and was taken.")
-    return Said(f"Not accepted: the address {fault}.", good=False)
+        return WebhookActionResult("Accepted: a delivery of the type webhook.test went out and was taken.")
+    return WebhookActionResult(f"Not accepted: the address {fault}.", good=False)
 
 
-async def _replay(post: Post, request: Request, webhook: Webhook) -> None:
-    given, visitor = await forms.read(request), visitor_of(request)
+async def _replay(context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:
+    given, visitor = await forms.read(request), get_visitor(request)
     if given.get("how") not in REPLAYS:
         raise HTTPException(400)
     count = REPLAYS[given["how"]]
-    async with post.gate.database.transaction(visitor.organization) as connection:
+    async with context.site.database.transaction(visitor.organization) as connection:
         bounds = await feed.bounds(connection)
     after = bounds.pruned if count is None else max(bounds.pruned, bounds.last - count)
-    await flow.replay(post.gate.database, visitor.organization, webhook, after=after, actor=visitor.actor)
+    await flow.replay(context.site.database, visitor.organization, webhook, after=after, actor=visitor.actor)
 
 
-async def _remove(post: Post, request: Request, webhook: Webhook) -> None:
-    visitor = visitor_of(request)
-    await flow.remove(post.gate.database, visitor.organization, webhook.id, actor=visitor.actor)
+async def _remove(context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:
+    visitor = get_visitor(request)
+    await flow.remove(context.site.database, visitor.organization, webhook.id, actor=visitor.actor)
 
 
-_ACTIONS: Final[Mapping[str, Callable[[Post, Request, Webhook], Awaitable[Said | None]]]] = {
+_ACTIONS: Final[
+    Mapping[str, Callable[[WebhookPagesContext, Request, Webhook], Awaitable[WebhookActionResult | None]]]
+] = {
     "on": partial(_switch, True),
     "off": partial(_switch, False),
-    "test": _try,
+    "test": _send_test,
     "replay": _replay,
     "remove": _remove,
 }

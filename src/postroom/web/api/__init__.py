@@ -9,62 +9,70 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.web import pages
-from postroom.web.api import decisions, documents, mail, openapi, orders, upkeep, webhooks
-from postroom.web.api.callers import Callers
+from postroom.web.api import documents, events, mail, openapi, orders, reviews, webhooks
+from postroom.web.api.authentication import ApiAuthenticator
+from postroom.web.api.handler import ApiHandler, to_problem_response
 from postroom.web.api.openapi import PREFIX
-from postroom.web.api.operations import Operation, Parts, Problem
-from postroom.web.api.serving import Api, problem_of
-from postroom.web.sessions import Gate, guarded
+from postroom.web.api.operations import ApiContext, ApiProblem, Operation
+from postroom.web.sessions import SiteContext, member_route
 
 OPERATIONS: Sequence[Operation] = [
     *mail.OPERATIONS,
     *documents.OPERATIONS,
-    *decisions.OPERATIONS,
+    *reviews.OPERATIONS,
     *orders.OPERATIONS,
-    *upkeep.OPERATIONS,
+    *events.OPERATIONS,
     *webhooks.OPERATIONS,
 ]
 
 
 def routes(
-    gate: Gate, parts: Parts, *, operations: Sequence[Operation] = OPERATIONS, per_minute: float = 6000
+    site: SiteContext,
+    context: ApiContext,
+    *,
+    operations: Sequence[Operation] = OPERATIONS,
+    per_minute: float = 6000,
 ) -> list[Route]:
-    api = Api(parts, Callers(gate, per_minute))
-    described = msgspec.json.encode(openapi.document(operations, url=gate.url))
+    api = ApiHandler(context, ApiAuthenticator(site, per_minute))
+    described = msgspec.json.encode(openapi.build_document(operations, url=site.url))
     return [
         *(
             Route(f"{PREFIX}{path}", partial(_serve, api, by_method), methods=list(by_method))
-            for path, by_method in _by_path(operations).items()
+            for path, by_method in _group_by_path(operations).items()
         ),
-        Route(f"{PREFIX}/openapi.json", partial(_described, described)),
-        guarded(gate, "/api", partial(_docs, operations)),
-        Route(f"{PREFIX}/{{rest:path}}", _missing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        Route(f"{PREFIX}/openapi.json", partial(_serve_document, described)),
+        member_route(site, "/api", partial(_docs_page, operations)),
+        Route(
+            f"{PREFIX}/{{rest:path}}", _operation_not_found, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]
+        ),
     ]
 
 
-def _by_path(operations: Sequence[Operation]) -> dict[str, dict[str, Operation]]:
+def _group_by_path(operations: Sequence[Operation]) -> dict[str, dict[str, Operation]]:
     found: dict[str, dict[str, Operation]] = {}
     for each in operations:
         found.setdefault(each.path, {})[each.method] = each
     return found
 
 
-async def _serve(api: Api, by_method: dict[str, Operation], request: Request) -> Response:
+async def _serve(api: ApiHandler, by_method: dict[str, Operation], request: Request) -> Response:
     method = "GET" if request.method == "HEAD" else request.method
     return await api.serve(by_method[method], request)
 
 
-async def _described(described: bytes, _request: Request) -> Response:
+async def _serve_document(described: bytes, _request: Request) -> Response:
     return Response(described, media_type="application/json", headers={"cache-control": "no-cache"})
 
 
-async def _missing(_request: Request) -> Response:
-    return problem_of(Problem(404, "not-found", "There is no such operation. See /api/v1/openapi.json."))
+async def _operation_not_found(_request: Request) -> Response:
+    return to_problem_response(
+        ApiProblem(404, "not-found", "There is no such operation. See /api/v1/openapi.json.")
+    )
 
 
-async def _docs(operations: Sequence[Operation], _request: Request) -> Response:
+async def _docs_page(operations: Sequence[Operation], _request: Request) -> Response:
     """The operations for a person to read and try, with the session as the key."""
     tags: dict[str, list[Operation]] = {}
     for each in operations:
         tags.setdefault(each.tag, []).append(each)
-    return pages.page("api.html", tags=tags, prefix=PREFIX)
+    return pages.render_page("api.html", tags=tags, prefix=PREFIX)

@@ -7,11 +7,18 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
+from postroom.api_types import (
+    BigInt,
+    DocumentDetail,
+    DocumentResource,
+    RecordResource,
+    ResultPage,
+    ReviewResource,
+)
 from postroom.model import Scope
-from postroom.shapes import Document, Number, Page, Record, Review, WholeDocument
 from postroom.store.views import documents as shown
-from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, there
+from postroom.web.api import http_content, paging
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
 
 State = Literal["queued", "processing", "completed", "skipped", "needs_review", "failed"]
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
@@ -23,84 +30,84 @@ class DocumentPath(msgspec.Struct, frozen=True):
 
 
 class ReviewPath(msgspec.Struct, frozen=True):
-    review: Number
+    review: BigInt
 
 
 class RecordPath(msgspec.Struct, frozen=True):
     record: UUID
 
 
-class DocumentsQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class DocumentsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     state: State | None = None
     pipeline: Name | None = None
 
 
-class ReviewsQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class ReviewsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     open: bool | None = None
 
 
-class RecordsQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class RecordsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     kind: Name | None = None
 
 
-async def list_documents(call: Call[Nothing, DocumentsQuery, None]) -> Page[Document]:
+async def list_documents(call: ApiCall[NoParameters, DocumentsQuery, None]) -> ResultPage[DocumentResource]:
     """List the documents, the newest first."""
-    after, asked = cursors.key_of(call.query, _After), call.query
+    after, asked = paging.parse_cursor(call.query, _After), call.query
     async with call.transaction() as connection:
         found = await shown.documents(
             connection, state=asked.state, pipeline=asked.pipeline, after=after, limit=asked.limit + 1
         )
-    return cursors.page(found, asked, lambda row: (row.created_at, row.id))
+    return paging.build_page(found, asked, lambda row: (row.created_at, row.id))
 
 
-async def get_document(call: Call[DocumentPath, Nothing, None]) -> WholeDocument:
+async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentDetail:
     """One document: its state, where it came from and what was read."""
     async with call.transaction() as connection:
-        found = there(await shown.document(connection, call.path.document), "document")
-        return WholeDocument(
+        found = require_found(await shown.document(connection, call.path.document), "document")
+        return DocumentDetail(
             found,
             await shown.arrivals(connection, found.id),
             await shown.extraction(connection, found.id),
         )
 
 
-async def get_document_content(call: Call[DocumentPath, Nothing, None]) -> Response:
+async def get_document_content(call: ApiCall[DocumentPath, NoParameters, None]) -> Response:
     """The bytes of a document, or a range of them."""
     async with call.transaction() as connection:
-        found = there(await shown.document(connection, call.path.document), "document")
+        found = require_found(await shown.document(connection, call.path.document), "document")
         came = await shown.arrivals(connection, found.id)
     name = next((each.file_name for each in came if each.file_name), str(found.id))
-    return await contents.of_blob(call, bytes.fromhex(found.sha256), found.media_type, name)
+    return await http_content.respond_with_blob(call, bytes.fromhex(found.sha256), found.media_type, name)
 
 
-async def list_reviews(call: Call[Nothing, ReviewsQuery, None]) -> Page[Review]:
+async def list_reviews(call: ApiCall[NoParameters, ReviewsQuery, None]) -> ResultPage[ReviewResource]:
     """List the questions to people about documents, the newest first."""
-    below = cursors.number_of(call.query)
+    below = paging.parse_number_cursor(call.query)
     async with call.transaction() as connection:
         found = await shown.reviews(
             connection, undecided=call.query.open, below=below, limit=call.query.limit + 1
         )
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def get_review(call: Call[ReviewPath, Nothing, None]) -> Review:
+async def get_review(call: ApiCall[ReviewPath, NoParameters, None]) -> ReviewResource:
     """One review."""
     async with call.transaction() as connection:
-        return there(await shown.review(connection, call.path.review), "review")
+        return require_found(await shown.review(connection, call.path.review), "review")
 
 
-async def list_records(call: Call[Nothing, RecordsQuery, None]) -> Page[Record]:
+async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
     """List the confirmed records, the newest first."""
-    after = cursors.key_of(call.query, _After)
+    after = paging.parse_cursor(call.query, _After)
     async with call.transaction() as connection:
         found = await shown.records(connection, kind=call.query.kind, after=after, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: (row.confirmed_at, row.id))
+    return paging.build_page(found, call.query, lambda row: (row.confirmed_at, row.id))
 
 
-async def get_record(call: Call[RecordPath, Nothing, None]) -> Record:
+async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordResource:
     """One confirmed record."""
     async with call.transaction() as connection:
-        return there(await shown.record(connection, call.path.record), "record")
+        return require_found(await shown.record(connection, call.path.record), "record")
 
 
 OPERATIONS = [

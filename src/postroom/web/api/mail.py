@@ -7,28 +7,36 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
-from postroom.flow.mail.sync import asked
+from postroom.api_types import (
+    AttachmentResource,
+    BigInt,
+    FolderResource,
+    MailboxChange,
+    MailboxResource,
+    MailEventResource,
+    MessageDetail,
+    MessageResource,
+    RequestAccepted,
+    ResultPage,
+    SyncRequest,
+    ThreadResource,
+)
+from postroom.flow.mail.sync import sync_requests
 from postroom.flow.mailboxes import lifecycle as connections
 from postroom.model import ContentPolicy, MailboxId, Scope
-from postroom.shapes import (
-    Accepted,
-    Attachment,
-    Folder,
-    Mailbox,
-    MailboxChange,
-    MailEvent,
-    Message,
-    Number,
-    Page,
-    SyncWish,
-    Thread,
-    WholeMessage,
-)
 from postroom.store import mailboxes as stored
 from postroom.store.database import Connection
 from postroom.store.views import mail
-from postroom.web.api import contents, cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, not_found, there
+from postroom.web.api import http_content, paging
+from postroom.web.api.operations import (
+    ApiCall,
+    ApiProblem,
+    NoParameters,
+    Operation,
+    PageQuery,
+    not_found,
+    require_found,
+)
 
 
 class MailboxPath(msgspec.Struct, frozen=True):
@@ -36,47 +44,47 @@ class MailboxPath(msgspec.Struct, frozen=True):
 
 
 class ThreadPath(msgspec.Struct, frozen=True):
-    thread: Number
+    thread: BigInt
 
 
 class MessagePath(msgspec.Struct, frozen=True):
-    message: Number
+    message: BigInt
 
 
 class AttachmentPath(msgspec.Struct, frozen=True):
-    message: Number
+    message: BigInt
     part: Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class MessagesQuery(Paged, frozen=True, forbid_unknown_fields=True):
-    folder: Number | None = None
+class MessagesQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    folder: BigInt | None = None
 
 
-class SearchQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class SearchQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=500, description="Words to find.")] = ""
 
 
-async def list_mailboxes(call: Call[Nothing, Paged, None]) -> Page[Mailbox]:
+async def list_mailboxes(call: ApiCall[NoParameters, PageQuery, None]) -> ResultPage[MailboxResource]:
     """List the mailboxes."""
-    after = cursors.key_of(call.query, UUID)
+    after = paging.parse_cursor(call.query, UUID)
     async with call.transaction() as connection:
         found = await mail.mailboxes(connection, after=after, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def get_mailbox(call: Call[MailboxPath, Nothing, None]) -> Mailbox:
+async def get_mailbox(call: ApiCall[MailboxPath, NoParameters, None]) -> MailboxResource:
     """One mailbox and how it is."""
     async with call.transaction() as connection:
         return await _mailbox(connection, call.path.mailbox)
 
 
-async def change_mailbox(call: Call[MailboxPath, Nothing, MailboxChange]) -> Mailbox:
+async def change_mailbox(call: ApiCall[MailboxPath, NoParameters, MailboxChange]) -> MailboxResource:
     """Pause or resume a mailbox, or keep more or less of it. `If-Match` guards against changes in between."""
-    desk, organization = call.parts.desk, call.caller.organization
+    desk, organization = call.context.desk, call.caller.organization
     mailbox = MailboxId(call.path.mailbox)
     async with call.transaction() as connection:
         found = await _mailbox(connection, mailbox)
-    contents.require_match(call.request, found)
+    http_content.require_if_match(call.request, found)
     if call.body.content_policy is not None and call.body.content_policy != found.content_policy:
         policy = ContentPolicy(call.body.content_policy)
         await connections.set_policy(desk, organization, mailbox, policy, actor=call.caller.actor)
@@ -87,39 +95,41 @@ async def change_mailbox(call: Call[MailboxPath, Nothing, MailboxChange]) -> Mai
         return await _mailbox(connection, mailbox)
 
 
-async def sync_mailbox(call: Call[MailboxPath, Nothing, SyncWish]) -> Accepted:
+async def sync_mailbox(call: ApiCall[MailboxPath, NoParameters, SyncRequest]) -> RequestAccepted:
     """Look for changes at the provider now."""
     async with call.transaction() as connection:
         found = await _mailbox(connection, call.path.mailbox)
         if found.paused_at is not None or found.disconnected_at is not None:
-            raise Problem(409, "not-connected", "The mailbox is paused or disconnected.")
+            raise ApiProblem(409, "not-connected", "The mailbox is paused or disconnected.")
         mailbox = MailboxId(found.id)
         caller = call.caller
-        await asked.ask(connection, caller.organization, mailbox, full=call.body.full, actor=caller.actor)
-    return Accepted()
+        await sync_requests.ask(
+            connection, caller.organization, mailbox, full=call.body.full, actor=caller.actor
+        )
+    return RequestAccepted()
 
 
-async def list_folders(call: Call[MailboxPath, Paged, None]) -> Page[Folder]:
+async def list_folders(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[FolderResource]:
     """List the folders or labels of a mailbox."""
-    after = cursors.number_of(call.query) or 0
+    after = paging.parse_number_cursor(call.query) or 0
     async with call.transaction() as connection:
         await _mailbox(connection, call.path.mailbox)
         found = await mail.folders(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def list_threads(call: Call[MailboxPath, Paged, None]) -> Page[Thread]:
+async def list_threads(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[ThreadResource]:
     """List the threads of a mailbox, the newest first."""
-    after = cursors.key_of(call.query, tuple[datetime | None, Number])
+    after = paging.parse_cursor(call.query, tuple[datetime | None, BigInt])
     async with call.transaction() as connection:
         await _mailbox(connection, call.path.mailbox)
         found = await mail.threads(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: (row.last_message_at, row.id))
+    return paging.build_page(found, call.query, lambda row: (row.last_message_at, row.id))
 
 
-async def list_messages(call: Call[MailboxPath, MessagesQuery, None]) -> Page[Message]:
+async def list_messages(call: ApiCall[MailboxPath, MessagesQuery, None]) -> ResultPage[MessageResource]:
     """List the messages of a mailbox, the newest first."""
-    after = cursors.key_of(call.query, tuple[datetime | None, Number])
+    after = paging.parse_cursor(call.query, tuple[datetime | None, BigInt])
     async with call.transaction() as connection:
         found = await mail.messages(
             connection,
@@ -130,58 +140,58 @@ async def list_messages(call: Call[MailboxPath, MessagesQuery, None]) -> Page[Me
         )
         if not found:
             await _mailbox(connection, call.path.mailbox)
-    return cursors.page(found, call.query, lambda row: (row.received_at, row.id))
+    return paging.build_page(found, call.query, lambda row: (row.received_at, row.id))
 
 
-async def list_mail_events(call: Call[MailboxPath, Paged, None]) -> Page[MailEvent]:
+async def list_mail_events(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[MailEventResource]:
     """List what was seen to happen to the messages of a mailbox, the newest first."""
-    below = cursors.number_of(call.query)
+    below = paging.parse_number_cursor(call.query)
     async with call.transaction() as connection:
         await _mailbox(connection, call.path.mailbox)
         found = await mail.mail_events(connection, call.path.mailbox, below=below, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def get_thread(call: Call[ThreadPath, Nothing, None]) -> Thread:
+async def get_thread(call: ApiCall[ThreadPath, NoParameters, None]) -> ThreadResource:
     """One thread."""
     async with call.transaction() as connection:
-        return there(await mail.thread(connection, call.path.thread), "thread")
+        return require_found(await mail.thread(connection, call.path.thread), "thread")
 
 
-async def list_messages_of_thread(call: Call[ThreadPath, Paged, None]) -> Page[Message]:
+async def list_messages_of_thread(call: ApiCall[ThreadPath, PageQuery, None]) -> ResultPage[MessageResource]:
     """List the messages of a thread, the oldest first."""
-    after = cursors.number_of(call.query) or 0
+    after = paging.parse_number_cursor(call.query) or 0
     async with call.transaction() as connection:
-        there(await mail.thread(connection, call.path.thread), "thread")
+        require_found(await mail.thread(connection, call.path.thread), "thread")
         found = await mail.messages_of_thread(
             connection, call.path.thread, after=after, limit=call.query.limit + 1
         )
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def search_messages(call: Call[Nothing, SearchQuery, None]) -> Page[Message]:
+async def search_messages(call: ApiCall[NoParameters, SearchQuery, None]) -> ResultPage[MessageResource]:
     """Find messages by their words, in all mailboxes."""
-    below = cursors.number_of(call.query)
+    below = paging.parse_number_cursor(call.query)
     words = call.query.q.replace("\0", " ").strip()
     if not words:
-        raise Problem(400, "bad-request", "`q` names the words to find.")
+        raise ApiProblem(400, "bad-request", "`q` names the words to find.")
     async with call.transaction() as connection:
         found = await mail.matching(connection, words, below=below, limit=call.query.limit + 1)
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def get_message(call: Call[MessagePath, Nothing, None]) -> WholeMessage:
+async def get_message(call: ApiCall[MessagePath, NoParameters, None]) -> MessageDetail:
     """One message with its text and its attachments, as far as the mailbox's policy keeps them."""
     async with call.transaction() as connection:
         found = await _message(connection, call.path.message)
-        return WholeMessage(
+        return MessageDetail(
             found,
             await mail.content(connection, found.id),
             await mail.attachments(connection, found.id),
         )
 
 
-async def get_raw_message(call: Call[MessagePath, Nothing, None]) -> Response:
+async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Response:
     """The message as it was sent (RFC 5322): from what is kept, else from the provider."""
     async with call.transaction() as connection:
         found = await _message(connection, call.path.message)
@@ -189,23 +199,23 @@ async def get_raw_message(call: Call[MessagePath, Nothing, None]) -> Response:
         mailbox = await stored.get(connection, MailboxId(found.mailbox_id))
     name = f"message-{found.id}.eml"
     if digest is not None:
-        return await contents.of_blob(call, digest, "message/rfc822", name)
+        return await http_content.respond_with_blob(call, digest, "message/rfc822", name)
     if mailbox is None or mailbox.policy is ContentPolicy.METADATA:
-        raise Problem(409, "not-kept", "Of this mailbox only metadata is kept, and asked for.")
+        raise ApiProblem(409, "not-kept", "Of this mailbox only metadata is kept, and asked for.")
     if mailbox.disconnected_at is not None or found.deleted_at is not None:
-        raise Problem(410, "gone", "The provider no longer gives this message.")
-    raw = await call.parts.remote(mailbox).raw(found.provider_message_id)
-    return contents.of_bytes(call.request, raw, "message/rfc822", name)
+        raise ApiProblem(410, "gone", "The provider no longer gives this message.")
+    raw = await call.context.remote(mailbox).raw(found.provider_message_id)
+    return http_content.respond_with_bytes(call.request, raw, "message/rfc822", name)
 
 
-async def list_attachments(call: Call[MessagePath, Nothing, None]) -> Page[Attachment]:
+async def list_attachments(call: ApiCall[MessagePath, NoParameters, None]) -> ResultPage[AttachmentResource]:
     """List the attachments of a message."""
     async with call.transaction() as connection:
         await _message(connection, call.path.message)
-        return Page(await mail.attachments(connection, call.path.message), None)
+        return ResultPage(await mail.attachments(connection, call.path.message), None)
 
 
-async def get_attachment(call: Call[AttachmentPath, Nothing, None]) -> Response:
+async def get_attachment(call: ApiCall[AttachmentPath, NoParameters, None]) -> Response:
     """The bytes of an attachment, or a range of them."""
     async with call.transaction() as connection:
         found = (
@@ -216,17 +226,19 @@ async def get_attachment(call: Call[AttachmentPath, Nothing, None]) -> Response:
     if found is None:
         raise not_found("attachment")
     if found.sha256 is None:
-        raise Problem(409, "not-kept", "The bytes of this attachment are not kept.")
+        raise ApiProblem(409, "not-kept", "The bytes of this attachment are not kept.")
     digest = bytes.fromhex(found.sha256)
-    return await contents.of_blob(call, digest, found.media_type, found.file_name or "attachment")
+    return await http_content.respond_with_blob(
+        call, digest, found.media_type, found.file_name or "attachment"
+    )
 
 
-async def _mailbox(connection: Connection, mailbox: UUID) -> Mailbox:
-    return there(await mail.mailbox(connection, mailbox), "mailbox")
+async def _mailbox(connection: Connection, mailbox: UUID) -> MailboxResource:
+    return require_found(await mail.mailbox(connection, mailbox), "mailbox")
 
 
-async def _message(connection: Connection, message: int) -> Message:
-    return there(await mail.message(connection, message), "message")
+async def _message(connection: Connection, message: int) -> MessageResource:
+    return require_found(await mail.message(connection, message), "message")
 
 
 _BYTES = "application/octet-stream"

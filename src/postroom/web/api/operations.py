@@ -13,46 +13,46 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, g
 import msgspec
 from starlette.requests import Request
 
-from postroom.flow.documents.review import Reviewing
-from postroom.flow.mailboxes.connect import Desk
-from postroom.flow.outbound.deliver import Delivering
+from postroom.flow.documents.review import ReviewContext
+from postroom.flow.mailboxes.connect import ConnectContext
+from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.database import Connection
 from postroom.store.mailboxes import Mailbox
-from postroom.web.live import Live
+from postroom.web.event_stream import EventStreams
 
 PathT = TypeVar("PathT")
 QueryT = TypeVar("QueryT")
 BodyT = TypeVar("BodyT")
-FoundT = TypeVar("FoundT")
+ResultT = TypeVar("ResultT")
 
 
-class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at most.")] = 50
     cursor: Annotated[str, msgspec.Meta(max_length=500, description="`next` of the page before.")] | None = (
         None
     )
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
 
 
 @dataclass(frozen=True)
-class Parts:
+class ApiContext:
     """What operations reach."""
 
-    desk: Desk
+    desk: ConnectContext
     blobs: BlobStore
-    live: Live
+    live: EventStreams
     remote: Callable[[Mailbox], RemoteMailbox]
-    delivering: Delivering
-    reviewing: Reviewing
+    delivering: DeliverContext
+    reviewing: ReviewContext
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ApiCaller:
     """Who calls: a key or a member. `actor` is how the ledger names them."""
 
     organization: OrganizationId
@@ -61,19 +61,19 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Call(Generic[PathT, QueryT, BodyT]):
-    parts: Parts
-    caller: Caller
+class ApiCall(Generic[PathT, QueryT, BodyT]):
+    context: ApiContext
+    caller: ApiCaller
     request: Request
     path: PathT
     query: QueryT
     body: BodyT
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
-        return self.parts.desk.database.transaction(self.caller.organization)
+        return self.context.desk.database.transaction(self.caller.organization)
 
 
-class Problem(Exception):
+class ApiProblem(Exception):
     """An answer of the API (RFC 9457), raised where it is found out."""
 
     def __init__(self, status: int, kind: str, detail: str, **headers: str) -> None:
@@ -81,11 +81,11 @@ class Problem(Exception):
         self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
 
 
-def not_found(what: str) -> Problem:
-    return Problem(404, "not-found", f"There is no such {what}.")
+def not_found(what: str) -> ApiProblem:
+    return ApiProblem(404, "not-found", f"There is no such {what}.")
 
 
-def there(found: FoundT | None, what: str) -> FoundT:
+def require_found(found: ResultT | None, what: str) -> ResultT:
     """What was looked up, else the answer that there is none."""
     if found is None:
         raise not_found(what)
@@ -101,7 +101,7 @@ class Operation:
 
     method: str
     path: str
-    call: Callable[[Call[Any, Any, Any]], Awaitable[Any]]
+    call: Callable[[ApiCall[Any, Any, Any]], Awaitable[Any]]
     scope: Scope
     tag: str
     status: int = 200
@@ -113,7 +113,7 @@ class Operation:
         """Of path, query and body."""
         hints = get_type_hints(self.call, include_extras=True)
         argument = hints["call"]
-        assert get_origin(argument) is Call, f"{self.call.__name__} takes a Call"
+        assert get_origin(argument) is ApiCall, f"{self.call.__name__} takes a Call"
         path, query, body = get_args(argument)
         return path, query, body
 
@@ -136,8 +136,8 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        return self.method not in READS
+        return self.method not in READ_METHODS
 
 
-LONGEST_KEY: Final = 200  # of an idempotency key
-READS: Final = frozenset({"GET", "HEAD"})
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 200  # of an idempotency key
+READ_METHODS: Final = frozenset({"GET", "HEAD"})

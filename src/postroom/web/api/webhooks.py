@@ -5,102 +5,111 @@ from uuid import UUID
 
 import msgspec
 
+from postroom.api_types import (
+    DeliveryResource,
+    NewWebhook,
+    ReplayRequest,
+    ResultPage,
+    WebhookChange,
+    WebhookResource,
+    WebhookTestResult,
+    WebhookWithSecret,
+)
 from postroom.flow.outbound import webhooks as flow
 from postroom.model import Scope
-from postroom.shapes import Delivery, MadeWebhook, NewWebhook, Page, Replay, Tried, Webhook, WebhookChange
 from postroom.store import webhooks as stored
-from postroom.store.views import upkeep
-from postroom.web.api import cursors
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, not_found, there
+from postroom.store.views import admin
+from postroom.web.api import paging
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
     webhook: UUID
 
 
-async def list_webhooks(call: Call[Nothing, Nothing, None]) -> Page[Webhook]:
+async def list_webhooks(call: ApiCall[NoParameters, NoParameters, None]) -> ResultPage[WebhookResource]:
     """List the outgoing webhooks."""
     async with call.transaction() as connection:
-        return Page([_shown(each) for each in await stored.every(connection)], None)
+        return ResultPage([_to_resource(each) for each in await stored.every(connection)], None)
 
 
-async def get_webhook(call: Call[WebhookPath, Nothing, None]) -> Webhook:
+async def get_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookResource:
     """One webhook and how its deliveries go."""
-    return _shown(await _found(call))
+    return _to_resource(await _get_webhook(call))
 
 
-async def add_webhook(call: Call[Nothing, Nothing, NewWebhook]) -> MadeWebhook:
+async def add_webhook(call: ApiCall[NoParameters, NoParameters, NewWebhook]) -> WebhookWithSecret:
     """Add a webhook: it is told of everything from now on that passes its filter."""
     made, secret = await flow.add(
-        call.parts.desk.database,
-        call.parts.desk.sealer,
+        call.context.desk.database,
+        call.context.desk.sealer,
         call.caller.organization,
         call.body.url,
         call.body.kinds,
-        allows_http=call.parts.delivering.allows_http,
+        allows_http=call.context.delivering.allows_http,
         actor=call.caller.actor,
     )
-    return MadeWebhook(_shown(made), secret.reveal())
+    return WebhookWithSecret(_to_resource(made), secret.reveal())
 
 
-async def change_webhook(call: Call[WebhookPath, Nothing, WebhookChange]) -> Webhook:
+async def change_webhook(call: ApiCall[WebhookPath, NoParameters, WebhookChange]) -> WebhookResource:
     """Change where a webhook goes, what it tells, or switch it off and on again."""
-    found = await _found(call)
+    found = await _get_webhook(call)
     await flow.change(
-        call.parts.desk.database,
+        call.context.desk.database,
         call.caller.organization,
         found,
         url=call.body.url or found.url,
         kinds=found.kinds if call.body.kinds is None else call.body.kinds,
         enabled=call.body.enabled,
-        allows_http=call.parts.delivering.allows_http,
+        allows_http=call.context.delivering.allows_http,
         actor=call.caller.actor,
     )
-    return _shown(await _found(call))
+    return _to_resource(await _get_webhook(call))
 
 
-async def remove_webhook(call: Call[WebhookPath, Nothing, None]) -> None:
+async def remove_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> None:
     """Remove a webhook, and what waited for it."""
-    database = call.parts.desk.database
+    database = call.context.desk.database
     if not await flow.remove(database, call.caller.organization, call.path.webhook, actor=call.caller.actor):
         raise not_found("webhook")
 
 
-async def replay_webhook(call: Call[WebhookPath, Nothing, Replay]) -> Webhook:
+async def replay_webhook(call: ApiCall[WebhookPath, NoParameters, ReplayRequest]) -> WebhookResource:
     """Tell everything after a position once more, and try again what was given up."""
-    found = await _found(call)
+    found = await _get_webhook(call)
     await flow.replay(
-        call.parts.desk.database,
+        call.context.desk.database,
         call.caller.organization,
         found,
         after=call.body.after,
         actor=call.caller.actor,
     )
-    return _shown(await _found(call))
+    return _to_resource(await _get_webhook(call))
 
 
-async def try_webhook(call: Call[WebhookPath, Nothing, None]) -> Tried:
+async def try_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookTestResult:
     """Send a delivery of the type `webhook.test` now."""
-    error = await flow.test(call.parts.delivering, call.caller.organization, await _found(call))
-    return Tried(error is None, error)
+    error = await flow.send_test(call.context.delivering, call.caller.organization, await _get_webhook(call))
+    return WebhookTestResult(error is None, error)
 
 
-async def list_deliveries(call: Call[WebhookPath, Paged, None]) -> Page[Delivery]:
+async def list_deliveries(call: ApiCall[WebhookPath, PageQuery, None]) -> ResultPage[DeliveryResource]:
     """List what waits to be delivered, or was given up, the newest first."""
-    below = cursors.number_of(call.query)
-    found = await _found(call)
+    below = paging.parse_number_cursor(call.query)
+    found = await _get_webhook(call)
     async with call.transaction() as connection:
-        rows = await upkeep.deliveries(connection, found.id, below=below, limit=call.query.limit + 1)
-    return cursors.page(rows, call.query, lambda row: row.id)
+        rows = await admin.deliveries(connection, found.id, below=below, limit=call.query.limit + 1)
+    return paging.build_page(rows, call.query, lambda row: row.id)
 
 
-async def _found(call: Call[WebhookPath, Any, Any]) -> stored.Webhook:
+async def _get_webhook(call: ApiCall[WebhookPath, Any, Any]) -> stored.Webhook:
     async with call.transaction() as connection:
-        return there(await stored.get(connection, call.path.webhook), "webhook")
+        return require_found(await stored.get(connection, call.path.webhook), "webhook")
 
 
-def _shown(webhook: stored.Webhook) -> Webhook:
-    return Webhook(**{name: getattr(webhook, name) for name in Webhook.__struct_fields__})
+def _to_resource(webhook: stored.Webhook) -> WebhookResource:
+    return WebhookResource(**{name: getattr(webhook, name) for name in WebhookResource.__struct_fields__})
 
 
 OPERATIONS = [

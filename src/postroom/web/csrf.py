@@ -19,17 +19,17 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def browser_of(request: Request) -> Secret | None:
+def get_browser_secret(request: Request) -> Secret | None:
     """The secret that this browser was given, if it was."""
     value = request.cookies.get(COOKIE, "")
     return Secret(value) if _VALUE.fullmatch(value) else None
 
 
-def new_browser() -> Secret:
+def new_browser_secret() -> Secret:
     return Secret(token_urlsafe(32))
 
 
-def give(response: Response, browser: Secret, *, url: str) -> None:
+def set_browser_cookie(response: Response, browser: Secret, *, url: str) -> None:
     """Lax, not strict: it must come along when a provider's page leads back here."""
     response.set_cookie(
         COOKIE,
@@ -42,7 +42,7 @@ def give(response: Response, browser: Secret, *, url: str) -> None:
     )
 
 
-def is_same(request: Request, *, url: str) -> bool:
+def is_same_origin(request: Request, *, url: str) -> bool:
     """Whether a form was sent by a page of ours. A browser that names no origin may still vouch for it."""
     given = request.headers.get("origin")
     if given is None:

@@ -14,7 +14,7 @@ from postroom.config import Network
 _SCHEMES: Final = {"http", "https"}
 
 
-class BehindProxies:
+class TrustedProxiesMiddleware:
     """Puts the source and scheme that trusted proxies report in the place of the proxy's own."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[Network]) -> None:
@@ -27,8 +27,8 @@ class BehindProxies:
             scope = {
                 **scope,
                 "proxied": True,
-                "client": (self._source(client[0], _all(scope, b"x-forwarded-for")), 0),
-                "scheme": _scheme(scope),
+                "client": (self._source(client[0], _read_header_values(scope, b"x-forwarded-for")), 0),
+                "scheme": _read_scheme(scope),
             }
         await self._app(scope, receive, send)
 
@@ -43,7 +43,7 @@ class BehindProxies:
         """The last address that no proxy of ours has. What stands before it is its sender's own claim."""
         source = peer
         for given in reversed(forwarded):
-            host = _host(given)
+            host = _parse_host(given)
             if host is None:
                 break
             source = host
@@ -52,18 +52,18 @@ class BehindProxies:
         return source
 
 
-def _all(scope: Scope, name: bytes) -> list[str]:
+def _read_header_values(scope: Scope, name: bytes) -> list[str]:
     values = [value.decode("latin-1") for header, value in scope["headers"] if header == name]
     return [part.strip() for value in values for part in value.split(",")]
 
 
-def _scheme(scope: Scope) -> str:
-    given = _all(scope, b"x-forwarded-proto")
+def _read_scheme(scope: Scope) -> str:
+    given = _read_header_values(scope, b"x-forwarded-proto")
     told = given[-1].lower() if given else ""
     return told if told in _SCHEMES else scope["scheme"]
 
 
-def _host(given: str) -> str | None:
+def _parse_host(given: str) -> str | None:
     """The address of `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`."""
     if given.startswith("["):
         given = given[1:].partition("]")[0]

@@ -6,27 +6,35 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.model import OrganizationId, Scope
-from postroom.shapes import Events, Failure, FeedEvent, LedgerEntry, Number, Page, Subscription
+from postroom.api_types import (
+    BigInt,
+    EventBatch,
+    FailureResource,
+    FeedEventResource,
+    LedgerEntryResource,
+    ResultPage,
+    SubscriptionResource,
+)
+from postroom.model import OrganizationId, Scope, WorkKind
 from postroom.store import feed, work
 from postroom.store.feed import Bounds
-from postroom.store.views import upkeep
+from postroom.store.views import admin
 from postroom.store.work import Wake
-from postroom.web.api import cursors
+from postroom.web.api import paging
 from postroom.web.api.documents import Name
-from postroom.web.api.operations import Call, Nothing, Operation, Paged, Problem, there
+from postroom.web.api.operations import ApiCall, ApiProblem, NoParameters, Operation, PageQuery, require_found
 
-LONGEST_WAIT_SECONDS: Final = 30
+MAX_WAIT_SECONDS: Final = 30
 
 
 class FailurePath(msgspec.Struct, frozen=True):
-    failure: Number
+    failure: BigInt
 
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: (
         Annotated[
-            Number, msgspec.Meta(description="The position after which to go on; left out: the beginning.")
+            BigInt, msgspec.Meta(description="The position after which to go on; left out: the beginning.")
         ]
         | None
     ) = None
@@ -34,34 +42,34 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait: Annotated[
         float,
         msgspec.Meta(
-            ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait where there is nothing yet."
+            ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait where require_found is nothing yet."
         ),
     ] = 0
     entity_type: Name | None = None
 
 
-class LedgerQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class LedgerQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     entity_type: Name | None = None
     entity_id: Name | None = None
 
 
-class SubscriptionsQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class SubscriptionsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     mailbox: UUID | None = None
 
 
-class FailuresQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class FailuresQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     mailbox: UUID | None = None
     open: bool | None = None
 
 
-async def list_events(call: Call[Nothing, EventsQuery, None]) -> Events:
+async def list_events(call: ApiCall[NoParameters, EventsQuery, None]) -> EventBatch:
     """Follow what happens, in order and without gaps; with `wait` the answer comes when there is something.
 
     A position from before the feed's beginning is answered with 410: read the lists again, and begin anew.
     """
     asked, organization = call.query, call.caller.organization
     deadline = asyncio.get_running_loop().time() + asked.wait
-    live = call.parts.live
+    live = call.context.live
     with live.hearing(organization) as heard:
         while True:
             heard.clear()
@@ -75,25 +83,25 @@ async def list_events(call: Call[Nothing, EventsQuery, None]) -> Events:
             except TimeoutError:
                 break
     events = [
-        FeedEvent(
+        FeedEventResource(
             each.id, each.position, each.kind, each.entity_type, each.entity_id, each.data, each.created_at
         )
         for each in found
     ]
     last = events[-1].position if events else 0
-    return Events(events, last if len(found) == asked.limit else max(bounds.last, asked.after or 0, last))
+    return EventBatch(events, last if len(found) == asked.limit else max(bounds.last, asked.after or 0, last))
 
 
 async def _read(
-    call: Call[Nothing, EventsQuery, None], organization: OrganizationId
+    call: ApiCall[NoParameters, EventsQuery, None], organization: OrganizationId
 ) -> tuple[Bounds, list[feed.Event]]:
     asked = call.query
-    async with call.parts.desk.database.transaction(organization) as connection:
+    async with call.context.desk.database.transaction(organization) as connection:
         await feed.number(connection)
         bounds = await feed.bounds(connection)
         after = bounds.pruned if asked.after is None else asked.after
         if not bounds.pruned <= after <= bounds.last:
-            raise Problem(
+            raise ApiProblem(
                 410,
                 "reset",
                 f"The feed goes from {bounds.pruned} to {bounds.last}. Read the lists again, and begin anew.",
@@ -101,54 +109,56 @@ async def _read(
         return bounds, await feed.after(connection, after, asked.limit, entity_type=asked.entity_type)
 
 
-async def list_ledger(call: Call[Nothing, LedgerQuery, None]) -> Page[LedgerEntry]:
+async def list_ledger(call: ApiCall[NoParameters, LedgerQuery, None]) -> ResultPage[LedgerEntryResource]:
     """List the audit trail, the newest first."""
-    below, asked = cursors.number_of(call.query), call.query
+    below, asked = paging.parse_number_cursor(call.query), call.query
     async with call.transaction() as connection:
-        found = await upkeep.ledger(
+        found = await admin.ledger(
             connection,
             entity_type=asked.entity_type,
             entity_id=asked.entity_id,
             below=below,
             limit=asked.limit + 1,
         )
-    return cursors.page(found, asked, lambda row: row.id)
+    return paging.build_page(found, asked, lambda row: row.id)
 
 
-async def list_subscriptions(call: Call[Nothing, SubscriptionsQuery, None]) -> Page[Subscription]:
+async def list_subscriptions(
+    call: ApiCall[NoParameters, SubscriptionsQuery, None],
+) -> ResultPage[SubscriptionResource]:
     """List the push channels, those of the past too."""
-    after = cursors.key_of(call.query, UUID)
+    after = paging.parse_cursor(call.query, UUID)
     async with call.transaction() as connection:
-        found = await upkeep.subscriptions(
+        found = await admin.subscriptions(
             connection, mailbox=call.query.mailbox, after=after, limit=call.query.limit + 1
         )
-    return cursors.page(found, call.query, lambda row: row.id)
+    return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def list_failures(call: Call[Nothing, FailuresQuery, None]) -> Page[Failure]:
+async def list_failures(call: ApiCall[NoParameters, FailuresQuery, None]) -> ResultPage[FailureResource]:
     """List what failed alone, the newest first."""
-    below, asked = cursors.number_of(call.query), call.query
+    below, asked = paging.parse_number_cursor(call.query), call.query
     async with call.transaction() as connection:
-        found = await upkeep.failures(
+        found = await admin.failures(
             connection, mailbox=asked.mailbox, unresolved=asked.open, below=below, limit=asked.limit + 1
         )
-    return cursors.page(found, asked, lambda row: row.id)
+    return paging.build_page(found, asked, lambda row: row.id)
 
 
-async def get_failure(call: Call[FailurePath, Nothing, None]) -> Failure:
+async def get_failure(call: ApiCall[FailurePath, NoParameters, None]) -> FailureResource:
     """One failure."""
     async with call.transaction() as connection:
-        return there(await upkeep.failure(connection, call.path.failure), "failure")
+        return require_found(await admin.failure(connection, call.path.failure), "failure")
 
 
-async def retry_failure(call: Call[FailurePath, Nothing, None]) -> Failure:
+async def retry_failure(call: ApiCall[FailurePath, NoParameters, None]) -> FailureResource:
     """Try again what failed, now."""
     async with call.transaction() as connection:
-        mailbox = await upkeep.retry(connection, call.path.failure)
-        found = there(await upkeep.failure(connection, call.path.failure), "failure")
+        mailbox = await admin.retry(connection, call.path.failure)
+        found = require_found(await admin.failure(connection, call.path.failure), "failure")
         if mailbox is None:
-            raise Problem(409, "resolved", "This failure is resolved already.")
-        await work.wake(connection, [Wake(call.caller.organization, "sync", str(mailbox))])
+            raise ApiProblem(409, "resolved", "This failure is resolved already.")
+        await work.wake(connection, [Wake(call.caller.organization, WorkKind.SYNC, str(mailbox))])
     return found
 
 

@@ -28,23 +28,23 @@ from postroom.store import feed
 from postroom.store.database import Database
 from postroom.store.feed import Bounds, Event
 from postroom.web import forms, sessions
-from postroom.web.sessions import Gate, guarded, visitor_of
+from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-CHANNEL: Final = "postroom_feed"
+NOTIFY_CHANNEL: Final = "postroom_feed"
 HEARTBEAT_SECONDS: Final = 15.0
-STILL_MEMBER_SECONDS: Final = 60.0
-SLOW_SECONDS: Final = 30.0
+MEMBERSHIP_CHECK_SECONDS: Final = 60.0
+SEND_TIMEOUT_SECONDS: Final = 30.0
 RETRY_MILLISECONDS: Final = 2000
-PAGE: Final = 500
-MOST_KEPT: Final = 5000  # events a process keeps for clients that lag a little
-MOST_CLIENTS: Final = 5000
+PAGE_SIZE: Final = 500
+MAX_BUFFERED_EVENTS: Final = 5000  # events a process keeps for clients that lag a little
+MAX_CLIENTS: Final = 5000
 
 # What `/documents/events` tells of.
-OF_DOCUMENTS: Final = frozenset({"document", "review", "record"})
+DOCUMENT_ENTITIES: Final = frozenset({"document", "review", "record"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _EncodedEvent:
     """One event, ready to be sent."""
 
     position: int
@@ -53,14 +53,14 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _EventBatch:
     """Events that were found together: the chunks that nearly all clients get."""
 
-    told: Sequence[_Told]
+    told: Sequence[_EncodedEvent]
     everything: bytes
     of_documents: bytes
 
-    def chunk(self, client: "_Client") -> bytes:
+    def chunk(self, client: "_StreamClient") -> bytes:
         if self.told[0].position > client.position:
             return self.of_documents if client.of_documents else self.everything
         later = [each for each in self.told if each.position > client.position]
@@ -68,7 +68,7 @@ class _Batch:
 
 
 @dataclass(eq=False, slots=True)
-class _Client:
+class _StreamClient:
     position: int
     of_documents: bool
     at: int = 0  # the number of the batch that comes next
@@ -80,12 +80,12 @@ class _Client:
 
 
 @dataclass(eq=False)
-class _Channel:
+class _OrganizationStream:
     """One organization's stream in this process. `head` is the last position told on, once there is one."""
 
     head: int | None = None
-    clients: set[_Client] = field(default_factory=set[_Client])
-    batches: deque[_Batch] = field(default_factory=deque[_Batch])
+    clients: set[_StreamClient] = field(default_factory=set[_StreamClient])
+    batches: deque[_EventBatch] = field(default_factory=deque[_EventBatch])
     ended: int = 0  # how many batches there were in all
     kept: int = 0
     stale: bool = False
@@ -93,18 +93,18 @@ class _Channel:
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def publish(self, events: Sequence[Event]) -> None:
-        told = [_told(event) for event in events]
+        told = [_encode_event(event) for event in events]
         documents = b"".join(each.chunk for each in told if each.of_documents)
-        self.batches.append(_Batch(told, b"".join(each.chunk for each in told), documents))
+        self.batches.append(_EventBatch(told, b"".join(each.chunk for each in told), documents))
         self.ended += 1
         self.kept += len(told)
-        while self.kept > MOST_KEPT and len(self.batches) > 1:
+        while self.kept > MAX_BUFFERED_EVENTS and len(self.batches) > 1:
             self.kept -= len(self.batches.popleft().told)
         self.head = told[-1].position
         for client in self.clients:
             client.wake()
 
-    def place(self, client: _Client) -> bool:
+    def place(self, client: _StreamClient) -> bool:
         """Let a client go on with what is kept here, if that reaches back to its position."""
         assert self.head is not None, "a stream has begun"
         if client.position >= self.head:
@@ -116,12 +116,12 @@ class _Channel:
         return True
 
 
-class Live:
+class EventStreams:
     """Every stream of this process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._channels: dict[OrganizationId, _Channel] = {}
+        self._channels: dict[OrganizationId, _OrganizationStream] = {}
         self._hearers: dict[OrganizationId, set[asyncio.Event]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -160,7 +160,7 @@ class Live:
 
     async def listen(self) -> None:
         """Hear what is committed, for ever, and read it for the organizations that somebody follows."""
-        async for heard in self._database.heard(CHANNEL, every_seconds=HEARTBEAT_SECONDS):
+        async for heard in self._database.heard(NOTIFY_CHANNEL, every_seconds=HEARTBEAT_SECONDS):
             organizations = (
                 {*self._channels, *self._hearers} if heard is None else {OrganizationId(UUID(heard))}
             )
@@ -170,7 +170,7 @@ class Live:
                 if channel := self._channels.get(organization):
                     self._look(organization, channel)
 
-    def _look(self, organization: OrganizationId, channel: _Channel) -> None:
+    def _look(self, organization: OrganizationId, channel: _OrganizationStream) -> None:
         channel.stale = True
         if not channel.reading and channel.head is not None:
             channel.reading = True
@@ -178,7 +178,7 @@ class Live:
             self._readers.add(reader)
             reader.add_done_callback(self._readers.discard)
 
-    async def _read(self, organization: OrganizationId, channel: _Channel) -> None:
+    async def _read(self, organization: OrganizationId, channel: _OrganizationStream) -> None:
         """One at a time for each organization; what is heard meanwhile leads to another look."""
         try:
             while channel.stale and channel.clients:
@@ -190,7 +190,7 @@ class Live:
                     await asyncio.sleep(1)
                     continue
                 if events:
-                    channel.stale = channel.stale or len(events) == PAGE
+                    channel.stale = channel.stale or len(events) == PAGE_SIZE
                     channel.publish(events)
         finally:
             channel.reading = False
@@ -198,20 +198,20 @@ class Live:
     async def _after(self, organization: OrganizationId, position: int) -> list[Event]:
         """The next events, numbered first where nobody has done so yet: no worker needs to be free for it."""
         async with self._database.transaction(organization) as connection:
-            await feed.number(connection, batch=PAGE)
-            return await feed.after(connection, position, PAGE)
+            await feed.number(connection, batch=PAGE_SIZE)
+            return await feed.after(connection, position, PAGE_SIZE)
 
     async def follow(
         self, organization: OrganizationId, after: str | None, *, of_documents: bool
     ) -> AsyncGenerator[bytes]:
         """The chunks of one client's stream, with an empty one where nothing happened for a while."""
-        channel = self._channels.setdefault(organization, _Channel())
-        client = _Client(0, of_documents)
+        channel = self._channels.setdefault(organization, _OrganizationStream())
+        client = _StreamClient(0, of_documents)
         channel.clients.add(client)
         try:
             yield await self._begin(organization, channel, client, after)
             while not channel.place(client):
-                told = [_told(event) for event in await self._after(organization, client.position)]
+                told = [_encode_event(event) for event in await self._after(organization, client.position)]
                 client.position = told[-1].position if told else channel.head or 0
                 yield b"".join(each.chunk for each in told if each.of_documents or not of_documents)
             async for chunk in self._live(channel, client):
@@ -222,7 +222,11 @@ class Live:
                 del self._channels[organization]
 
     async def _begin(
-        self, organization: OrganizationId, channel: _Channel, client: _Client, after: str | None
+        self,
+        organization: OrganizationId,
+        channel: _OrganizationStream,
+        client: _StreamClient,
+        after: str | None,
     ) -> bytes:
         """Where the stream starts: the position asked for, or the end of the feed, or a reset to it."""
         async with channel.opening:
@@ -234,7 +238,7 @@ class Live:
         client.position = channel.head
         if after is None:
             return f"{start}id: {client.position}\n\n".encode()
-        asked = forms.number(after)
+        asked = forms.parse_number(after)
         bounds = await self._bounds(organization)
         if asked is not None and bounds.pruned <= asked <= bounds.last:
             client.position = asked
@@ -245,11 +249,11 @@ class Live:
 
     async def _bounds(self, organization: OrganizationId) -> Bounds:
         async with self._database.transaction(organization) as connection:
-            while await feed.number(connection, batch=PAGE) == PAGE:
+            while await feed.number(connection, batch=PAGE_SIZE) == PAGE_SIZE:
                 pass
             return await feed.bounds(connection)
 
-    async def _live(self, channel: _Channel, client: _Client) -> AsyncGenerator[bytes]:
+    async def _live(self, channel: _OrganizationStream, client: _StreamClient) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
         while not self._closing:
             behind = channel.ended - client.at
@@ -272,7 +276,7 @@ class Live:
                 yield chunk
 
 
-class EventStream(Response):
+class EventStreamResponse(Response):
     """An answer that goes on. While nothing happens it says so, and looks whether the visitor may stay."""
 
     def __init__(
@@ -293,7 +297,7 @@ class EventStream(Response):
             return
         serving = asyncio.current_task()
         assert serving is not None, "a request is served by a task"
-        gone = asyncio.create_task(_disconnected(receive))
+        gone = asyncio.create_task(_wait_for_disconnect(receive))
 
         def leave(_gone: asyncio.Task[None]) -> None:
             serving.cancel()
@@ -316,12 +320,12 @@ class EventStream(Response):
             async for chunk in chunks:
                 if gone.done():  # and the cancellation was lost on its way
                     return
-                if time.monotonic() - looked_at > STILL_MEMBER_SECONDS:
+                if time.monotonic() - looked_at > MEMBERSHIP_CHECK_SECONDS:
                     looked_at = time.monotonic()
                     if not await self._may_stay():
                         break
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await send(_body(chunk or b":\n\n"))
+                async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
+                    await send(_body_message(chunk or b":\n\n"))
         except TimeoutError:
             return  # it reads nothing: cut, and the connection with it
         finally:
@@ -329,17 +333,17 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-def routes(gate: Gate, live: Live) -> list[Route]:
+def routes(site: SiteContext, live: EventStreams) -> list[Route]:
     return [
-        guarded(gate, "/events", partial(_events, gate, live, of_documents=False)),
-        guarded(gate, "/documents/events", partial(_events, gate, live, of_documents=True)),
+        member_route(site, "/events", partial(_events, site, live, of_documents=False)),
+        member_route(site, "/documents/events", partial(_events, site, live, of_documents=True)),
     ]
 
 
 @asynccontextmanager
-async def streaming(database: Database) -> AsyncGenerator[Live]:
+async def open_streams(database: Database) -> AsyncGenerator[EventStreams]:
     """The streams of this process, and the listening that feeds them."""
-    live = Live(database)
+    live = EventStreams(database)
     listening = asyncio.create_task(live.listen())
     try:
         yield live
@@ -350,36 +354,36 @@ async def streaming(database: Database) -> AsyncGenerator[Live]:
             await asyncio.wait([listening], timeout=1)
 
 
-async def _events(gate: Gate, live: Live, request: Request, *, of_documents: bool) -> Response:
-    if live.clients >= MOST_CLIENTS:
+async def _events(site: SiteContext, live: EventStreams, request: Request, *, of_documents: bool) -> Response:
+    if live.clients >= MAX_CLIENTS:
         raise HTTPException(503, headers={"retry-after": "5"})
     after = request.headers.get("last-event-id") or request.query_params.get("after")
-    organization = visitor_of(request).organization
-    return EventStream(
+    organization = get_visitor(request).organization
+    return EventStreamResponse(
         partial(live.follow, organization, after, of_documents=of_documents),
-        partial(_may_stay, gate, request),
+        partial(_is_still_member, site, request),
         # A proxy that buffers would keep events back.
         {"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
-async def _may_stay(gate: Gate, request: Request) -> bool:
-    token = sessions.token_of(gate, request)
+async def _is_still_member(site: SiteContext, request: Request) -> bool:
+    token = sessions.get_session_token(site, request)
     with suppress(DatabaseUnavailable, TransientError):
-        return token is not None and await sessions.look_up(gate, token) is not None
+        return token is not None and await sessions.find_visitor_by_token(site, token) is not None
     return True  # nobody can tell now; the next look will
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _body(chunk: bytes) -> Message:
+def _body_message(chunk: bytes) -> Message:
     return {"type": "http.response.body", "body": chunk, "more_body": True}
 
 
-def _told(event: Event) -> _Told:
+def _encode_event(event: Event) -> _EncodedEvent:
     data = msgspec.json.encode(
         {
             "id": event.id,
@@ -390,4 +394,4 @@ def _told(event: Event) -> _Told:
         }
     )
     chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (event.position, event.kind.encode(), data)
-    return _Told(event.position, chunk, event.entity_type in OF_DOCUMENTS)
+    return _EncodedEvent(event.position, chunk, event.entity_type in DOCUMENT_ENTITIES)

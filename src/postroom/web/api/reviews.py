@@ -6,16 +6,16 @@ from uuid import UUID
 import msgspec
 from starlette.requests import Request
 
+from postroom.api_types import Confirmation, DocumentResource, RecordResource, Rejection, ReviewResource
 from postroom.flow.documents import review as flow
 from postroom.flow.documents import upload
 from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
-from postroom.shapes import Confirmation, Document, Record, Rejection, Review
 from postroom.store.database import Connection
 from postroom.store.views import documents as shown
-from postroom.web.api import contents
+from postroom.web.api import http_content
 from postroom.web.api.documents import DocumentPath, Name, ReviewPath
-from postroom.web.api.operations import Call, Nothing, Operation, Problem, there
+from postroom.web.api.operations import ApiCall, ApiProblem, NoParameters, Operation, require_found
 
 
 class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,23 +24,23 @@ class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sender: Annotated[Name, msgspec.Meta(description="Whom the archive names as sender.")] = UPLOADER
 
 
-async def upload_document(call: Call[Nothing, UploadQuery, bytes]) -> list[Document]:
+async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> list[DocumentResource]:
     """Take in a file, as if it had come by mail: its document, or those of the files inside it.
 
     The body is the file. The same bytes are the same document, however often they come.
     """
-    pipeline = call.parts.reviewing.pipelines.get(call.query.pipeline)
+    pipeline = call.context.reviewing.pipelines.get(call.query.pipeline)
     if pipeline is None:
-        raise Problem(404, "not-found", "There is no such pipeline.")
-    database, organization = call.parts.desk.database, call.caller.organization
+        raise ApiProblem(404, "not-found", "There is no such pipeline.")
+    database, organization = call.context.desk.database, call.caller.organization
     given = Upload(call.query.file_name, call.body, call.query.sender)
-    taken = await upload.add(database, call.parts.blobs, organization, pipeline, given)
+    taken = await upload.add(database, call.context.blobs, organization, pipeline, given)
     async with call.transaction() as connection:
         found = [await shown.document(connection, each.document) for each in taken]
     return [each for each in found if each is not None]
 
 
-async def read_document_again(call: Call[DocumentPath, Nothing, None]) -> Document:
+async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
     """Read a document anew that failed, was skipped, or waits for a person."""
     caller, document = call.caller, call.path.document
     async with call.transaction() as connection:
@@ -49,7 +49,7 @@ async def read_document_again(call: Call[DocumentPath, Nothing, None]) -> Docume
         return await _document(connection, document)
 
 
-async def confirm_review(call: Call[ReviewPath, Nothing, Confirmation]) -> Record:
+async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) -> RecordResource:
     """Vouch for what was read, with corrections where it is wrong; the record that came of it.
 
     A correction that is empty or null says that the document does not tell that field. Of a table, such as
@@ -57,10 +57,10 @@ async def confirm_review(call: Call[ReviewPath, Nothing, Confirmation]) -> Recor
     """
     caller = call.caller
     async with call.transaction() as connection:
-        asked = await _asked(connection, call.path.review, call.request)
+        asked = await _get_open_review(connection, call.path.review, call.request)
         record = await flow.confirm(
             connection,
-            call.parts.reviewing,
+            call.context.reviewing,
             caller.organization,
             asked.document_id,
             actor=caller.actor,
@@ -71,14 +71,14 @@ async def confirm_review(call: Call[ReviewPath, Nothing, Confirmation]) -> Recor
     return found
 
 
-async def reject_review(call: Call[ReviewPath, Nothing, Rejection]) -> Review:
+async def reject_review(call: ApiCall[ReviewPath, NoParameters, Rejection]) -> ReviewResource:
     """Say that the document is nothing for its pipeline. `If-Match` guards against decisions in between."""
     caller = call.caller
     async with call.transaction() as connection:
-        asked = await _asked(connection, call.path.review, call.request)
+        asked = await _get_open_review(connection, call.path.review, call.request)
         await flow.reject(
             connection,
-            call.parts.reviewing,
+            call.context.reviewing,
             caller.organization,
             asked.document_id,
             actor=caller.actor,
@@ -87,21 +87,21 @@ async def reject_review(call: Call[ReviewPath, Nothing, Rejection]) -> Review:
         return await _review(connection, asked.id)
 
 
-async def _asked(connection: Connection, review: int, request: Request) -> Review:
+async def _get_open_review(connection: Connection, review: int, request: Request) -> ReviewResource:
     """The review, while it is open and as the caller thinks it is."""
     found = await _review(connection, review)
-    contents.require_match(request, found)
+    http_content.require_if_match(request, found)
     if found.decision is not None:
-        raise Problem(409, "decided", f"This review was {found.decision} before.")
+        raise ApiProblem(409, "decided", f"This review was {found.decision} before.")
     return found
 
 
-async def _review(connection: Connection, review: int) -> Review:
-    return there(await shown.review(connection, review), "review")
+async def _review(connection: Connection, review: int) -> ReviewResource:
+    return require_found(await shown.review(connection, review), "review")
 
 
-async def _document(connection: Connection, document: UUID) -> Document:
-    return there(await shown.document(connection, document), "document")
+async def _document(connection: Connection, document: UUID) -> DocumentResource:
+    return require_found(await shown.document(connection, document), "document")
 
 
 OPERATIONS = [

@@ -7,30 +7,30 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from postroom.shapes import Item, Page
-from postroom.web.api.operations import Paged, Problem
+from postroom.api_types import Item, ResultPage
+from postroom.web.api.operations import ApiProblem, PageQuery
 
 Key = TypeVar("Key")
 
 
-def page(found: Sequence[Item], asked: Paged, key: Callable[[Item], Any]) -> Page[Item]:
+def build_page(found: Sequence[Item], asked: PageQuery, key: Callable[[Item], Any]) -> ResultPage[Item]:
     """A page of rows of which one more than the limit was asked for, to know whether there is another."""
     if len(found) <= asked.limit:
-        return Page(list(found), None)
+        return ResultPage(list(found), None)
     shown = list(found[: asked.limit])
     encoded = urlsafe_b64encode(msgspec.json.encode(key(shown[-1]))).rstrip(b"=").decode()
-    return Page(shown, encoded)
+    return ResultPage(shown, encoded)
 
 
-def number_of(asked: Paged) -> int | None:
+def parse_number_cursor(asked: PageQuery) -> int | None:
     """For lists by a number."""
-    number = key_of(asked, int)
+    number = parse_cursor(asked, int)
     if number is not None and not 0 <= number < 2**63:
-        raise Problem(400, "bad-cursor", "The cursor is none of this list. Begin without one.")
+        raise ApiProblem(400, "bad-cursor", "The cursor is none of this list. Begin without one.")
     return number
 
 
-def key_of(asked: Paged, kind: type[Key]) -> Key | None:
+def parse_cursor(asked: PageQuery, kind: type[Key]) -> Key | None:
     """Where the page begins, as its type; None for the first one."""
     if asked.cursor is None:
         return None
@@ -38,4 +38,4 @@ def key_of(asked: Paged, kind: type[Key]) -> Key | None:
         text = urlsafe_b64decode(asked.cursor + "=" * (-len(asked.cursor) % 4))
         return msgspec.json.decode(text, type=kind)
     except (Base64Error, ValueError, msgspec.DecodeError):
-        raise Problem(400, "bad-cursor", "The cursor is none of this list. Begin without one.") from None
+        raise ApiProblem(400, "bad-cursor", "The cursor is none of this list. Begin without one.") from None

@@ -15,7 +15,7 @@ _REMEDIES: Final = {
 }
 
 
-def listen(host: str, port: int, *, patience_seconds: float = 0) -> socket.socket:
+def open_socket(host: str, port: int, *, patience_seconds: float = 0) -> socket.socket:
     """A listening socket. Patience is for a predecessor that is just ending and still holds the port."""
     deadline = time.monotonic() + patience_seconds
     while True:
@@ -23,16 +23,16 @@ def listen(host: str, port: int, *, patience_seconds: float = 0) -> socket.socke
             return _listen_once(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
-                raise _explained(host, port, error) from error
+                raise _explain(host, port, error) from error
         time.sleep(0.1)
 
 
-def url(listening: socket.socket) -> str:
+def get_local_url(listening: socket.socket) -> str:
     """Where a browser on this machine finds it."""
-    return url_of(*listening.getsockname()[:2])
+    return build_url(*listening.getsockname()[:2])
 
 
-def url_of(host: str, port: int) -> str:
+def build_url(host: str, port: int) -> str:
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104  compared, not bound
     return f"http://{reachable}:{port}"
 
@@ -52,7 +52,7 @@ def _listen_once(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _explained(host: str, port: int, error: OSError) -> OperatorError:
+def _explain(host: str, port: int, error: OSError) -> OperatorError:
     if isinstance(error, socket.gaierror):
         cause = "no such host is known. Choose an address of this machine (--host, POSTROOM_HOST)"
     else:

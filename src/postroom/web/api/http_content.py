@@ -11,72 +11,74 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from postroom.shapes import Mailbox
-from postroom.web.api.operations import Call, Problem, there
+from postroom.api_types import MailboxResource
+from postroom.web.api.operations import ApiCall, ApiProblem, require_found
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
 
 
 # Of what changes by itself all the time, these are what a change can be meant for.
-_CHANGEABLE: Final[Mapping[type, Sequence[str]]] = {
-    Mailbox: ("id", "content_policy", "connected_at", "paused_at", "disconnected_at")
+_CHANGEABLE_FIELDS: Final[Mapping[type, Sequence[str]]] = {
+    MailboxResource: ("id", "content_policy", "connected_at", "paused_at", "disconnected_at")
 }
 
 
-def etag_of(shown: object, body: bytes) -> str:
+def compute_etag(shown: object, body: bytes) -> str:
     """Of all that is shown; behind a dot, where that is less, of what can be changed."""
     whole = sha256(body).hexdigest()[:32]
-    if type(shown) not in _CHANGEABLE:
+    if type(shown) not in _CHANGEABLE_FIELDS:
         return f'"{whole}"'
-    part = [getattr(shown, name) for name in _CHANGEABLE[type(shown)]]
+    part = [getattr(shown, name) for name in _CHANGEABLE_FIELDS[type(shown)]]
     return f'"{whole}.{sha256(msgspec.json.encode(part)).hexdigest()[:32]}"'
 
 
-def matches(given: str, etag: str) -> bool:
+def matches_etag(given: str, etag: str) -> bool:
     """Whether an `If-None-Match` names the tag, weakly or not."""
-    return given.strip() == "*" or etag in _tags(given)
+    return given.strip() == "*" or etag in _split_etags(given)
 
 
-def require_match(request: Request, shown: object) -> None:
+def require_if_match(request: Request, shown: object) -> None:
     """A change that was meant for another state than this is refused."""
     given = request.headers.get("if-match")
     if given is None or given.strip() == "*":
         return
-    etag = etag_of(shown, msgspec.json.encode(shown))
-    if _version(etag) not in {_version(each) for each in _tags(given)}:
-        raise Problem(412, "changed-meanwhile", "It is no longer as `If-Match` has it. Read it again.")
+    etag = compute_etag(shown, msgspec.json.encode(shown))
+    if _changeable_part(etag) not in {_changeable_part(each) for each in _split_etags(given)}:
+        raise ApiProblem(412, "changed-meanwhile", "It is no longer as `If-Match` has it. Read it again.")
 
 
-def _tags(given: str) -> set[str]:
+def _split_etags(given: str) -> set[str]:
     return {each.strip().removeprefix("W/") for each in given.split(",")}
 
 
-def _version(etag: str) -> str:
+def _changeable_part(etag: str) -> str:
     return etag.strip('"').rpartition(".")[2]
 
 
-async def of_blob(call: Call[Any, Any, Any], digest: bytes, media_type: str, name: str) -> Response:
+async def respond_with_blob(
+    call: ApiCall[Any, Any, Any], digest: bytes, media_type: str, name: str
+) -> Response:
     """What the blob store has under the digest: all of it, a range, or nothing where the client has it."""
     organization = call.caller.organization
-    found = there(await call.parts.blobs.find(organization, digest), "content")
-    asked = _asked(call.request, digest, found.size, _headers(media_type, name))
+    found = require_found(await call.context.blobs.find(organization, digest), "content")
+    asked = _select_range(call.request, digest, found.size, _build_headers(media_type, name))
     if isinstance(asked, Response):
         return asked
-    pieces = call.parts.blobs.read(organization, digest, start=asked.start, end=asked.end)
-    return StreamingResponse(await _begun(pieces), asked.status, asked.headers)
+    pieces = call.context.blobs.read(organization, digest, start=asked.start, end=asked.end)
+    return StreamingResponse(await _read_first_chunk(pieces), asked.status, asked.headers)
 
 
-def of_bytes(request: Request, body: bytes, media_type: str, name: str) -> Response:
+def respond_with_bytes(request: Request, body: bytes, media_type: str, name: str) -> Response:
     """The same of bytes at hand."""
-    asked = _asked(request, sha256(body).digest(), len(body), _headers(media_type, name))
+    asked = _select_range(request, sha256(body).digest(), len(body), _build_headers(media_type, name))
     if isinstance(asked, Response):
         return asked
     return Response(body[asked.start : asked.end], asked.status, asked.headers)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ByteRange:
     """Which bytes are to be sent, and how."""
 
     start: int
@@ -85,17 +87,19 @@ class _Asked:
     headers: Mapping[str, str]
 
 
-def _asked(request: Request, digest: bytes, size: int, headers: Mapping[str, str]) -> _Asked | Response:
+def _select_range(
+    request: Request, digest: bytes, size: int, headers: Mapping[str, str]
+) -> _ByteRange | Response:
     """By the conditions and ranges of the request; an answer where no bytes are to be sent."""
     etag = f'"{digest.hex()}"'
     asked = request.headers
-    if "if-none-match" in asked and matches(asked["if-none-match"], etag):
+    if "if-none-match" in asked and matches_etag(asked["if-none-match"], etag):
         return Response(status_code=304, headers={"etag": etag})
     start, end, status = 0, size, 200
     sent = {**headers, "etag": etag, "accept-ranges": "bytes"}
     wanted = asked.get("range", "") if asked.get("if-range", etag) == etag else ""
     if part := _RANGE.fullmatch(wanted.strip()):
-        start, end = _span(part[1], part[2], size)
+        start, end = _parse_span(part[1], part[2], size)
         if start >= end:
             return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
         status = 206
@@ -103,10 +107,10 @@ def _asked(request: Request, digest: bytes, size: int, headers: Mapping[str, str
     sent["content-length"] = str(end - start)
     if request.method == "HEAD":
         return Response(status_code=status, headers=sent)
-    return _Asked(start, end, status, sent)
+    return _ByteRange(start, end, status, sent)
 
 
-async def _begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _read_first_chunk(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Read the first piece before the answer begins, so that what is gone is said so."""
     first = await anext(pieces, b"")
 
@@ -118,14 +122,14 @@ async def _begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     return all_of_them()
 
 
-def _span(first: str, last: str, size: int) -> tuple[int, int]:
+def _parse_span(first: str, last: str, size: int) -> tuple[int, int]:
     if not first:  # the last so many bytes
         return (max(size - int(last), 0), size) if last and int(last) else (size, size)
     end = min(int(last) + 1, size) if last else size
     return int(first), end
 
 
-def _headers(media_type: str, name: str) -> dict[str, str]:
+def _build_headers(media_type: str, name: str) -> dict[str, str]:
     """As a download, whatever it is: nothing of a stranger's is shown under our address."""
     plain = re.sub(r"[^A-Za-z0-9._ -]", "_", name)[:150] or "file"
     full = quote(name.encode(errors="replace")[:600], safe="")

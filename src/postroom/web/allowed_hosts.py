@@ -13,10 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.web import pages
 
-ANY_NAME: Final = ("/webhooks/", "/api/", "/healthz", "/readyz", "/metrics")
+UNCHECKED_PATHS: Final = ("/webhooks/", "/api/", "/healthz", "/readyz", "/metrics")
 
 
-class KnownHosts:
+class AllowedHostsMiddleware:
     """Answers pages under known names only. A trusted proxy has chosen by the name already."""
 
     def __init__(self, app: ASGIApp, url: str) -> None:
@@ -31,7 +31,7 @@ class KnownHosts:
 
     def _is_good(self, scope: Scope) -> bool:
         path: str = scope["path"]
-        return path.startswith(ANY_NAME) or "proxied" in scope or self._is_known(scope)
+        return path.startswith(UNCHECKED_PATHS) or "proxied" in scope or self._is_known(scope)
 
     def _is_known(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"host"]
@@ -39,10 +39,10 @@ class KnownHosts:
             host = urlsplit(f"//{given[0].decode('ascii')}").hostname if len(given) == 1 else None
         except ValueError:
             return False
-        return host is not None and (host in self._known or _address(host) is not None)
+        return host is not None and (host in self._known or _parse_ip_address(host) is not None)
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(host)
     except ValueError:

@@ -3,15 +3,15 @@
 from datetime import datetime
 from urllib.parse import quote
 
-Place = tuple[datetime | None, int]
+PagePosition = tuple[datetime | None, int]
 
 
-def written(moment: datetime | None, number: int) -> str:
+def format_position(moment: datetime | None, number: int) -> str:
     """For an address."""
     return quote(f"{moment.isoformat() if moment else ''}/{number}", safe="")
 
 
-def read(given: str | None) -> Place | None:
+def parse_position(given: str | None) -> PagePosition | None:
     """As it came back; what is none is the beginning."""
     moment, separator, number = (given or "").partition("/")
     try:

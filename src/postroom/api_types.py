@@ -9,22 +9,22 @@ import msgspec
 Item = TypeVar("Item")
 
 # PostgreSQL's bigint.
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+BigInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # Of events: `document.changed`, or `document.*`.
-Kind = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
+EventKindPattern = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
 # Text that the database takes.
-Words = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
-class Page(msgspec.Struct, Generic[Item], frozen=True):
+class ResultPage(msgspec.Struct, Generic[Item], frozen=True):
     """`next` is the cursor of the page that follows; null on the last one."""
 
     data: list[Item]
     next: str | None
 
 
-class Mailbox(msgspec.Struct, frozen=True):
+class MailboxResource(msgspec.Struct, frozen=True):
     id: UUID
     provider: str
     address: str
@@ -40,7 +40,7 @@ class Mailbox(msgspec.Struct, frozen=True):
     disconnected_at: datetime | None
 
 
-class Folder(msgspec.Struct, frozen=True):
+class FolderResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID
     provider_folder_id: str
@@ -49,7 +49,7 @@ class Folder(msgspec.Struct, frozen=True):
     role: str | None
 
 
-class Thread(msgspec.Struct, frozen=True):
+class ThreadResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID
     subject: str | None
@@ -62,7 +62,7 @@ class Thread(msgspec.Struct, frozen=True):
     last_message_at: datetime | None
 
 
-class Message(msgspec.Struct, frozen=True):
+class MessageResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID
     thread_id: int
@@ -93,7 +93,7 @@ class Message(msgspec.Struct, frozen=True):
     deleted_at: datetime | None
 
 
-class Content(msgspec.Struct, frozen=True):
+class ContentResource(msgspec.Struct, frozen=True):
     """The text of a message, as far as the content policy of its mailbox keeps it."""
 
     headers: list[list[str]] | None
@@ -101,7 +101,7 @@ class Content(msgspec.Struct, frozen=True):
     body_html: str | None
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class AttachmentResource(msgspec.Struct, frozen=True):
     message_id: int
     part: str
     kind: str
@@ -113,13 +113,13 @@ class Attachment(msgspec.Struct, frozen=True):
     sha256: str | None
 
 
-class WholeMessage(msgspec.Struct, frozen=True):
-    message: Message
-    content: Content | None
-    attachments: list[Attachment]
+class MessageDetail(msgspec.Struct, frozen=True):
+    message: MessageResource
+    content: ContentResource | None
+    attachments: list[AttachmentResource]
 
 
-class MailEvent(msgspec.Struct, frozen=True):
+class MailEventResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID
     message_id: int
@@ -139,17 +139,17 @@ class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_policy: Literal["metadata", "documents", "full"] | None = None
 
 
-class SyncWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A full sync lists everything anew, and settles what is gone."""
 
     full: bool = False
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class RequestAccepted(msgspec.Struct, frozen=True):
     accepted: bool = True
 
 
-class Document(msgspec.Struct, frozen=True):
+class DocumentResource(msgspec.Struct, frozen=True):
     id: UUID
     pipeline: str
     kind: str | None
@@ -166,7 +166,7 @@ class Document(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class ArrivalResource(msgspec.Struct, frozen=True):
     id: int
     source: str
     message_id: int | None
@@ -180,7 +180,7 @@ class Arrival(msgspec.Struct, frozen=True):
     arrived_at: datetime
 
 
-class Extraction(msgspec.Struct, frozen=True):
+class ExtractionResource(msgspec.Struct, frozen=True):
     id: int
     kind: str
     reader: str
@@ -189,15 +189,15 @@ class Extraction(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class WholeDocument(msgspec.Struct, frozen=True):
+class DocumentDetail(msgspec.Struct, frozen=True):
     """`extraction` is the newest reading of its fields; `arrivals` are the times its content came."""
 
-    document: Document
-    arrivals: list[Arrival]
-    extraction: Extraction | None
+    document: DocumentResource
+    arrivals: list[ArrivalResource]
+    extraction: ExtractionResource | None
 
 
-class Review(msgspec.Struct, frozen=True):
+class ReviewResource(msgspec.Struct, frozen=True):
     id: int
     document_id: UUID
     reason: str
@@ -208,20 +208,20 @@ class Review(msgspec.Struct, frozen=True):
 
 
 # Of a field that is a table: every row by its columns, numbers and dates as text.
-Rows = Annotated[list[dict[Words, Words | None]], msgspec.Meta(max_length=1000)]
+TableRows = Annotated[list[dict[Text, Text | None]], msgspec.Meta(max_length=1000)]
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The right values of fields that were read wrong; of a table all its rows."""
 
-    corrections: dict[Words, Words | Rows | None] = {}
+    corrections: dict[Text, Text | TableRows | None] = {}
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    reason: Words = "not for this pipeline"
+    reason: Text = "not for this pipeline"
 
 
-class Record(msgspec.Struct, frozen=True):
+class RecordResource(msgspec.Struct, frozen=True):
     id: UUID
     kind: str
     pipeline: str
@@ -232,7 +232,7 @@ class Record(msgspec.Struct, frozen=True):
     confirmed_at: datetime
 
 
-class Order(msgspec.Struct, frozen=True):
+class OrderResource(msgspec.Struct, frozen=True):
     id: UUID
     kind: str
     reference: str
@@ -245,13 +245,13 @@ class Order(msgspec.Struct, frozen=True):
 class NewOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`fields` are some of its kind's, as the document will tell them."""
 
-    reference: Annotated[Words, msgspec.Meta(min_length=1)]
-    username: Words | None = None
-    fields: dict[Words, Words] = {}
+    reference: Annotated[Text, msgspec.Meta(min_length=1)]
+    username: Text | None = None
+    fields: dict[Text, Text] = {}
 
 
 class NewOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: Words
+    kind: Text
     orders: Annotated[list[NewOrder], msgspec.Meta(max_length=5000)]
 
 
@@ -261,7 +261,7 @@ class ImportedOrders(msgspec.Struct, frozen=True):
     unchanged: int
 
 
-class FeedEvent(msgspec.Struct, frozen=True):
+class FeedEventResource(msgspec.Struct, frozen=True):
     """Something happened: `id` never changes and comes once, `position` is its place in the feed."""
 
     id: int
@@ -273,14 +273,14 @@ class FeedEvent(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class Events(msgspec.Struct, frozen=True):
+class EventBatch(msgspec.Struct, frozen=True):
     """`next` is the position to go on after, whether or not anything came."""
 
-    data: list[FeedEvent]
+    data: list[FeedEventResource]
     next: int
 
 
-class LedgerEntry(msgspec.Struct, frozen=True):
+class LedgerEntryResource(msgspec.Struct, frozen=True):
     """Position and seal come a moment after the entry; personal values are not shown here."""
 
     id: int
@@ -294,7 +294,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     occurred_at: datetime
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class SubscriptionResource(msgspec.Struct, frozen=True):
     id: UUID
     mailbox_id: UUID
     status: str
@@ -307,7 +307,7 @@ class Subscription(msgspec.Struct, frozen=True):
     replaced_at: datetime | None
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailureResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID
     kind: str
@@ -320,7 +320,7 @@ class Failure(msgspec.Struct, frozen=True):
     resolved_at: datetime | None
 
 
-class Webhook(msgspec.Struct, frozen=True):
+class WebhookResource(msgspec.Struct, frozen=True):
     """`kinds` are those of events, such as `document.changed` or `document.*`; none means all."""
 
     id: UUID
@@ -339,13 +339,13 @@ class Webhook(msgspec.Struct, frozen=True):
 
 class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Url
-    kinds: list[Kind] = []
+    kinds: list[EventKindPattern] = []
 
 
-class MadeWebhook(msgspec.Struct, frozen=True):
+class WebhookWithSecret(msgspec.Struct, frozen=True):
     """The secret is shown this once."""
 
-    webhook: Webhook
+    webhook: WebhookResource
     secret: str
 
 
@@ -353,22 +353,22 @@ class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is left out stays as it is."""
 
     url: Url | None = None
-    kinds: list[Kind] | None = None
+    kinds: list[EventKindPattern] | None = None
     enabled: bool | None = None
 
 
-class Replay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """After which position of the feed everything is told once more."""
 
-    after: Number
+    after: BigInt
 
 
-class Tried(msgspec.Struct, frozen=True):
+class WebhookTestResult(msgspec.Struct, frozen=True):
     accepted: bool
     error: str | None
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class DeliveryResource(msgspec.Struct, frozen=True):
     """A delivery that was not accepted yet; without `due_at` it was given up."""
 
     id: int

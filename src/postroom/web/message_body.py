@@ -4,21 +4,21 @@ import html
 from collections.abc import Mapping
 from typing import Final
 
-from postroom.documents.html_sanitizer import MOST_CHARACTERS, Letter
-from postroom.documents.isolation import Readers
-from postroom.errors import Unreadable
+from postroom.documents.files.html_sanitizer import MOST_CHARACTERS, Letter
+from postroom.documents.sandbox.file_sandbox import Readers
+from postroom.errors import UnreadableFile
 
 # Whatever the cleaning might miss cannot run, send or load: the frame has no rights and no sources.
 POLICY: Final = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; "
     "form-action 'none'; base-uri 'none'; sandbox allow-popups allow-popups-to-escape-sandbox"
 )
-_TOO_MUCH: Final = (
+_PLAIN_TEXT_NOTICE: Final = (
     "<p><em>The formatted text of this message cannot be shown; this is its plain text.</em></p>"
 )
 
 
-async def frame(
+async def render_frame(
     readers: Readers,
     body_html: str | None,
     body_plain: str | None,
@@ -29,8 +29,8 @@ async def frame(
     if body_html and body_html.strip():
         try:
             inside = await readers.cleaned(Letter(body_html[:MOST_CHARACTERS], pictures))
-        except Unreadable:
-            inside = _TOO_MUCH + inside
+        except UnreadableFile:
+            inside = _PLAIN_TEXT_NOTICE + inside
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Message</title><style>'
         "body{font:15px/1.5 system-ui,sans-serif;margin:12px;color:#1a1f29;background:#fff}"

@@ -12,31 +12,31 @@ from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import Role, Scope, Secret
 from postroom.store import api_keys
 from postroom.store.api_keys import PREFIX, Bearer
-from postroom.web import origin, sessions
-from postroom.web.api.operations import READS, Caller, Problem
-from postroom.web.sessions import Gate
+from postroom.web import csrf, sessions
+from postroom.web.api.operations import READ_METHODS, ApiCaller, ApiProblem
+from postroom.web.sessions import SiteContext
 
 # A key is looked up again after this long: so long may one that was revoked still be good.
-KNOWN_SECONDS: Final = 5.0
-NOTED_SECONDS: Final = 60.0
-MOST_KNOWN: Final = 10_000
-_BY_ROLE: Final = {
+CACHE_SECONDS: Final = 5.0
+LAST_USED_SECONDS: Final = 60.0
+MAX_CACHED: Final = 10_000
+_SCOPES_BY_ROLE: Final = {
     Role.READER: frozenset({Scope.READ, Scope.LEDGER}),
     Role.REVIEWER: frozenset({Scope.READ, Scope.LEDGER, Scope.DOCUMENTS}),
     Role.ADMIN: frozenset(Scope),
 }
-_ASKS: Final = {"www_authenticate": 'Bearer realm="postroom"'}
+_CHALLENGE: Final = {"www_authenticate": 'Bearer realm="postroom"'}
 
 
 @dataclass
-class _Known:
-    caller: Caller
+class _CachedCaller:
+    caller: ApiCaller
     looked_at: float
     noted_at: float = 0.0
 
 
 @dataclass
-class Allowance:
+class CallAllowance:
     """A bucket that fills steadily: a minute's worth may be spent at once."""
 
     per_minute: float
@@ -54,69 +54,71 @@ class Allowance:
 
 
 @dataclass
-class Callers:
-    gate: Gate
+class ApiAuthenticator:
+    site: SiteContext
     per_minute: float = 6000
-    _known: OrderedDict[bytes, _Known] = field(default_factory=OrderedDict[bytes, _Known])
-    _allowances: OrderedDict[str, Allowance] = field(default_factory=OrderedDict[str, Allowance])
+    _known: OrderedDict[bytes, _CachedCaller] = field(default_factory=OrderedDict[bytes, _CachedCaller])
+    _allowances: OrderedDict[str, CallAllowance] = field(default_factory=OrderedDict[str, CallAllowance])
 
-    async def of(self, request: Request, needed: Scope) -> Caller:
+    async def of(self, request: Request, needed: Scope) -> ApiCaller:
         """Raises a Problem where nobody is known, the scope is not theirs, or they call too often."""
         given = request.headers.get("authorization")
         caller = await self._by_key(given) if given else await self._by_session(request)
         if caller is None:
-            raise Problem(401, "unauthorized", "Show a key: `Authorization: Bearer pr_…`.", **_ASKS)
+            raise ApiProblem(401, "unauthorized", "Show a key: `Authorization: Bearer pr_…`.", **_CHALLENGE)
         self._spend(caller)
         if needed not in caller.scopes:
-            raise Problem(403, "forbidden", f"This needs the scope `{needed}`.")
+            raise ApiProblem(403, "forbidden", f"This needs the scope `{needed}`.")
         return caller
 
-    async def _by_key(self, given: str) -> Caller | None:
+    async def _by_key(self, given: str) -> ApiCaller | None:
         scheme, _, token = given.partition(" ")
         key = Secret(token.strip())
         if scheme.lower() != "bearer" or not token.startswith(PREFIX) or len(token) > 100:
             return None
         digest, now = api_keys.digest(key), time.monotonic()
         known = self._known.get(digest)
-        if known is not None and now - known.looked_at < KNOWN_SECONDS:
+        if known is not None and now - known.looked_at < CACHE_SECONDS:
             return known.caller
-        async with self.gate.database.engine() as engine:
+        async with self.site.database.engine() as engine:
             found = await api_keys.bearer(engine, key)
         if found is None:
             self._known.pop(digest, None)
             return None
-        caller = Caller(found.organization, f"key:{found.id}", found.scopes)
+        caller = ApiCaller(found.organization, f"key:{found.id}", found.scopes)
         noted_at = known.noted_at if known else 0.0
-        if now - noted_at > NOTED_SECONDS:
+        if now - noted_at > LAST_USED_SECONDS:
             noted_at = now
             await self._note(found)
-        self._known[digest] = _Known(caller, now, noted_at)
-        if len(self._known) > MOST_KNOWN:
+        self._known[digest] = _CachedCaller(caller, now, noted_at)
+        if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)
         return caller
 
     async def _note(self, found: Bearer) -> None:
         with suppress(DatabaseUnavailable, TransientError):
-            async with self.gate.database.transaction(found.organization) as connection:
+            async with self.site.database.transaction(found.organization) as connection:
                 await api_keys.used(connection, found.id)
 
-    async def _by_session(self, request: Request) -> Caller | None:
+    async def _by_session(self, request: Request) -> ApiCaller | None:
         """A member's browser; what changes anything must come from a page of ours."""
-        token = sessions.token_of(self.gate, request)
-        visitor = await sessions.look_up(self.gate, token) if token else None
+        token = sessions.get_session_token(self.site, request)
+        visitor = await sessions.find_visitor_by_token(self.site, token) if token else None
         if visitor is None:
             return None
-        if request.method not in READS and not origin.is_same(request, url=self.gate.url):
-            raise Problem(403, "forbidden", "Only a page of this Postroom may do that in a browser.")
-        return Caller(visitor.organization, visitor.actor, _BY_ROLE[visitor.role])
+        if request.method not in READ_METHODS and not csrf.is_same_origin(request, url=self.site.url):
+            raise ApiProblem(403, "forbidden", "Only a page of this Postroom may do that in a browser.")
+        return ApiCaller(visitor.organization, visitor.actor, _SCOPES_BY_ROLE[visitor.role])
 
-    def _spend(self, caller: Caller) -> None:
+    def _spend(self, caller: ApiCaller) -> None:
         now = time.monotonic()
         allowance = self._allowances.get(caller.actor)
         if allowance is None:
-            allowance = self._allowances[caller.actor] = Allowance(self.per_minute, self.per_minute, now)
-            if len(self._allowances) > MOST_KNOWN:
+            allowance = self._allowances[caller.actor] = CallAllowance(self.per_minute, self.per_minute, now)
+            if len(self._allowances) > MAX_CACHED:
                 self._allowances.popitem(last=False)
         wait = allowance.spend(now)
         if wait > 0:
-            raise Problem(429, "too-many", "Too many calls. Wait a moment.", retry_after=str(int(wait) + 1))
+            raise ApiProblem(
+                429, "too-many", "Too many calls. Wait a moment.", retry_after=str(int(wait) + 1)
+            )
