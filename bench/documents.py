@@ -24,8 +24,8 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from postroom.documents import ocr
-from postroom.documents.isolation import Readers
+from postroom.documents.files import ocr
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 DOCUMENTS, SCANS, ROUNDS = 40, 3, 3
 WANTED_TEXT, WANTED_RECOGNITION = 0.4, 0.9
@@ -74,7 +74,7 @@ def cpu_seconds() -> float:
 async def session(files: Sequence[bytes]) -> float:
     """What reading these files costs from the first process to the last."""
     begin = cpu_seconds()
-    async with Readers(engines=1) as readers:
+    async with FileSandbox(engines=1) as readers:
         for reading in await asyncio.gather(*(readers.read(content) for content in files)):
             assert len(reading.transcript.words) > 100
     return cpu_seconds() - begin
@@ -120,7 +120,7 @@ def words_in_lines(characters: str, text: pypdfium2.PdfTextPage) -> list[tuple[i
 
 
 def bare_recognition(files: Sequence[bytes]) -> float:
-    engine = RapidOCR(params=dict(ocr.ENGINE))
+    engine = RapidOCR(params=dict(ocr.ENGINE_OPTIONS))
     seconds: list[float] = []
     for content in (files[0], *files):
         begin = cpu_seconds()

@@ -24,24 +24,26 @@ import numpy as np
 import pypdfium2
 from PIL import Image
 
-from mailsim.letters import documents, invoices, notes
-from mailsim.letters.order import Order
-from postroom.documents import pdf, plain, routing
-from postroom.documents.isolation import Readers
-from postroom.documents.kind import Kind, installed
-from postroom.documents.limits import Limits
-from postroom.documents.routing import Match
-from postroom.documents.sheet import lay_out
-from postroom.documents.transcript import Reading
-from postroom.documents.understand import Understanding, understand
-from postroom.documents.values import values
-from training import papers
+from mailsim.samples import contract_notes, document_messages, invoices
+from mailsim.samples.message_spec import MessageSpec
+from postroom.documents import record_matching
+from postroom.documents.analysis import DocumentAnalysis, analyze
+from postroom.documents.fields.document_text import build_document_text
+from postroom.documents.fields.value_parsing import find_values
+from postroom.documents.files import pdf, plain_text
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.kinds.kind_registry import list_installed
+from postroom.documents.record_matching import OrderMatch
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from training import generated_documents
 from training.scan_noise import worn
-from training.truth import same
+from training.value_comparison import same
 
 CORPORA = Path(__file__).parents[1].parent / "shared" / "corpora"
 CONFIRM_ABOVE = 0.95  # as the pipelines that ship have it
-INVOICE, NOTE = (installed()[name] for name in ("invoice", "contract-note"))
+INVOICE, NOTE = (list_installed()[name] for name in ("invoice", "contract-note"))
 GOALS = {
     "invoice": {"number": 92, "issued_on": 92, "gross": 92, "currency": 99, "iban": 90, "supplier": 80},
     "contract-note": {"isin": 98, "direction": 97, "trade_date": 96, "net": 92, "quantity": 92},
@@ -55,42 +57,42 @@ BEHIND = 3  # points that scans may stay behind the text layer
 @dataclass(frozen=True)
 class Sample:
     name: str
-    reading: Reading
+    reading: FileReading
     truth: dict[str, Any]
 
 
-def generated(kind: Kind, count: int = 300, *, misread: float | None = None) -> Iterator[Sample]:
-    write = papers.invoice if kind is INVOICE else papers.contract_note
+def generated(kind: DocumentKind, count: int = 300, *, misread: float | None = None) -> Iterator[Sample]:
+    write = generated_documents.invoice if kind is INVOICE else generated_documents.contract_note
     for number in range(40_000, 40_000 + count):
         paper = write(number)
         if misread is not None:
             paper = worn(paper, number, misread=misread)
-        yield Sample(str(number), Reading(plain.transcribe(paper.text)), paper.truth)
+        yield Sample(str(number), FileReading(plain_text.to_transcript(paper.text)), paper.truth)
 
 
-def made(kind: Kind, count: int) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
+def made(kind: DocumentKind, count: int) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
     """The simulator's PDFs: layouts, words and firms of another hand."""
     for language in ("de", "en", "fr"):
         for seed in range(count):
-            order = Order(seed=7919 * seed + 1, kind=kind.name, language=language)
+            order = MessageSpec(seed=7919 * seed + 1, kind=kind.name, language=language)
             if kind is INVOICE:
-                facts = invoices.facts(invoices.invoice(order))
-                content = documents.invoice_pdf(order)
+                facts = invoices.to_facts(invoices.make_invoice(order))
+                content = document_messages.render_invoice_pdf(order)
                 truth = {"issued_on": date.fromisoformat(str(facts["date"]))}
                 truth |= {name: facts[name] for name in ("number", "currency", "iban", "supplier")}
                 truth |= {name: Decimal(str(facts[name])) for name in ("gross",)}
             else:
-                facts = notes.facts(notes.note(order))
-                content = documents.note_pdf(order)
+                facts = contract_notes.to_facts(contract_notes.make_contract_note(order))
+                content = document_messages.render_contract_note_pdf(order)
                 truth = {"trade_date": date.fromisoformat(str(facts["trade_date"]))}
                 truth |= {name: facts[name] for name in ("isin", "direction", "currency")}
                 truth |= {name: Decimal(str(facts[name])) for name in ("quantity", "net")}
             yield f"{language}/{seed}", content, truth
 
 
-def simulated(kind: Kind, count: int = 40) -> Iterator[Sample]:
+def simulated(kind: DocumentKind, count: int = 40) -> Iterator[Sample]:
     for name, content, truth in made(kind, count):
-        yield Sample(name, pdf.read(content, Limits()).reading, truth)
+        yield Sample(name, pdf.read(content, FileLimits()).reading, truth)
 
 
 def scanned(content: bytes, seed: int) -> bytes:
@@ -109,11 +111,11 @@ def scanned(content: bytes, seed: int) -> bytes:
     return written.getvalue()
 
 
-async def through_recognition(kind: Kind, count: int = SCANS) -> tuple[list[Sample], list[Sample]]:
+async def through_recognition(kind: DocumentKind, count: int = SCANS) -> tuple[list[Sample], list[Sample]]:
     """The same documents with their text layer, and as scans read by the real path."""
     by_text: list[Sample] = []
     by_scan: list[Sample] = []
-    async with Readers(engines=1) as readers:
+    async with FileSandbox(engines=1) as readers:
         for number, (name, content, truth) in enumerate(made(kind, count // 3)):
             by_text.append(Sample(name, await readers.read(content), truth))
             reading = await readers.read(scanned(content, number))
@@ -138,7 +140,7 @@ def real_notes() -> Iterator[Sample]:
                 isins = [each["isin"] for each in known["securities"] if each["isin"]]
                 truth |= {"isin": isins[0]} if isins else {}
                 text = (folder / name).read_bytes().decode(errors="replace")
-                yield Sample(name, Reading(plain.transcribe(text)), truth)
+                yield Sample(name, FileReading(plain_text.to_transcript(text)), truth)
             case _:
                 pass
 
@@ -146,7 +148,7 @@ def real_notes() -> Iterator[Sample]:
 def real_invoices() -> Iterator[Sample]:
     folder = CORPORA / "e-invoices"
     for name, known in json.loads((folder / "ground_truth.json").read_text()).items():
-        reading = pdf.read((folder / name).read_bytes(), Limits()).reading
+        reading = pdf.read((folder / name).read_bytes(), FileLimits()).reading
         day = known["date"]
         truth = {name: known[name] for name in ("number", "supplier", "currency")}
         truth |= {
@@ -159,26 +161,26 @@ def real_invoices() -> Iterator[Sample]:
         yield Sample(name, reading, truth)
 
 
-def confirmed(found: Understanding) -> bool:
+def confirmed(found: DocumentAnalysis) -> bool:
     """As the service decides it, where no order is open."""
-    return found.kind is not None and not routing.doubts(
+    return found.kind is not None and not record_matching.find_review_reasons(
         needed=found.kind.needed,
         confidences=found.confidences,
         confirm_above=CONFIRM_ABOVE,
         failed_checks=found.failed_checks,
         differences=[each.words for each in found.differences],
-        match=Match(None, ""),
+        match=OrderMatch(None, ""),
     )
 
 
-def is_said(sample: Sample, found: Understanding, name: str) -> bool:
+def is_said(sample: Sample, found: DocumentAnalysis, name: str) -> bool:
     """Whether the document says what the truth wants, as that field."""
     wanted = sample.truth[name]
     settled, traded = found.fields.get("settlement_date"), found.fields.get("trade_date")
     if name == "trade_date" and settled and traded and settled.value == wanted != traded.value:
         return traded.evidence.startswith("no such date")
     if isinstance(wanted, Decimal | date):
-        written = {value.content for value in values(lay_out(sample.reading.transcript))}
+        written = {value.content for value in find_values(build_document_text(sample.reading.transcript))}
         return wanted in written or -wanted in written if isinstance(wanted, Decimal) else wanted in written
     text = plainly(sample.reading.transcript.text)
     return name not in {"number", "supplier"} or any(
@@ -191,7 +193,7 @@ def plainly(text: str) -> str:
 
 
 class Score:
-    def __init__(self, kind: Kind, *, doubt_truth: bool = False) -> None:
+    def __init__(self, kind: DocumentKind, *, doubt_truth: bool = False) -> None:
         self.kind = kind
         self.doubt_truth = doubt_truth
         self.right: Counter[str] = Counter()
@@ -202,8 +204,8 @@ class Score:
 
     def add(self, sample: Sample, *, use_exact: bool) -> None:
         self.documents += 1
-        self.processed += understand(sample.reading, [INVOICE, NOTE], use_exact=use_exact).kind is self.kind
-        found = understand(sample.reading, [self.kind], use_exact=use_exact)
+        self.processed += analyze(sample.reading, [INVOICE, NOTE], use_exact=use_exact).kind is self.kind
+        found = analyze(sample.reading, [self.kind], use_exact=use_exact)
         good, unsaid = {}, set[str]()
         for name, wanted in sample.truth.items():
             field = found.fields.get(name)
@@ -251,7 +253,12 @@ class Score:
 
 
 def measured(
-    title: str, kind: Kind, samples: Iterable[Sample], *, use_exact: bool = False, doubt_truth: bool = False
+    title: str,
+    kind: DocumentKind,
+    samples: Iterable[Sample],
+    *,
+    use_exact: bool = False,
+    doubt_truth: bool = False,
 ) -> Score:
     score = Score(kind, doubt_truth=doubt_truth)
     for sample in samples:

@@ -11,29 +11,33 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from postroom.documents import calibration, plain, reader
+from postroom.documents.fields import calibration, offline_reader
+from postroom.documents.fields.extraction_result import ConfidenceSignals
+from postroom.documents.files import plain_text
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
-from postroom.documents.result import Signals
-from training import papers
+from training import generated_documents
 from training.scan_noise import worn
-from training.truth import same
+from training.value_comparison import same
 
 TARGET = Path(calibration.__file__).parent / calibration.TABLE
 # Our own documents are tidier than the world's. This share of what looks right there is wrong elsewhere.
 DOUBT = 0.012
 DOUBT_ALONE = 0.05  # a number that arithmetic does not confirm
 MISREAD = (0.0, 0.001, 0.004)  # shares of letters, as in a text layer, a good scan and a bad one
-KINDS = {"invoice": (INVOICE, papers.invoice), "contract-note": (CONTRACT_NOTE, papers.contract_note)}
+KINDS = {
+    "invoice": (INVOICE, generated_documents.invoice),
+    "contract-note": (CONTRACT_NOTE, generated_documents.contract_note),
+}
 
 
-def samples() -> dict[str, list[tuple[Signals, bool]]]:
-    found: dict[str, list[tuple[Signals, bool]]] = defaultdict(list)
+def samples() -> dict[str, list[tuple[ConfidenceSignals, bool]]]:
+    found: dict[str, list[tuple[ConfidenceSignals, bool]]] = defaultdict(list)
     for kind, write in KINDS.values():
         for number in range(900):
             paper = write(500_000 + number, hard=(0.15, 0.3, 0.6)[number % 3])
             paper = worn(paper, number, misread=MISREAD[number // 3 % 3])
-            fields = reader.read(plain.transcribe(paper.text), kind).fields
+            fields = offline_reader.read_fields(plain_text.to_transcript(paper.text), kind).fields
             for name, wanted in paper.truth.items():
                 field = fields.get(name)
                 if field and field.signals:
@@ -41,11 +45,11 @@ def samples() -> dict[str, list[tuple[Signals, bool]]]:
     return found
 
 
-def doubt(signals: Signals) -> float:
+def doubt(signals: ConfidenceSignals) -> float:
     return DOUBT_ALONE if signals.shape == "number" and not signals.agreed else DOUBT
 
 
-def fit(seen: list[tuple[Signals, bool]]) -> list[float]:
+def fit(seen: list[tuple[ConfidenceSignals, bool]]) -> list[float]:
     """Logistic regression in which nothing that speaks for a value can speak against it."""
     rows = np.array([calibration.features(signals) for signals, _ in seen])
     right = np.array([float(ok) for _, ok in seen])

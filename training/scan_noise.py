@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from random import Random
 from typing import Final
 
-from training.papers import Paper
+from training.generated_documents import Paper
 
 # What recognition and bad fonts take for one another. Digits suffer ten times less than letters.
 _LETTERS: Final = {

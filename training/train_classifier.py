@@ -14,13 +14,13 @@ from scipy.sparse import csr_matrix, diags
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from postroom.documents import classify
-from postroom.documents.kind import Kind
+from postroom.documents import classifier
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
+from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.invoice import INVOICE
-from training import papers
+from training import generated_documents
 
-TARGET = Path(classify.__file__).parent / classify.MODEL
+TARGET = Path(classifier.__file__).parent / classifier.MODEL
 
 
 WORD = "an ber cha de en fi ga her in ke la mo ne or pa re sa ten un ver wi zu tion ment heit lich sch ung"
@@ -42,7 +42,7 @@ SHARED = {
 }
 
 
-def declared(paper: papers.Paper, dice: random.Random) -> list[str]:
+def declared(paper: generated_documents.Paper, dice: random.Random) -> list[str]:
     """Some of the labels that the kind declares, with values: every firm picks others."""
     banking = paper.kind == "contract-note" or bool(paper.truth.get("bank"))
     kind = CONTRACT_NOTE if banking else INVOICE
@@ -60,11 +60,11 @@ def declared(paper: papers.Paper, dice: random.Random) -> list[str]:
     return lines
 
 
-def side(kind: Kind, choice: str, dice: random.Random) -> str:
+def side(kind: DocumentKind, choice: str, dice: random.Random) -> str:
     return dice.choice(kind.fields["direction"].choices[choice].split(",")).strip(" ?*")
 
 
-def worn(paper: papers.Paper, dice: random.Random) -> str:
+def worn(paper: generated_documents.Paper, dice: random.Random) -> str:
     """As it comes from the world: strange words around, other labels, words lost, another order."""
     lines = paper.text.split("\n")
     lines += declared(paper, dice)
@@ -79,11 +79,11 @@ def worn(paper: papers.Paper, dice: random.Random) -> str:
 def matrix(texts: list[str]) -> csr_matrix:
     rows, columns, times = [], [], []
     for row, text in enumerate(texts):
-        for column, count in classify.grams(text).items():
+        for column, count in classifier.grams(text).items():
             rows.append(row)
             columns.append(column)
             times.append(1 + np.log(count))
-    return csr_matrix((times, (rows, columns)), shape=(len(texts), classify.BUCKETS))
+    return csr_matrix((times, (rows, columns)), shape=(len(texts), classifier.BUCKETS))
 
 
 def main() -> None:
@@ -91,12 +91,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000, help="documents of each kind")
     count = parser.parse_args().count
     dice = random.Random(6)
-    made = papers.papers(count, hard=0.3)
+    made = generated_documents.papers(count, hard=0.3)
     counts = matrix([worn(paper, dice) for paper in made])
     seen = counts.getnnz(axis=0)
     # What was hardly ever seen says nothing, and shall not make the rest small either.
     idf = np.where(seen >= 5, np.log((1 + counts.shape[0]) / (1 + seen)) + 1, 0)
-    labels = [classify.CLASSES.index(paper.kind) for paper in made]
+    labels = [classifier.CLASSES.index(paper.kind) for paper in made]
     model = LogisticRegression(C=4.0, max_iter=400).fit(normalize(counts @ diags(idf)), labels)
     stored = io.BytesIO()
     np.savez_compressed(
@@ -106,9 +106,9 @@ def main() -> None:
         idf=idf.astype(np.float16),
     )
     TARGET.write_bytes(stored.getvalue())
-    fresh = papers.papers(300, first=900_000, hard=0.3)
+    fresh = generated_documents.papers(300, first=900_000, hard=0.3)
     right = sum(
-        max(found := classify.probabilities(each.text), key=lambda name: found[name]) == each.kind
+        max(found := classifier.probabilities(each.text), key=lambda name: found[name]) == each.kind
         for each in fresh
     )
     print(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from postroom.documents import field_validation
-from postroom.documents.values import CURRENCIES
+from postroom.documents.fields import field_validation
+from postroom.documents.fields.value_parsing import CURRENCIES
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from postroom.documents.values import CURRENCIES
     ],
 )
 def test_what_fits_is_taken_and_what_does_not_is_told_what_would(shape, right, wrong):
-    assert field_validation.misfit(shape, right, ["buy", "sell"]) is None
-    assert field_validation.misfit(shape, wrong, ["buy", "sell"])
+    assert field_validation.describe_expected_format(shape, right, ["buy", "sell"]) is None
+    assert field_validation.describe_expected_format(shape, wrong, ["buy", "sell"])
 
 
 def test_a_table_is_not_typed():
-    assert field_validation.misfit("lines", "garbage")
+    assert field_validation.describe_expected_format("lines", "garbage")
 
 
 def test_every_currency_that_is_read_can_be_typed():
-    assert set(CURRENCIES) <= field_validation.CURRENCIES
+    assert set(CURRENCIES) <= field_validation.ISO_CURRENCIES

@@ -1,25 +1,26 @@
 """What a correction teaches, and whom it leaves alone."""
 
-from postroom.documents import kind, routing, understood
-from postroom.documents.understood import Check, FieldRead, Understood
+from postroom.documents import record_matching, stored_extraction
+from postroom.documents.kinds import kind_registry
+from postroom.documents.stored_extraction import StoredCheck, StoredExtraction, StoredField
 from postroom.flow.documents.process import fits
 from postroom.store.reviews import Lesson
 
-SHAPES = {name: each.shape for name, each in kind.installed()["invoice"].fields.items()}
+SHAPES = {name: each.shape for name, each in kind_registry.list_installed()["invoice"].fields.items()}
 WRONG, RIGHT = "DE02120300000000202052", "DE02120300000000202051"
 
 
 def read(**fields):
     checks = (
-        Check(f"check digits of iban: {WRONG}", passed=False),
-        Check("net + vat = gross: 119", passed=True),
+        StoredCheck(f"check digits of iban: {WRONG}", passed=False),
+        StoredCheck("net + vat = gross: 119", passed=True),
     )
-    values = {name: FieldRead(value, 0.9) for name, value in fields.items()}
-    return Understood("invoice", "offline", fields=values, checks=checks)
+    values = {name: StoredField(value, 0.9) for name, value in fields.items()}
+    return StoredExtraction("invoice", "offline", fields=values, checks=checks)
 
 
 def test_what_is_taught_is_tested_as_what_was_read():
-    found = understood.taught(read(iban=WRONG), {"iban": {WRONG: RIGHT}}, SHAPES)
+    found = stored_extraction.apply_corrections(read(iban=WRONG), {"iban": {WRONG: RIGHT}}, SHAPES)
     assert found.values == {"iban": RIGHT}
     assert [(each.words, each.passed) for each in found.checks] == [
         ("net + vat = gross: 119", True),
@@ -29,12 +30,15 @@ def test_what_is_taught_is_tested_as_what_was_read():
 
 def test_another_value_is_left_alone_with_its_checks():
     given = read(iban=WRONG)
-    assert understood.taught(given, {"iban": {"another": RIGHT}}, SHAPES) == given
+    assert stored_extraction.apply_corrections(given, {"iban": {"another": RIGHT}}, SHAPES) == given
 
 
 def test_a_supplier_is_known_by_what_was_read_rightly_the_surest_first():
     values = {"supplier": "Xenon GmbH", "vat_id": "DE136695976", "iban": WRONG}
-    assert list(routing.parties(values, SHAPES).values()) == ["vat_id=de136695976", "supplier=xenongmbh"]
+    assert list(record_matching.issuer_keys(values, SHAPES).values()) == [
+        "vat_id=de136695976",
+        "supplier=xenongmbh",
+    ]
 
 
 def test_another_supplier_whose_papers_look_alike_is_left_alone():

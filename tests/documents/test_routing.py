@@ -2,8 +2,9 @@
 
 import pytest
 
-from postroom.documents import kind, routing
-from postroom.documents.routing import Expected, Match
+from postroom.documents import record_matching
+from postroom.documents.kinds import kind_registry
+from postroom.documents.record_matching import ExpectedOrder, OrderMatch
 
 TRADE = {
     "isin": "US0378331005",
@@ -14,20 +15,20 @@ TRADE = {
     "gross": "18950.00",
 }
 IDENTITY = ("isin", "direction", "quantity", "trade_date", "gross")
-KINDS = kind.installed()
+KINDS = kind_registry.list_installed()
 NOTE = {name: each.shape for name, each in KINDS["contract-note"].fields.items()}
 BILL = {name: each.shape for name, each in KINDS["invoice"].fields.items()}
 INVOICE = {"supplier": "Xenon GmbH", "number": "2024-1-12", "issued_on": "2024-01-12", "gross": "119.00"}
 
 
 def marks(values):
-    return routing.marks("contract-note", IDENTITY, values, NOTE)
+    return record_matching.identity_hashes("contract-note", IDENTITY, values, NOTE)
 
 
 def marks_of_bill(doubted=(), **changed):
     found = KINDS["invoice"]
     return set(
-        routing.marks(
+        record_matching.identity_hashes(
             "invoice", found.identity, INVOICE | changed, BILL, instead=found.instead, doubted=doubted
         )
     )
@@ -65,7 +66,7 @@ def test_a_supplier_is_known_by_its_vat_id_however_its_name_is_spelled():
 def test_what_two_papers_tell_differently_is_found_but_for_names():
     other = INVOICE | {"supplier": "XENON", "gross": "238", "issued_on": None}
     needed = ("supplier", "number", "issued_on", "gross")
-    assert routing.disagreements(other, INVOICE, needed, BILL) == ["gross"]
+    assert record_matching.find_disagreements(other, INVOICE, needed, BILL) == ["gross"]
 
 
 def test_without_a_part_of_its_identity_a_record_has_no_mark():
@@ -73,10 +74,12 @@ def test_without_a_part_of_its_identity_a_record_has_no_mark():
 
 
 def test_an_order_fits_within_tolerance_and_says_why():
-    order = Expected(
+    order = ExpectedOrder(
         "O-7", {"isin": "US0378331005", "quantity": "100", "gross": "18900", "trade_date": "2026-02-02"}
     )
-    found = routing.match(TRADE, [Expected("O-1", {"isin": "DE0007164600", "quantity": "100"}), order], NOTE)
+    found = record_matching.match_order(
+        TRADE, [ExpectedOrder("O-1", {"isin": "DE0007164600", "quantity": "100"}), order], NOTE
+    )
     assert found.reference == "O-7"
     assert found.reason == "order O-7: isin, quantity agree; gross, trade_date within tolerance"
 
@@ -90,19 +93,23 @@ def test_an_order_fits_within_tolerance_and_says_why():
     ],
 )
 def test_an_order_that_disagrees_or_tells_too_little_does_not_fit(fields):
-    assert routing.match(TRADE, [Expected("O-1", fields)], NOTE).reference is None
+    assert record_matching.match_order(TRADE, [ExpectedOrder("O-1", fields)], NOTE).reference is None
 
 
 def test_numbers_of_documents_have_no_tolerance():
     bill = INVOICE | {"purchase_order": "450090"}
     order = {"purchase_order": "450011", "gross": "119.00"}
-    assert routing.match(bill, [Expected("O-1", order)], BILL).reference is None
-    assert routing.match(bill, [Expected("O-1", order | {"purchase_order": "450090"})], BILL).reference
+    assert record_matching.match_order(bill, [ExpectedOrder("O-1", order)], BILL).reference is None
+    assert record_matching.match_order(
+        bill, [ExpectedOrder("O-1", order | {"purchase_order": "450090"})], BILL
+    ).reference
 
 
 def test_two_orders_that_fit_alike_are_for_a_person():
     fields = {"isin": "US0378331005", "quantity": "100"}
-    found = routing.match(TRADE, [Expected("O-1", fields), Expected("O-2", fields)], NOTE)
+    found = record_matching.match_order(
+        TRADE, [ExpectedOrder("O-1", fields), ExpectedOrder("O-2", fields)], NOTE
+    )
     assert found.reference is None
     assert found.is_ambiguous
 
@@ -110,28 +117,31 @@ def test_two_orders_that_fit_alike_are_for_a_person():
 def test_the_trade_key_is_the_seeds():
     parts = ("username", "trade_date", "ticker", "direction", "quantity")
     read = TRADE | {"direction": "buy"}
-    assert routing.key(parts, read, NOTE, username="ldeburna") == "ldeburna-20260204-AAPL-BUY-100"
-    assert routing.key(parts, read | {"ticker": None}, NOTE, username="ldeburna") is None
+    assert (
+        record_matching.build_record_key(parts, read, NOTE, username="ldeburna")
+        == "ldeburna-20260204-AAPL-BUY-100"
+    )
+    assert record_matching.build_record_key(parts, read | {"ticker": None}, NOTE, username="ldeburna") is None
 
 
 def test_what_speaks_against_confirming_is_told_in_words():
-    found = routing.doubts(
+    found = record_matching.find_review_reasons(
         needed=["number", "gross", "date"],
         confidences={"number": 0.99, "gross": 0.5},
         confirm_above=0.95,
         failed_checks=["net and VAT do not add up to gross"],
         differences=[],
-        match=Match(None, "no open order fits"),
+        match=OrderMatch(None, "no open order fits"),
     )
     assert str(found) == ("date was not found; gross is uncertain (0.50); net and VAT do not add up to gross")
 
 
 def test_nothing_against_it_means_confirmed():
-    assert not routing.doubts(
+    assert not record_matching.find_review_reasons(
         needed=["number"],
         confidences={"number": 0.99},
         confirm_above=0.95,
         failed_checks=[],
         differences=[],
-        match=Match(None, ""),
+        match=OrderMatch(None, ""),
     )

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 import pytest
 
 from postroom.documents import archive_path
-from postroom.documents.archive_path import Parcel
+from postroom.documents.archive_path import ArchiveItem
 
-PARCEL = Parcel(
+PARCEL = ArchiveItem(
     sender="l.deburna@broker.example",
     received_at=datetime(2026, 2, 4, 23, 30, tzinfo=timezone(timedelta(hours=-5))),
     file_name="Contract note.pdf",
@@ -23,7 +23,7 @@ PARCEL = Parcel(
 
 
 def test_a_path_names_sender_day_key_and_file_each_percent_encoded():
-    assert archive_path.path(PARCEL) == (
+    assert archive_path.build_path(PARCEL) == (
         "archive/sender_email=l%2Edeburna%40broker%2Eexample/received_date=2026-02-05/"
         "ldeburna-20260204-AAPL-BUY-100/Contract%20note.pdf"
     )
@@ -41,11 +41,11 @@ def test_a_path_names_sender_day_key_and_file_each_percent_encoded():
     ],
 )
 def test_a_file_name_can_be_no_path_and_ends_in_one_suffix(name, expected):
-    assert archive_path.path(replace(PARCEL, file_name=name)).rpartition("/")[2] == expected
+    assert archive_path.build_path(replace(PARCEL, file_name=name)).rpartition("/")[2] == expected
 
 
 def test_files_of_the_same_name_are_numbered():
-    assert archive_path.path(PARCEL, number=2).endswith("/Contract%20note-2.pdf")
+    assert archive_path.build_path(PARCEL, number=2).endswith("/Contract%20note-2.pdf")
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_files_of_the_same_name_are_numbered():
     ],
 )
 def test_the_unique_id_is_the_best_there_is(change, expected):
-    assert archive_path.path(replace(PARCEL, **change)).split("/")[3] == expected
+    assert archive_path.build_path(replace(PARCEL, **change)).split("/")[3] == expected
 
 
 def test_no_part_of_a_path_is_too_long_for_a_disk_and_none_is_cut_within_a_character():
     long = replace(PARCEL, sender="é" * 300, file_name="ü" * 299 + ".pdf", record_key="日" * 400)
-    path = archive_path.path(long, number=999)
+    path = archive_path.build_path(long, number=999)
     for part in f"{path}.metadata.json".split("/"):
         assert len(part.encode()) <= 255
         unquote(part, errors="strict")
-    assert path != archive_path.path(replace(long, record_key="日" * 401), number=999)
-    told = archive_path.metadata(long, processed_at=datetime(2026, 2, 5, tzinfo=UTC))
+    assert path != archive_path.build_path(replace(long, record_key="日" * 401), number=999)
+    told = archive_path.build_metadata(long, processed_at=datetime(2026, 2, 5, tzinfo=UTC))
     assert sum(len(name) + len(value) for name, value in told.items()) < 1000
 
 
 def test_metadata_is_the_seeds():
-    assert archive_path.metadata(PARCEL, processed_at=datetime(2026, 2, 5, tzinfo=UTC)) == {
+    assert archive_path.build_metadata(PARCEL, processed_at=datetime(2026, 2, 5, tzinfo=UTC)) == {
         "sender-email": "l.deburna@broker.example",
         "source": "graph_webhook",
         "processed-at": "2026-02-05T00:00:00+00:00",

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 # Disks take 255 bytes for a name: this, what stands before it, a number, and the suffix of the metadata.
-LONGEST: Final = 200
+MAX_SEGMENT_LENGTH: Final = 200
 _SUFFIXES: Final = {
     "application/pdf": ".pdf",
     "image/png": ".png",
@@ -22,7 +22,7 @@ _PLAIN: Final = "@.+-_~!#$&'*/=?^`{|}"  # what a header's value may have as it i
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class ArchiveItem:
     """What is known of a document when it is archived."""
 
     sender: str
@@ -38,7 +38,7 @@ class Parcel:
     bucket_generation: str | None = None
 
 
-def encoded(value: str) -> str:
+def encode_segment(value: str) -> str:
     """Percent-encoded, the dot too, so that a value can be no path and no suffix; never too long for a disk.
 
     What is cut ends in a mark of the whole, so that two long values stay two.
@@ -48,40 +48,42 @@ def encoded(value: str) -> str:
 
 def _bounded(value: str, encode: Callable[[str], str]) -> str:
     whole = encode(value)
-    if len(whole) <= LONGEST:
+    if len(whole) <= MAX_SEGMENT_LENGTH:
         return whole
     mark = "~" + sha256(value.encode(errors="replace")).hexdigest()[:12]
     # Character by character, so that none is cut in two.
     sizes = accumulate(len(encode(character)) for character in value)
-    fitting = list(takewhile(lambda size: size <= LONGEST - len(mark), sizes))
+    fitting = list(takewhile(lambda size: size <= MAX_SEGMENT_LENGTH - len(mark), sizes))
     return encode(value[: len(fitting)]) + mark
 
 
-def unique_id(parcel: Parcel) -> str:
+def unique_id(parcel: ArchiveItem) -> str:
     """The record's key, else what the source gives, else the fallback."""
     if parcel.record_key:
-        return encoded(parcel.record_key)
+        return encode_segment(parcel.record_key)
     if parcel.message_id:
         return sha256(parcel.message_id.encode()).hexdigest()[:16]
-    return encoded(parcel.bucket_generation or parcel.fallback_id)
+    return encode_segment(parcel.bucket_generation or parcel.fallback_id)
 
 
-def path(parcel: Parcel, *, number: int = 1) -> str:
+def build_path(parcel: ArchiveItem, *, number: int = 1) -> str:
     """`number` counts files of the same name in the same place: the second one ends in -2."""
     suffix = _SUFFIXES.get(parcel.media_type, "")
     stem = parcel.file_name.strip() or "document"
     while suffix and stem.lower().endswith(suffix) and len(stem) > len(suffix):
         stem = stem[: -len(suffix)]
-    name = encoded(stem) + (f"-{number}" if number > 1 else "") + suffix
+    name = encode_segment(stem) + (f"-{number}" if number > 1 else "") + suffix
     day = parcel.received_at.astimezone(UTC).date().isoformat()
-    return f"archive/sender_email={encoded(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
+    return (
+        f"archive/sender_email={encode_segment(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
+    )
 
 
 def _as_header(value: str) -> str:
     return quote(value, safe=_PLAIN, errors="replace")
 
 
-def metadata(parcel: Parcel, *, processed_at: datetime) -> dict[str, str]:
+def build_metadata(parcel: ArchiveItem, *, processed_at: datetime) -> dict[str, str]:
     """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
     told = {
         "sender-email": _bounded(parcel.sender, _as_header),

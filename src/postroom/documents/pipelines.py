@@ -13,7 +13,7 @@ from postroom.errors import SettingsError
 from postroom.model import FolderRole
 
 # What is neither received mail nor asked for by name.
-LEFT_OUT: Final = frozenset({FolderRole.SPAM, FolderRole.TRASH, FolderRole.DRAFTS, FolderRole.SENT})
+EXCLUDED_ROLES: Final = frozenset({FolderRole.SPAM, FolderRole.TRASH, FolderRole.DRAFTS, FolderRole.SENT})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=320, to_lower=True)]
@@ -55,7 +55,7 @@ class Pipeline(BaseModel):
     def takes_folder(self, names: Collection[str], roles: Collection[FolderRole]) -> bool:
         """Whether mail there is taken: by name or role where asked for, else all that was received."""
         if not self.folders:
-            return not LEFT_OUT & set(roles)
+            return not EXCLUDED_ROLES & set(roles)
         asked = {each.lower() for each in self.folders}
         return bool(asked & {each.lower() for each in names} or asked & {str(role) for role in roles})
 
@@ -63,14 +63,14 @@ class Pipeline(BaseModel):
 Pipelines = Mapping[str, Pipeline]
 
 
-def shipped() -> str:
+def read_default_file() -> str:
     return (files("postroom.documents") / "pipelines.toml").read_text("utf-8")
 
 
 def load(path: Path | None, *, kinds: Collection[str]) -> Pipelines:
     """The pipelines of a file, else those that ship."""
     if path is None:
-        return parse(shipped(), place="the shipped pipelines", kinds=kinds)
+        return parse(read_default_file(), place="the shipped pipelines", kinds=kinds)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

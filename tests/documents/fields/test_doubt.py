@@ -7,10 +7,10 @@ import pytest
 
 from documents.fields.test_reading import BILL, NOTE
 from documents.fields.test_understanding import UBL, reading
-from postroom.documents.kind import installed
-from postroom.documents.understand import understand
+from postroom.documents.analysis import analyze
+from postroom.documents.kinds.kind_registry import list_installed
 
-KINDS = installed()
+KINDS = list_installed()
 INVOICE, NOTES = KINDS["invoice"], KINDS["contract-note"]
 CONFIRM_ABOVE = 0.95
 BOSTON = "12 Harbor Street\nBoston, MA 02110"
@@ -24,7 +24,7 @@ def invoice(*amounts, sign="$", address=BOSTON, day="March 4, 2026", foot="", wo
         f"Northwind Fixtures\n{address}\nInvoice\nBill to Example Partners\nInvoice number INV-118\n"
         f"Invoice date {day}\nSubtotal {net}\nTax {vat}\nTotal {gross}\n{thanks}\n{foot}\n"
     )
-    return understand(reading(text), [INVOICE])
+    return analyze(reading(text), [INVOICE])
 
 
 def in_doubt(found, name):
@@ -75,12 +75,12 @@ def test_yen_have_no_decimals_whatever_mark_parts_their_thousands():
 def test_shares_keep_three_decimals_and_pieces_their_thousands():
     parts = NOTE.replace("475 ", "12,345 ").replace("35,356 EUR", "100,00 EUR")
     parts = parts.replace("16.794,10", "1.234,50").replace("15.574,10", "1.234,50")
-    found = understand(reading(parts), [NOTES])
+    found = analyze(reading(parts), [NOTES])
     assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal("12.345"), "")
     pieces = (
         NOTE.replace("475 ", "1.500 ").replace("16.794,10", "53.034,00").replace("15.574,10", "53.034,00")
     )
-    found = understand(reading(pieces), [NOTES])
+    found = analyze(reading(pieces), [NOTES])
     assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal(1500), "")
 
 
@@ -114,7 +114,7 @@ def test_what_is_beside_it_decides_a_day(more, month):
 
 
 def test_a_german_text_puts_the_day_first_and_an_american_with_euros_is_uncertain():
-    found = understand(reading(BILL.replace("14.10.2024", "04/10/2024")), [INVOICE])
+    found = analyze(reading(BILL.replace("14.10.2024", "04/10/2024")), [INVOICE])
     assert (found.fields["issued_on"].value, found.fields["issued_on"].doubt) == (date(2024, 10, 4), "")
     assert in_doubt(invoice(day="04/03/2026", sign="EUR "), "issued_on")
 
@@ -167,5 +167,5 @@ def test_a_bare_sign_that_nothing_decides_is_uncertain(sign, foot):
 def test_the_xml_decides_what_its_visible_text_leaves_open():
     text = BILL.replace("EUR", "$").replace("14.10.2024", "10/14/2024")
     for code, differing in (("AUD", []), ("EUR", ["currency"])):
-        found = understand(reading(text, UBL.replace(">EUR<", f">{code}<")), [INVOICE])
+        found = analyze(reading(text, UBL.replace(">EUR<", f">{code}<")), [INVOICE])
         assert [each.field for each in found.differences] == differing

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from postroom.documents import kind, plain
-from postroom.documents.transcript import Reading
-from postroom.documents.understand import understand
+from postroom.documents.analysis import analyze
+from postroom.documents.files import plain_text
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.kinds import kind_registry
 from postroom.errors import SettingsError
 
 ROOT = Path(__file__).parents[3]
@@ -43,9 +44,9 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_the_purchase_order_of_the_how_to_is_found_and_read(installed):
-    kinds = kind.installed()
+    kinds = kind_registry.list_installed()
     assert set(kinds) == {"invoice", "contract-note", "purchase-order"}
-    found = understand(Reading(plain.transcribe(ORDER)), [kinds["purchase-order"]])
+    found = analyze(FileReading(plain_text.to_transcript(ORDER)), [kinds["purchase-order"]])
     assert {name: field.value for name, field in found.fields.items()} == {
         "buyer": "Beispiel & Partner GmbH",
         "number": "B-4711",
@@ -63,9 +64,9 @@ def test_the_purchase_order_of_the_how_to_is_found_and_read(installed):
 
 
 def test_another_paper_is_skipped(installed):
-    found = understand(
-        Reading(plain.transcribe("Lieferschein\nWir liefern: 20 Broschüren")),
-        [kind.installed()["purchase-order"]],
+    found = analyze(
+        FileReading(plain_text.to_transcript("Lieferschein\nWir liefern: 20 Broschüren")),
+        [kind_registry.list_installed()["purchase-order"]],
     )
     assert found.skip_reason
 
@@ -90,11 +91,11 @@ def test_the_how_to_takes_thirty_lines_of_python():
 def test_a_package_that_cannot_be_imported_and_one_that_is_no_kind_are_told(installed):
     (installed / "orders.py").write_text("import nothing_of_that_name")
     with pytest.raises(SettingsError, match=r"purchase-order .* cannot be imported \(ModuleNotFoundError\)"):
-        kind.installed()
+        kind_registry.list_installed()
     (installed / "orders.py").write_text("PURCHASE_ORDER = 7")
     sys.modules.pop("orders", None)
     with pytest.raises(SettingsError, match="is no Kind"):
-        kind.installed()
+        kind_registry.list_installed()
 
 
 def test_a_field_that_says_nothing_about_itself_is_told(installed):
@@ -103,4 +104,4 @@ def test_a_field_that_says_nothing_about_itself_is_told(installed):
         code.replace("    net: Annotated", "    odd: str | None = None\n    net: Annotated")
     )
     with pytest.raises(SettingsError, match="odd"):
-        kind.installed()
+        kind_registry.list_installed()

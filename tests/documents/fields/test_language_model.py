@@ -11,15 +11,15 @@ import pytest
 from aiohttp import web
 
 from documents.fields.test_reading import NOTE
-from postroom.documents import plain
+from postroom.documents.analysis import SourceFile, analyze_with
+from postroom.documents.fields.llm_reader import LanguageModelReader, OfflineReader, choose_field_reader
+from postroom.documents.files import plain_text
+from postroom.documents.files.transcript import FileReading
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
-from postroom.documents.llm import LanguageModel, OfflineReader, field_reader
-from postroom.documents.transcript import Reading
-from postroom.documents.understand import File, understand_with
 from postroom.errors import SettingsError
 from postroom.model import Secret
 
-READING = Reading(plain.transcribe(NOTE))
+READING = FileReading(plain_text.to_transcript(NOTE))
 RIGHT = {
     "isin": "US0378331005",
     "direction": "sell",
@@ -102,7 +102,7 @@ async def nothing():
 def model(name, url, *, spent_today=nothing, timeout_seconds=20.0):
     base = f"{url}/v1" if name == "openai" else url
     named = f"{name}:{MODELS[name]}"
-    made = field_reader(
+    made = choose_field_reader(
         named, key=Secret("sk-test"), base_url=base, usd_per_day=5.0, timeout_seconds=timeout_seconds
     )
     return made(spent_today)
@@ -116,7 +116,7 @@ def name(request):
 async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
     vendor = Vendor(RIGHT)
     async with served(vendor) as url:
-        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert found.source == f"{name}:{MODELS[name]}"
     assert found.fallback_reason is None
     assert found.fields["net"].value == Decimal("15574.10")
@@ -134,7 +134,7 @@ async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
 
 async def test_what_stands_nowhere_in_the_text_is_not_believed(name):
     async with served(Vendor({**RIGHT, "net": "99999.99"})) as url:
-        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert found.fields["ticker"].confidence < 0.5
     assert "nowhere in the text" in found.fields["net"].evidence
     assert found.fields["net"].confidence < 0.5
@@ -153,7 +153,7 @@ async def test_what_stands_nowhere_in_the_text_is_not_believed(name):
 )
 async def test_an_answer_of_no_use_leaves_the_reading_to_the_offline_reader(name, answer, reason):
     async with served(Vendor(answer)) as url:
-        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert reason in found.fallback_reason
     assert found.source == "offline"
     assert found.fields["net"].value == Decimal("15574.10")
@@ -161,20 +161,20 @@ async def test_an_answer_of_no_use_leaves_the_reading_to_the_offline_reader(name
 
 async def test_an_answer_that_does_not_come_is_not_waited_for(name):
     async with served(Vendor("hang")) as url:
-        found = await understand_with(model(name, url, timeout_seconds=0.5), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url, timeout_seconds=0.5), READING, [CONTRACT_NOTE])
     assert "did not answer within 0.5 s" in found.fallback_reason
     assert found.fields["isin"].value == "US0378331005"
 
 
 async def test_a_server_that_is_not_there_is_a_reason_too(name):
-    found = await understand_with(model(name, "http://127.0.0.1:9"), READING, [CONTRACT_NOTE])
+    found = await analyze_with(model(name, "http://127.0.0.1:9"), READING, [CONTRACT_NOTE])
     assert "of no use" in found.fallback_reason
 
 
 async def test_a_malformed_answer_is_asked_for_again_once(name):
     vendor = Vendor({"quantity": "many"}, RIGHT)
     async with served(vendor) as url:
-        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert len(vendor.asked) == 2
     assert found.fallback_reason is None
     assert found.usage[0].input_tokens == 2000
@@ -189,9 +189,9 @@ async def test_a_used_up_budget_asks_nobody(name):
 
     async with served(vendor) as url:
         asked = model(name, url, spent_today=spent_today)
-        first = await understand_with(asked, READING, [CONTRACT_NOTE])
+        first = await analyze_with(asked, READING, [CONTRACT_NOTE])
         bill += first.usage
-        second = await understand_with(asked, READING, [CONTRACT_NOTE])
+        second = await analyze_with(asked, READING, [CONTRACT_NOTE])
     assert first.fallback_reason is None
     assert "budget" in second.fallback_reason
     assert len(vendor.asked) == 1
@@ -199,16 +199,16 @@ async def test_a_used_up_budget_asks_nobody(name):
 
 async def test_what_was_of_no_use_is_paid_for_too(name):
     async with served(Vendor("I cannot do that")) as url:
-        found = await understand_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert found.fallback_reason
     assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
 async def test_pages_are_shown_to_models_that_look_at_them(name):
     vendor = Vendor(RIGHT)
-    file = File("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
+    file = SourceFile("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
     async with served(vendor) as url:
-        await understand_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+        await analyze_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
     assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
 
 
@@ -219,9 +219,9 @@ async def test_a_pdf_is_sent_whole_or_as_pictures_of_its_pages(name):
     async def pages():
         return [b"RIFF0000WEBPfirst", b"RIFF0000WEBPsecond"]
 
-    file = File("application/pdf", b"%PDF-1.7 whole", pages)
+    file = SourceFile("application/pdf", b"%PDF-1.7 whole", pages)
     async with served(vendor) as url:
-        await understand_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+        await analyze_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
     sent = json.dumps(vendor.asked[0][2])
     whole = base64.b64encode(file.content).decode()
     pictures = [base64.b64encode(each).decode() in sent for each in await pages()]
@@ -229,18 +229,18 @@ async def test_a_pdf_is_sent_whole_or_as_pictures_of_its_pages(name):
 
 
 async def test_nothing_is_asked_unless_a_model_is_set():
-    made = field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    made = choose_field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
     reader = made(nothing)
     assert isinstance(reader, OfflineReader)
-    assert (await understand_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
+    assert (await analyze_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
 
 
 def test_a_model_without_a_key_is_refused_and_a_named_one_is_made():
     with pytest.raises(SettingsError, match="POSTROOM_LLM_KEY"):
-        field_reader("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
-    made = field_reader(
+        choose_field_reader("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    made = choose_field_reader(
         "anthropic:claude-haiku-5-5", key=Secret("k"), base_url=None, usd_per_day=5, timeout_seconds=60
     )
     reader = made(nothing)
-    assert isinstance(reader, LanguageModel)
+    assert isinstance(reader, LanguageModelReader)
     assert (reader.vendor, reader.model) == ("anthropic", "claude-haiku-5-5")

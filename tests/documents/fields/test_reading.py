@@ -6,11 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-from postroom.documents import plain, reader
+from postroom.documents.fields import offline_reader
+from postroom.documents.files import plain_text
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
-from training import papers
-from training.truth import same
+from training import generated_documents
+from training.value_comparison import same
 
 NOTE = """Talblick Depotbank AG
 Seestrasse 5 · 8002 Zürich
@@ -49,7 +50,7 @@ IBAN DE88 2008 0000 0970 3757 00  USt-IdNr. DE136695976
 
 
 def read(text, kind):
-    return reader.read(plain.transcribe(text), kind).fields
+    return offline_reader.read_fields(plain_text.to_transcript(text), kind).fields
 
 
 def test_a_contract_note_is_read_whole():
@@ -77,8 +78,8 @@ def test_a_value_says_where_it_stands_and_why_it_was_taken():
     field = read(NOTE, CONTRACT_NOTE)["net"]
     line = NOTE.splitlines().index("Ausmachender Betrag 15.574,10 EUR")
     assert field.page == 0
-    assert field.box.top == line / plain.LINES
-    assert field.box.left == len("Ausmachender Betrag ") / plain.COLUMNS
+    assert field.box.top == line / plain_text.LINES_PER_PAGE
+    assert field.box.left == len("Ausmachender Betrag ") / plain_text.COLUMNS_PER_LINE
     assert "right of “Ausmachender Betrag”" in field.evidence
     assert "16794.10 - 1220.00 = 15574.10" in field.evidence
 
@@ -98,7 +99,7 @@ def test_the_number_of_a_note_is_read_with_its_place_and_the_orders_number_is_no
     text = NOTE.replace("Depotnummer", f"{line}\n{orders}Depotnummer")
     field = read(text, CONTRACT_NOTE)["number"]
     assert (field.value, field.confidence > 0.9) == ("WP-6387713", True)
-    assert field.box.top == text.splitlines().index(line) / plain.LINES
+    assert field.box.top == text.splitlines().index(line) / plain_text.LINES_PER_PAGE
     assert "number" not in read(NOTE.replace("Depotnummer", f"{orders}Depotnummer"), CONTRACT_NOTE)
 
 
@@ -174,7 +175,9 @@ def test_nothing_is_made_up_where_nothing_stands():
 
 
 @pytest.mark.parametrize(
-    "write, kind", [(papers.invoice, INVOICE), (papers.contract_note, CONTRACT_NOTE)], ids=["invoice", "note"]
+    "write, kind",
+    [(generated_documents.invoice, INVOICE), (generated_documents.contract_note, CONTRACT_NOTE)],
+    ids=["invoice", "note"],
 )
 def test_generated_documents_of_six_languages_are_read(write, kind):
     right, every = Counter(), Counter()

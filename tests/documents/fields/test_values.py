@@ -5,15 +5,16 @@ from decimal import Decimal
 
 import pytest
 
-from postroom.documents import checkdigits, plain
-from postroom.documents.sheet import lay_out
-from postroom.documents.values import values
+from postroom.documents.fields import check_digits
+from postroom.documents.fields.document_text import build_document_text
+from postroom.documents.fields.value_parsing import find_values
+from postroom.documents.files import plain_text
 
 
 def found(text, shape, *, likely=True):
     return [
         each.content
-        for each in values(lay_out(plain.transcribe(text)))
+        for each in find_values(build_document_text(plain_text.to_transcript(text)))
         if each.shape == shape and each.likely is likely
     ]
 
@@ -71,14 +72,14 @@ def test_what_is_too_long_to_count_anything_is_no_number():
 
 
 def test_letters_that_were_set_apart_become_words_again():
-    line = lay_out(
-        plain.transcribe("S t . 0 , 5 7 2 EUR 4 3 , 6 4 H a n d e l s t a g : 1 8 . 0 4 . 2 0 1 7")
+    line = build_document_text(
+        plain_text.to_transcript("S t . 0 , 5 7 2 EUR 4 3 , 6 4 H a n d e l s t a g : 1 8 . 0 4 . 2 0 1 7")
     ).lines[0]
     assert line.text == "St. 0,572 EUR 43,64 Handelstag: 18.04.2017"
 
 
 def test_dots_that_lead_to_a_value_are_no_part_of_it():
-    line = lay_out(plain.transcribe("ISIN..........FR0000133308")).lines[0]
+    line = build_document_text(plain_text.to_transcript("ISIN..........FR0000133308")).lines[0]
     assert [word.text for word in line.words] == ["ISIN", "FR0000133308"]
     assert line.words[0].box.right < line.words[1].box.left
 
@@ -92,13 +93,13 @@ def test_an_iban_ends_where_its_country_says():
 @pytest.mark.parametrize(
     "check, right, wrong",
     [
-        (checkdigits.iban_is_right, "DE88200800000970375700", "DE89200800000970375700"),
-        (checkdigits.isin_is_right, "US0378331005", "US0378331006"),
-        (checkdigits.vat_id_is_right, "DE136695976", "DE136695977"),
-        (checkdigits.vat_id_is_right, "ATU13585627", "ATU13585628"),
-        (checkdigits.vat_id_is_right, "FR40303265045", "FR41303265045"),
-        (checkdigits.vat_id_is_right, "BE0428759497", "BE0428759498"),
-        (checkdigits.vat_id_is_right, "DE136695976", "DE13669597²"),
+        (check_digits.iban_is_right, "DE88200800000970375700", "DE89200800000970375700"),
+        (check_digits.isin_is_right, "US0378331005", "US0378331006"),
+        (check_digits.vat_id_is_right, "DE136695976", "DE136695977"),
+        (check_digits.vat_id_is_right, "ATU13585627", "ATU13585628"),
+        (check_digits.vat_id_is_right, "FR40303265045", "FR41303265045"),
+        (check_digits.vat_id_is_right, "BE0428759497", "BE0428759498"),
+        (check_digits.vat_id_is_right, "DE136695976", "DE13669597²"),
     ],
 )
 def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):
@@ -107,27 +108,31 @@ def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):
 
 
 def test_what_touches_an_amount_is_its_currency_and_a_price_of_money_is_a_rate():
-    every = values(lay_out(plain.transcribe("Devisenkurs EUR/CHF 0.964296 Belastung CHF 46.90")))
+    every = find_values(
+        build_document_text(plain_text.to_transcript("Devisenkurs EUR/CHF 0.964296 Belastung CHF 46.90"))
+    )
     numbers = [each for each in every if each.shape == "number"]
     assert [(each.rate, each.currency) for each in numbers] == [(True, "CHF"), (False, "CHF")]
 
 
 def test_a_plain_text_has_pages_and_places():
-    transcript = plain.transcribe("one  two\fthree")
+    transcript = plain_text.to_transcript("one  two\fthree")
     assert [(word.text, word.page, word.line) for word in transcript.words] == [
         ("one", 0, 0),
         ("two", 0, 0),
         ("three", 1, 0),
     ]
-    assert transcript.words[1].box.left == 5 / plain.COLUMNS
-    assert plain.transcribe("").words == ()
+    assert transcript.words[1].box.left == 5 / plain_text.COLUMNS_PER_LINE
+    assert plain_text.to_transcript("").words == ()
 
 
 def test_an_amount_behind_a_date_is_no_time_of_day():
     found = [
         value.timed
-        for value in values(
-            lay_out(plain.transcribe("06.05.2024 -12.30 EUR\n06.05.2024 um 12.30\n06.05.2024 12:30"))
+        for value in find_values(
+            build_document_text(
+                plain_text.to_transcript("06.05.2024 -12.30 EUR\n06.05.2024 um 12.30\n06.05.2024 12:30")
+            )
         )
         if value.shape == "date"
     ]

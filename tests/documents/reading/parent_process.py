@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from postroom.documents.isolation import Readers
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 
 def children(pid):
@@ -12,7 +12,7 @@ def children(pid):
 
 
 async def main(slow, scan):
-    async with Readers(engines=1) as readers:
+    async with FileSandbox(engines=1) as readers:
         await readers.read(scan)
         readings = [asyncio.create_task(readers.page_image(slow, page=0, width=900))]
         zygote, engine = readers.zygote.process.pid, readers.engines[0].process.pid

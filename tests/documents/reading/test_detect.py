@@ -3,7 +3,7 @@
 import pytest
 
 from documents.reading import hostile, samples
-from postroom.documents.detect import Kind, detect
+from postroom.documents.files.file_type import FileType, detect
 
 CII = b'<a:CrossIndustryInvoice xmlns:a="urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100"/>'
 ZUGFERD_1 = b'<CrossIndustryDocument xmlns="urn:ferd:CrossIndustryDocument:invoice:1p0"/>'
@@ -15,33 +15,33 @@ PDF = samples.pdf([(50, 700, "Invoice")])
 @pytest.mark.parametrize(
     "content, kind",
     [
-        (PDF, Kind.PDF),
-        (b"\n\r " + PDF, Kind.PDF),
-        (b"\x1b%-12345X@PJL SET COPIES=1\r\n" + PDF, Kind.PDF),
-        (hostile.picture("PNG"), Kind.PNG),
-        (hostile.picture("JPEG"), Kind.JPEG),
-        (hostile.picture("JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0"), Kind.JPEG),
-        (hostile.picture("TIFF"), Kind.TIFF),
-        (hostile.picture("TIFF", big_tiff=True), Kind.TIFF),
-        (hostile.archive({"a.txt": b"a"}), Kind.ZIP),
-        (hostile.archive({"invoice.pdf": PDF}), Kind.ZIP),  # stored as it is: a PDF begins at byte 41
-        (hostile.archive({}), Kind.ZIP),
-        (MESSAGE, Kind.MESSAGE),
-        (b"Received: from a\r\n by b\r\nX-Odd: 1\r\nDate: today\r\n", Kind.MESSAGE),
-        (b"\r\n  \r\n" + MESSAGE, Kind.MESSAGE),
+        (PDF, FileType.PDF),
+        (b"\n\r " + PDF, FileType.PDF),
+        (b"\x1b%-12345X@PJL SET COPIES=1\r\n" + PDF, FileType.PDF),
+        (hostile.picture("PNG"), FileType.PNG),
+        (hostile.picture("JPEG"), FileType.JPEG),
+        (hostile.picture("JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0"), FileType.JPEG),
+        (hostile.picture("TIFF"), FileType.TIFF),
+        (hostile.picture("TIFF", big_tiff=True), FileType.TIFF),
+        (hostile.archive({"a.txt": b"a"}), FileType.ZIP),
+        (hostile.archive({"invoice.pdf": PDF}), FileType.ZIP),  # stored as it is: a PDF begins at byte 41
+        (hostile.archive({}), FileType.ZIP),
+        (MESSAGE, FileType.MESSAGE),
+        (b"Received: from a\r\n by b\r\nX-Odd: 1\r\nDate: today\r\n", FileType.MESSAGE),
+        (b"\r\n  \r\n" + MESSAGE, FileType.MESSAGE),
         (
             b"From  : a@example.org\r\nTo   : b@example.org\r\nDate: today\r\nbroken\r\n\r\nHello",
-            Kind.MESSAGE,
+            FileType.MESSAGE,
         ),
-        (b"Content-Type: multipart/mixed; boundary=a\r\n\r\n--a--", Kind.MESSAGE),
-        (CII, Kind.E_INVOICE),
-        (b"\xef\xbb\xbf<?xml version='1.0'?>\n" + ZUGFERD_1, Kind.E_INVOICE),
-        (UBL, Kind.E_INVOICE),
-        (UBL.decode().encode("utf-16"), Kind.E_INVOICE),
-        ("Kauf 10 Stück Größe\n".encode(), Kind.TEXT),
-        ("Kauf 10 Stück".encode("cp1252"), Kind.TEXT),
-        (b"Achat 10 \x1c\x19 titres \xe0 12,50 le 14.03.2026, montant 125,00", Kind.TEXT),
-        (b"Wertpapier: Muster AG\nBetrag: 12,00\n", Kind.TEXT),
+        (b"Content-Type: multipart/mixed; boundary=a\r\n\r\n--a--", FileType.MESSAGE),
+        (CII, FileType.E_INVOICE),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n" + ZUGFERD_1, FileType.E_INVOICE),
+        (UBL, FileType.E_INVOICE),
+        (UBL.decode().encode("utf-16"), FileType.E_INVOICE),
+        ("Kauf 10 Stück Größe\n".encode(), FileType.TEXT),
+        ("Kauf 10 Stück".encode("cp1252"), FileType.TEXT),
+        (b"Achat 10 \x1c\x19 titres \xe0 12,50 le 14.03.2026, montant 125,00", FileType.TEXT),
+        (b"Wertpapier: Muster AG\nBetrag: 12,00\n", FileType.TEXT),
     ],
 )
 def test_what_is_read_is_recognised_whatever_it_is_called(content, kind):
@@ -53,13 +53,13 @@ def test_what_is_read_is_recognised_whatever_it_is_called(content, kind):
 def test_what_is_not_read_has_a_reason(group):
     for name, content in hostile.GROUPS[group]().items():
         found = detect(content)
-        assert found.kind in {Kind.OTHER, Kind.TEXT, Kind.PDF}, name
-        assert (found.kind is Kind.OTHER) is bool(found.reason), name
+        assert found.kind in {FileType.OTHER, FileType.TEXT, FileType.PDF}, name
+        assert (found.kind is FileType.OTHER) is bool(found.reason), name
 
 
 def test_a_file_that_is_two_things_is_neither():
     found = detect(PDF + hostile.archive({"a": b"a"}), "invoice.pdf")
-    assert found.kind is Kind.OTHER
+    assert found.kind is FileType.OTHER
     assert "a PDF and a ZIP file at once" in found.reason
 
 

@@ -6,12 +6,12 @@ import os
 import pytest
 
 from documents.reading import hostile
-from postroom.documents.isolation import Readers
-from postroom.documents.limits import Limits
-from postroom.documents.transcript import Reading
-from postroom.errors import Unreadable
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.errors import UnreadableFile
 
-LIMITS = Limits(memory_bytes=300_000_000, cpu_seconds=1, wall_seconds=100)
+LIMITS = FileLimits(memory_bytes=300_000_000, cpu_seconds=1, wall_seconds=100)
 # Files that only look strange are read; in these groups none may be.
 HOPELESS = {"encrypted", "truncated", "polyglots", "blanks", "markup"}
 
@@ -19,21 +19,23 @@ HOPELESS = {"encrypted", "truncated", "polyglots", "blanks", "markup"}
 async def outcome(readers, content):
     try:
         return await readers.read(content)
-    except Unreadable as reason:
+    except UnreadableFile as reason:
         return reason
 
 
 @pytest.mark.parametrize("group", hostile.GROUPS)
 async def test_no_file_does_harm_and_each_has_its_reason(group):
     files = hostile.GROUPS[group]()
-    async with Readers(LIMITS) as readers:
+    async with FileSandbox(LIMITS) as readers:
         outcomes = await asyncio.gather(*(outcome(readers, content) for content in files.values()))
         zygote = readers.zygote.process
         assert zygote is None or zygote.returncode is None
     reasons = {name: str(each) for name, each in zip(files, outcomes, strict=True)}
-    assert all(isinstance(each, Reading) or str(each).endswith(".") for each in outcomes), reasons
+    assert all(isinstance(each, FileReading) or str(each).endswith(".") for each in outcomes), reasons
     if group in HOPELESS:
-        assert [name for name, each in zip(files, outcomes, strict=True) if isinstance(each, Reading)] == []
+        assert [
+            name for name, each in zip(files, outcomes, strict=True) if isinstance(each, FileReading)
+        ] == []
 
 
 def test_there_are_two_hundred_of_them():
@@ -43,15 +45,15 @@ def test_there_are_two_hundred_of_them():
 async def test_a_file_that_needs_too_much_costs_the_others_nothing():
     bombs = [*hostile.flate_bombs().values()][:4]
     good = hostile.page(hostile.WORDS)
-    async with Readers(LIMITS) as readers:
+    async with FileSandbox(LIMITS) as readers:
         mixed = await asyncio.gather(*(outcome(readers, each) for bomb in bombs for each in (bomb, good)))
-    assert all(isinstance(each, Unreadable) for each in mixed[::2])
+    assert all(isinstance(each, UnreadableFile) for each in mixed[::2])
     assert [each.transcript.text for each in mixed[1::2]] == ["Invoice"] * 4
 
 
 async def test_reasons_say_what_is_wrong():
     files = hostile.lengths() | hostile.encrypted() | hostile.polyglots() | hostile.pictures()
-    async with Readers(LIMITS) as readers:
+    async with FileSandbox(LIMITS) as readers:
         for name, words in {
             "10,000 pages": "10000 pages; 20 are read at most",
             "asks for a password, AES-256": "asks for a password",
@@ -59,28 +61,28 @@ async def test_reasons_say_what_is_wrong():
             "PNG of 400 million pixels": "more than 50 million pixels",
             "TIFF of 25 pages": "more than 20 pages",
         }.items():
-            with pytest.raises(Unreadable, match=words):
+            with pytest.raises(UnreadableFile, match=words):
                 await readers.read(files[name])
 
 
 async def test_too_much_cpu_time_is_told_from_too_much_memory():
     slow, hungry = hostile.operators()["tiles finer than dust"], hostile.flate_bombs()["content of 200 MB"]
-    async with Readers(LIMITS) as readers:
-        with pytest.raises(Unreadable, match="1 seconds of CPU time"):
+    async with FileSandbox(LIMITS) as readers:
+        with pytest.raises(UnreadableFile, match="1 seconds of CPU time"):
             await readers.page_image(slow, page=0, width=800)
-        with pytest.raises(Unreadable, match="memory"):
+        with pytest.raises(UnreadableFile, match="memory"):
             await readers.read(hungry)
 
 
 async def test_too_much_time_ends_a_file_as_well(tmp_path):
-    async with Readers(Limits(wall_seconds=0.0)) as readers:
-        with pytest.raises(Unreadable, match="took more than"):
+    async with FileSandbox(FileLimits(wall_seconds=0.0)) as readers:
+        with pytest.raises(UnreadableFile, match="took more than"):
             await readers.read(hostile.page(hostile.WORDS))
 
 
 async def test_what_is_no_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         for path in (tmp_path / "pipe", tmp_path):
-            with pytest.raises(Unreadable, match="no file"):
+            with pytest.raises(UnreadableFile, match="no file"):
                 await readers.read(path)

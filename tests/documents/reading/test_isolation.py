@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from documents.reading import hostile, samples
-from postroom.documents.isolation import Readers
-from postroom.documents.limits import Limits
-from postroom.errors import TransientError, Unreadable
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.errors import TransientError, UnreadableFile
 
 GOOD = hostile.page(hostile.WORDS)
 SLOW = hostile.operators()["tiles finer than dust"]  # to draw it takes until the limit
@@ -52,7 +52,7 @@ async def slow_reading(readers):
 
 
 async def test_many_files_at_once_are_read_with_as_few_processes_as_allowed():
-    async with Readers(parallel=2) as readers:
+    async with FileSandbox(parallel=2) as readers:
         readings = [asyncio.create_task(readers.read(GOOD)) for _ in range(40)]
         most = 0
         while not all(reading.done() for reading in readings):
@@ -65,7 +65,7 @@ async def test_many_files_at_once_are_read_with_as_few_processes_as_allowed():
 
 async def test_files_on_disk_and_bytes_are_read_alike(tmp_path):
     (tmp_path / "a.pdf").write_bytes(samples.with_files(GOOD, a_xml=b"<a/>"))
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         by_path = await readers.read(tmp_path / "a.pdf")
         assert by_path == await readers.read((tmp_path / "a.pdf").read_bytes())
         assert by_path.embedded[0].content == b"<a/>"
@@ -73,30 +73,30 @@ async def test_files_on_disk_and_bytes_are_read_alike(tmp_path):
 
 async def test_texts_and_electronic_invoices_are_read_as_well():
     ubl = b'<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"/>'
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         text = await readers.read("Kauf 10 Stück\nKurs 12,50".encode())
         assert (text.transcript.method, text.transcript.text) == ("plain", "Kauf 10 Stück\nKurs 12,50")
         invoice = await readers.read(ubl)
         assert [each.content for each in invoice.embedded] == [ubl]
-        with pytest.raises(Unreadable, match="holds other files"):
+        with pytest.raises(UnreadableFile, match="holds other files"):
             await readers.read(hostile.archive({"a.pdf": GOOD}))
 
 
 async def test_a_form_is_read_in_a_child_as_well():
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         reading = await readers.read(samples.form("Number", "4711"))
     assert reading.transcript.text == "Number 4711"
 
 
 async def test_a_page_is_shown_as_webp_of_the_width_asked_for():
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         image = await readers.page_image(samples.pdf([(50, 700, "Rechnung")]), page=0, width=500)
     assert image[:4] == b"RIFF"
     assert image[8:12] == b"WEBP"
 
 
 async def test_a_killed_child_fails_its_own_file_only():
-    async with Readers(parallel=2) as readers:
+    async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         os.kill(child, signal.SIGKILL)
         with pytest.raises(TransientError, match="killed from outside"):
@@ -105,7 +105,7 @@ async def test_a_killed_child_fails_its_own_file_only():
 
 
 async def test_who_is_no_longer_waited_for_is_ended():
-    async with Readers(parallel=2) as readers:
+    async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -115,14 +115,14 @@ async def test_who_is_no_longer_waited_for_is_ended():
 
 
 async def test_too_long_is_ended_too():
-    async with Readers(Limits(wall_seconds=1)) as readers:
-        with pytest.raises(Unreadable, match="more than 1 seconds"):
+    async with FileSandbox(FileLimits(wall_seconds=1)) as readers:
+        with pytest.raises(UnreadableFile, match="more than 1 seconds"):
             await readers.page_image(SLOW, page=0, width=900)
         await until(lambda: not children(readers.zygote.process.pid))
 
 
 async def test_a_dead_zygote_fails_what_was_under_way_takes_its_children_along_and_is_started_again():
-    async with Readers(parallel=2) as readers:
+    async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         before = readers.zygote.process.pid
         os.kill(before, signal.SIGKILL)
@@ -134,14 +134,14 @@ async def test_a_dead_zygote_fails_what_was_under_way_takes_its_children_along_a
 
 
 async def test_closing_ends_the_processes():
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         await readers.read(GOOD)
         zygote = readers.zygote.process.pid
     assert not lives(zygote)
 
 
 async def test_closing_while_a_file_is_read_ends_its_child():
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         task, child = await slow_reading(readers)
     await until(lambda: not lives(child))
     with pytest.raises(TransientError):
@@ -181,7 +181,7 @@ def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
     program = (
         "import os, socket\n"
         "from postroom.documents import zygote\n"
-        "from postroom.documents.limits import Limits\n"
+        "from postroom.documents.sandbox.file_limits import Limits\n"
         "zygote.confine(Limits(memory_bytes=300_000_000))\n"
         f"try:\n    {attempt}\nexcept (OSError, MemoryError):\n    os._exit(7)\n"
     )
@@ -197,7 +197,7 @@ def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
 
 async def test_the_processes_know_nothing_of_our_environment(monkeypatch):
     monkeypatch.setenv("POSTROOM_SECRET_FOR_TEST", "s3cret")
-    async with Readers() as readers:
+    async with FileSandbox() as readers:
         await readers.read(GOOD)
         known = environment(readers.zygote.process.pid)
     assert b"s3cret" not in known

@@ -4,10 +4,10 @@ import base64
 
 import pytest
 
-from postroom.documents.html_sanitizer import PICTURE_BYTES, Letter
-from postroom.documents.isolation import Readers
-from postroom.documents.limits import Limits
-from postroom.errors import Unreadable
+from postroom.documents.files.html_sanitizer import INLINE_IMAGE_BYTES, MessageHtml
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.errors import UnreadableFile
 
 PICTURE = ("image/png", b"\x89PNG" + bytes(200_000))
 # Takes minutes: every paragraph opens all of them again.
@@ -16,25 +16,25 @@ ENDLESS = "".join(f"<font color=i{n}>" for n in range(20_000)) + "<p>x" * 20_000
 
 @pytest.fixture
 async def readers():
-    async with Readers(Limits(letter_cpu_seconds=1), parallel=1) as made:
+    async with FileSandbox(FileLimits(letter_cpu_seconds=1), parallel=1) as made:
         yield made
 
 
 async def test_a_picture_shown_very_often_is_shown_until_the_page_is_full(readers):
-    shown = await readers.cleaned(Letter("<img src=cid:a>" * 500, {"a": PICTURE}))
+    shown = await readers.cleaned(MessageHtml("<img src=cid:a>" * 500, {"a": PICTURE}))
     assert shown.count("<img") == 500
-    assert shown.count("data:image/png;base64,") == PICTURE_BYTES // len(PICTURE[1])
+    assert shown.count("data:image/png;base64,") == INLINE_IMAGE_BYTES // len(PICTURE[1])
     assert base64.b64encode(PICTURE[1]).decode() in shown
 
 
 async def test_only_pictures_that_came_along_are_shown_and_only_as_pictures(readers):
     given = {"a@b": ("image/gif", b"GIF89a"), "c": ("image/svg+xml", b"<svg/>")}
     sources = ("cid:a%40b", "cid:c", "https://example.org/x.png", "data:text/html;base64,")
-    shown = await readers.cleaned(Letter("".join(f"<img src='{each}'>" for each in sources), given))
+    shown = await readers.cleaned(MessageHtml("".join(f"<img src='{each}'>" for each in sources), given))
     assert shown == '<img src="data:image/gif;base64,R0lGODlh"><img><img><img>'
 
 
 async def test_a_letter_that_takes_for_ever_is_given_up_and_the_next_is_shown(readers):
-    with pytest.raises(Unreadable, match="more than 1 seconds"):
-        await readers.cleaned(Letter(ENDLESS, {}))
-    assert await readers.cleaned(Letter("<p onclick=x>Hello", {})) == "<p>Hello</p>"
+    with pytest.raises(UnreadableFile, match="more than 1 seconds"):
+        await readers.cleaned(MessageHtml(ENDLESS, {}))
+    assert await readers.cleaned(MessageHtml("<p onclick=x>Hello", {})) == "<p>Hello</p>"

@@ -6,17 +6,17 @@ import pytest
 from PIL import Image
 
 from documents.reading import samples
-from postroom.documents import pictures
-from postroom.documents.detect import Kind
-from postroom.documents.limits import Limits
-from postroom.errors import Unreadable
+from postroom.documents.files import images
+from postroom.documents.files.file_type import FileType
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.errors import UnreadableFile
 
 LARGE = (4000, 4000)
 
 
 def render(content, kind, **options):
     chosen = {"page": 0, "within": LARGE, "turned": 0} | options
-    return pictures.render(content, kind, **chosen)
+    return images.render(content, kind, **chosen)
 
 
 def halves(mode, dark, light, size=(20, 40)):
@@ -29,21 +29,21 @@ def halves(mode, dark, light, size=(20, 40)):
 @pytest.mark.parametrize(
     "mode, dark, light, kind",
     [
-        ("1", 0, 1, Kind.TIFF),
-        ("L", 0, 255, Kind.PNG),
-        ("I;16", 0, 65535, Kind.PNG),
-        ("I;16", 0, 4000, Kind.TIFF),
-        ("P", 0, 255, Kind.PNG),
-        ("LA", (0, 255), (0, 0), Kind.PNG),
-        ("RGBA", (0, 0, 0, 255), (0, 0, 0, 0), Kind.PNG),
-        ("CMYK", (0, 0, 0, 255), (0, 0, 0, 0), Kind.JPEG),
-        ("CMYK", (0, 0, 0, 255), (0, 0, 0, 0), Kind.TIFF),
-        ("F", 0.0, 1.0, Kind.TIFF),
+        ("1", 0, 1, FileType.TIFF),
+        ("L", 0, 255, FileType.PNG),
+        ("I;16", 0, 65535, FileType.PNG),
+        ("I;16", 0, 4000, FileType.TIFF),
+        ("P", 0, 255, FileType.PNG),
+        ("LA", (0, 255), (0, 0), FileType.PNG),
+        ("RGBA", (0, 0, 0, 255), (0, 0, 0, 0), FileType.PNG),
+        ("CMYK", (0, 0, 0, 255), (0, 0, 0, 0), FileType.JPEG),
+        ("CMYK", (0, 0, 0, 255), (0, 0, 0, 0), FileType.TIFF),
+        ("F", 0.0, 1.0, FileType.TIFF),
     ],
 )
 def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, kind):
     sheet = halves("L", 0, 255).convert("P") if mode == "P" else halves(mode, dark, light)
-    page = render(samples.encoded(sheet, pictures.FORMATS[kind]), kind)
+    page = render(samples.encoded(sheet, images.PILLOW_FORMATS[kind]), kind)
     assert page.mode == "RGB"
     assert max(page.getpixel((10, 5))) < 40
     assert min(page.getpixel((10, 35))) > 215
@@ -52,21 +52,21 @@ def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, 
 def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
     first, second = halves("L", 0, 255, (100, 200)), halves("L", 255, 0, (300, 100))
     content = samples.encoded(first, "TIFF", second, dpi=(100, 100))
-    draft = pictures.read(content, Kind.TIFF, Limits())
+    draft = images.read(content, FileType.TIFF, FileLimits())
     assert [(page.width, page.height) for page in draft.reading.transcript.pages] == [(72, 144), (216, 72)]
     assert draft.blind == (0, 1)
-    assert render(content, Kind.TIFF, page=1).size == (300, 100)
-    with pytest.raises(Unreadable):
-        render(content, Kind.TIFF, page=2)
+    assert render(content, FileType.TIFF, page=1).size == (300, 100)
+    with pytest.raises(UnreadableFile):
+        render(content, FileType.TIFF, page=2)
 
 
 def test_a_photograph_is_turned_as_its_camera_says():
     exif = Image.Exif()
     exif[0x0112] = 6  # turn it to the right
     content = samples.encoded(halves("L", 0, 255, (40, 20)), "JPEG", exif=exif)
-    [page] = pictures.read(content, Kind.JPEG, Limits()).reading.transcript.pages
+    [page] = images.read(content, FileType.JPEG, FileLimits()).reading.transcript.pages
     assert page.width < page.height
-    sheet = render(content, Kind.JPEG)
+    sheet = render(content, FileType.JPEG)
     assert sheet.size == (20, 40)
     assert max(sheet.getpixel((15, 20))) < 40
     assert min(sheet.getpixel((4, 20))) > 215
@@ -74,30 +74,30 @@ def test_a_photograph_is_turned_as_its_camera_says():
 
 def test_a_fax_gets_square_pixels():
     content = samples.encoded(Image.new("1", (204, 98)), "TIFF", dpi=(204, 98))
-    [page] = pictures.read(content, Kind.TIFF, Limits()).reading.transcript.pages
+    [page] = images.read(content, FileType.TIFF, FileLimits()).reading.transcript.pages
     assert page.width == pytest.approx(page.height)
-    sheet = render(content, Kind.TIFF)
+    sheet = render(content, FileType.TIFF)
     assert sheet.width == pytest.approx(sheet.height, abs=1)
 
 
 def test_a_resolution_that_cannot_be_is_not_believed():
     content = samples.encoded(Image.new("1", (200, 200)), "TIFF", dpi=(1, 30_000))
-    [page] = pictures.read(content, Kind.TIFF, Limits()).reading.transcript.pages
+    [page] = images.read(content, FileType.TIFF, FileLimits()).reading.transcript.pages
     assert (page.width, page.height) == (72, 72)
 
 
 def test_pictures_are_made_smaller_and_turned_but_never_larger():
     content = samples.encoded(Image.new("L", (400, 200)), "PNG")
-    assert render(content, Kind.PNG, within=(100, 100)).size == (100, 50)
-    assert render(content, Kind.PNG, within=(100, 100), turned=90).size == (50, 100)
-    assert render(content, Kind.PNG).size == (400, 200)
+    assert render(content, FileType.PNG, within=(100, 100)).size == (100, 50)
+    assert render(content, FileType.PNG, within=(100, 100), turned=90).size == (50, 100)
+    assert render(content, FileType.PNG).size == (400, 200)
 
 
 @pytest.mark.parametrize("turned, corner", [(0, (1, 1)), (90, (38, 1)), (180, (18, 38)), (270, (1, 18))])
 def test_turning_is_clockwise(turned, corner):
     sheet = Image.new("L", (20, 40), 255)
     sheet.paste(0, (0, 0, 5, 5))
-    assert render(samples.encoded(sheet, "PNG"), Kind.PNG, turned=turned).getpixel(corner) == (0, 0, 0)
+    assert render(samples.encoded(sheet, "PNG"), FileType.PNG, turned=turned).getpixel(corner) == (0, 0, 0)
 
 
 def test_a_palette_with_transparency_lies_on_white_paper():
@@ -105,4 +105,4 @@ def test_a_palette_with_transparency_lies_on_white_paper():
     sheet.putpalette([0, 0, 0] * 256)
     written = io.BytesIO()
     sheet.save(written, "PNG", transparency=1)
-    assert render(written.getvalue(), Kind.PNG).getpixel((1, 1)) == (255, 255, 255)
+    assert render(written.getvalue(), FileType.PNG).getpixel((1, 1)) == (255, 255, 255)

@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from documents.reading import samples
-from postroom.documents import pdf
-from postroom.documents.isolation import Readers
-from postroom.documents.limits import Limits
-from postroom.documents.ocr import _parts, _words
-from postroom.errors import TransientError, Unreadable
+from postroom.documents.files import pdf
+from postroom.documents.files.ocr import _parts, _words
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.errors import TransientError, UnreadableFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LETTER = samples.letter()
@@ -20,7 +20,7 @@ LETTER = samples.letter()
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def readers():
-    async with Readers(engines=1) as readers:
+    async with FileSandbox(engines=1) as readers:
         yield readers
 
 
@@ -33,7 +33,7 @@ def right(text):
 
 def assert_places_fit(transcript, page):
     """The words stand where the text layer of the letter has them."""
-    wanted = {word.text: word.box for word in pdf.read(LETTER, Limits()).reading.transcript.words}
+    wanted = {word.text: word.box for word in pdf.read(LETTER, FileLimits()).reading.transcript.words}
     found = {word.text: word.box for word in transcript.words if word.page == page}
     shared = [(wanted[text], found[text]) for text in wanted if text in found]
     assert len(shared) > 20
@@ -104,12 +104,12 @@ async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers
             killed.add(process.pid)
             os.kill(process.pid, signal.SIGKILL)
         await asyncio.sleep(0.005)
-    with pytest.raises(Unreadable, match="broke down twice over page 1"):
+    with pytest.raises(UnreadableFile, match="broke down twice over page 1"):
         await reading
 
 
 async def test_an_engine_that_does_not_start_is_not_the_fault_of_the_page(capfd):
-    async with Readers(engines=1) as readers:
+    async with FileSandbox(engines=1) as readers:
         readers.engines[0].module = "postroom.documents.nothing"
         with pytest.raises(TransientError, match="does not start"):
             await readers.read(samples.encoded(samples.blank(), "PNG"))

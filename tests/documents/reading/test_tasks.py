@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from documents.reading import hostile, samples
-from postroom.documents import zygote
-from postroom.documents.ipc import BITMAP, REFUSED, RESULT, Order, content_of, write_all
-from postroom.documents.limits import Limits
-from postroom.documents.transcript import Draft
+from postroom.documents.files.transcript import PartialReading
+from postroom.documents.sandbox import zygote
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.documents.sandbox.ipc import BITMAP_HEADER, REFUSED, SUCCEEDED, TaskRequest, read_all, write_all
 
 PDF = samples.pdf([(50, 700, "Rechnung 4711")])
 
@@ -21,8 +21,8 @@ def perform():
 
     def run(content, task="read", **options):
         write_all(source, content)
-        status = zygote.perform(Order(1, task, **options), source, target, Limits())
-        return status, content_of(target)
+        status = zygote.run_task(TaskRequest(1, task, **options), source, target, FileLimits())
+        return status, read_all(target)
 
     yield run
     os.close(source)
@@ -31,8 +31,8 @@ def perform():
 
 def test_a_draft_comes_back_as_it_was(perform):
     status, written = perform(samples.with_files(PDF, a_xml=b"<a/>"))
-    draft = msgspec.msgpack.decode(written, type=Draft)
-    assert status == RESULT
+    draft = msgspec.msgpack.decode(written, type=PartialReading)
+    assert status == SUCCEEDED
     assert draft.reading.transcript.text == "Rechnung 4711"
     assert draft.reading.transcript.words[0].box.left > 0
     assert draft.reading.embedded[0].content == b"<a/>"
@@ -41,10 +41,10 @@ def test_a_draft_comes_back_as_it_was(perform):
 @pytest.mark.parametrize("content", [PDF, samples.encoded(samples.blank((300, 200)), "PNG")])
 def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
     status, written = perform(content, "bitmap", within=(120, 120))
-    width, height = BITMAP.unpack_from(written)
-    assert status == RESULT
+    width, height = BITMAP_HEADER.unpack_from(written)
+    assert status == SUCCEEDED
     assert max(width, height) == 120
-    assert len(written) == BITMAP.size + 3 * width * height
+    assert len(written) == BITMAP_HEADER.size + 3 * width * height
 
 
 def test_pictures_of_pages_are_drawn_where_there_are_pages(perform):

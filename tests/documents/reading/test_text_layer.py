@@ -3,15 +3,15 @@
 import pytest
 
 from documents.reading import hostile, samples
-from postroom.documents import pdf
-from postroom.documents.limits import Limits
-from postroom.errors import Unreadable
+from postroom.documents.files import pdf
+from postroom.documents.sandbox.file_limits import FileLimits
+from postroom.errors import UnreadableFile
 
 TOTAL = [(400, 700, "119,00 €"), (50, 690, "Zahlbar sofort"), (50, 700, "Gesamtbetrag")]
 
 
 def read(content, **limits):
-    return pdf.read(content, Limits(**limits))
+    return pdf.read(content, FileLimits(**limits))
 
 
 def words(content):
@@ -61,7 +61,7 @@ def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
     transcript = read(content).reading.transcript
     assert transcript.text == "Rechnung\n1.234,56"
     turned = transcript.pages[0].turned
-    sheet = pdf.render(content, Limits(), page=0, within=(800, 800), turned=turned).convert("L")
+    sheet = pdf.render(content, FileLimits(), page=0, within=(800, 800), turned=turned).convert("L")
     assert (sheet.width > sheet.height) is (transcript.pages[0].width > transcript.pages[0].height)
     for word in transcript.words:
         box = word.box
@@ -154,14 +154,17 @@ def test_a_font_without_letters_is_left_to_recognition():
 
 
 def test_too_many_pages_or_words_are_refused():
-    with pytest.raises(Unreadable, match="3 pages; 2 are read"):
+    with pytest.raises(UnreadableFile, match="3 pages; 2 are read"):
         read(samples.pdf(*[TOTAL] * 3), pages=2)
-    with pytest.raises(Unreadable, match="more than 3 words"):
+    with pytest.raises(UnreadableFile, match="more than 3 words"):
         read(samples.pdf(TOTAL), words=3)
 
 
 def test_a_page_is_drawn_as_wide_as_asked_and_no_page_that_is_not_there():
-    assert pdf.render(samples.pdf(TOTAL), Limits(), page=0, within=(600, 9999), turned=0).size == (600, 850)
-    assert pdf.render(samples.pdf(TOTAL), Limits(), page=0, within=(600, 9999), turned=90).size[0] == 600
-    with pytest.raises(Unreadable, match="no page 2"):
-        pdf.render(samples.pdf(TOTAL), Limits(), page=1, within=(600, 600), turned=0)
+    assert pdf.render(samples.pdf(TOTAL), FileLimits(), page=0, within=(600, 9999), turned=0).size == (
+        600,
+        850,
+    )
+    assert pdf.render(samples.pdf(TOTAL), FileLimits(), page=0, within=(600, 9999), turned=90).size[0] == 600
+    with pytest.raises(UnreadableFile, match="no page 2"):
+        pdf.render(samples.pdf(TOTAL), FileLimits(), page=1, within=(600, 600), turned=0)

@@ -9,8 +9,15 @@ from email.message import EmailMessage
 import pytest
 
 from documents.reading import hostile, samples
-from postroom.documents.detect import Kind
-from postroom.documents.unpack import Bounds, Enclosed, Found, LeftOut, clean_name, unpack
+from postroom.documents.files.file_type import FileType
+from postroom.documents.files.unpack import (
+    AttachedFile,
+    SkippedEntry,
+    UnpackedFile,
+    UnpackLimits,
+    sanitize_name,
+    unpack,
+)
 
 PDF = samples.pdf([(50, 700, "Invoice")])
 TRAVERSALS = [
@@ -33,10 +40,10 @@ def read_message(content):
     """As the mail side of Postroom would: files, pictures in the text, and forwarded messages as bytes."""
     for part in message_from_bytes(content).walk():
         if part.get_content_type() == "message/rfc822" and part.get_filename() != "seen":
-            yield Enclosed("forwarded.eml", "message/rfc822", part.get_payload(0).as_bytes())
+            yield AttachedFile("forwarded.eml", "message/rfc822", part.get_payload(0).as_bytes())
             return
         if part.get_filename():
-            yield Enclosed(
+            yield AttachedFile(
                 part.get_filename(),
                 part.get_content_type(),
                 part.get_payload(decode=True) or b"",
@@ -45,7 +52,7 @@ def read_message(content):
 
 
 def found(content, name="outer.zip", **bounds):
-    return list(unpack(content, name, read_message, Bounds(**bounds)))
+    return list(unpack(content, name, read_message, UnpackLimits(**bounds)))
 
 
 def mail(attachment, name, subtype="pdf", *, inline=False):
@@ -65,8 +72,8 @@ def mail(attachment, name, subtype="pdf", *, inline=False):
 def test_files_in_a_zip_come_with_their_kind_and_where_they_were():
     content = hostile.archive({"a/": b"", "a/invoice.pdf": PDF, "note.txt": b"Hello"})
     assert found(content) == [
-        Found("invoice.pdf", Kind.PDF, PDF, ("outer.zip",)),
-        Found("note.txt", Kind.TEXT, b"Hello", ("outer.zip",)),
+        UnpackedFile("invoice.pdf", FileType.PDF, PDF, ("outer.zip",)),
+        UnpackedFile("note.txt", FileType.TEXT, b"Hello", ("outer.zip",)),
     ]
 
 
@@ -76,7 +83,7 @@ def test_a_forwarded_message_gives_its_attachments_and_those_of_messages_inside(
     outer.set_content("See below.")
     outer.add_attachment(mail(PDF, "invoice.pdf", inline=True))
     [inside] = found(outer.as_bytes(), "mail.eml")
-    assert (inside.name, inside.kind, inside.content) == ("invoice.pdf", Kind.PDF, PDF)
+    assert (inside.name, inside.kind, inside.content) == ("invoice.pdf", FileType.PDF, PDF)
     assert inside.inside == ("mail.eml", "forwarded.eml")
     assert inside.is_inline
 
@@ -98,7 +105,7 @@ def test_containers_are_not_opened_without_end():
     for level in range(6):
         content = hostile.archive({f"{level}.zip": content})
     [left] = found(content)
-    assert isinstance(left, LeftOut)
+    assert isinstance(left, SkippedEntry)
     assert "3 deep" in left.reason
 
 
@@ -119,7 +126,7 @@ def test_containers_are_not_opened_without_end():
 )
 def test_what_is_too_much_is_left_out_with_its_reason(content, bounds, reason):
     results = found(content, **bounds)
-    reasons = [each.reason for each in results if isinstance(each, LeftOut)]
+    reasons = [each.reason for each in results if isinstance(each, SkippedEntry)]
     assert any(reason in each for each in reasons)
 
 
@@ -129,7 +136,7 @@ def test_bombs_inside_bombs_stay_within_the_bounds_of_all():
     )
     outer = hostile.archive({f"{n}.zip": inner for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED)
     results = found(outer, total_bytes=3_000_000, ratio=2000)
-    assert sum(len(each.content) for each in results if isinstance(each, Found)) <= 3_000_000
+    assert sum(len(each.content) for each in results if isinstance(each, UnpackedFile)) <= 3_000_000
     assert "the rest is left out" in results[-1].reason
 
 
@@ -151,9 +158,9 @@ def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
         (unknown, "damaged"),
     ):
         first, second = found(bytes(content))
-        assert isinstance(first, LeftOut), reason
+        assert isinstance(first, SkippedEntry), reason
         assert reason in first.reason
-        assert second == Found("b.txt", Kind.TEXT, b"world", ("outer.zip",))
+        assert second == UnpackedFile("b.txt", FileType.TEXT, b"world", ("outer.zip",))
 
 
 @pytest.mark.parametrize("way", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -163,7 +170,7 @@ def test_whatever_byte_is_damaged_the_rest_comes_out_or_is_told(way):
         for change in (1, 0x80, 0xFF):
             damaged = bytearray(whole)
             damaged[place] ^= change
-            assert all(isinstance(each, Found | LeftOut) for each in found(bytes(damaged)))
+            assert all(isinstance(each, UnpackedFile | SkippedEntry) for each in found(bytes(damaged)))
     [cut] = found(whole[:-30])
     assert "damaged" in cut.reason
 
@@ -174,7 +181,7 @@ def test_files_that_share_their_bytes_are_counted_each():
     entry, end = content[place : content.index(b"PK\x05\x06")], content[content.index(b"PK\x05\x06") :]
     end[8:12], end[12:16] = struct.pack("<HH", 50, 50), struct.pack("<I", len(entry) * 50)
     results = found(bytes(content[:place] + entry * 50 + end), total_bytes=9_000)
-    assert sum(isinstance(each, Found) for each in results) <= 9
+    assert sum(isinstance(each, UnpackedFile) for each in results) <= 9
 
 
 @pytest.mark.parametrize("name", TRAVERSALS)
@@ -196,11 +203,11 @@ def test_a_link_in_a_zip_is_only_its_text():
     with zipfile.ZipFile(written, "w") as made:
         made.writestr(link, "/etc/passwd")
     [inside] = found(written.getvalue())
-    assert (inside.kind, inside.content) == (Kind.TEXT, b"/etc/passwd")
+    assert (inside.kind, inside.content) == (FileType.TEXT, b"/etc/passwd")
 
 
 @pytest.mark.parametrize(
     "name, clean", [("", "file"), ("..", "file"), ("a\0b", "ab"), ("a/", "file"), (" x. ", "x")]
 )
 def test_names_without_anything_left_get_one(name, clean):
-    assert clean_name(name) == clean
+    assert sanitize_name(name) == clean

@@ -5,8 +5,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from postroom.documents import kind
-from postroom.documents.kind import Kind, Product, Settlement
+from postroom.documents.kinds import field_spec
+from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, SettlementRelation
 
 _BUY: Final = (
     "Wertpapierkauf, Ihr Kauf, Kauf, ETF-Kauf, Kaufabrechnung, Kaufauftrag?, gekauft, gezeichnet, "
@@ -36,10 +36,10 @@ _SELL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ContractNote:
-    broker: Annotated[str | None, kind.party(de="Bank?", en="Broker", fr="Intermédiaire")] = None
+    broker: Annotated[str | None, field_spec.party(de="Bank?", en="Broker", fr="Intermédiaire")] = None
     number: Annotated[
         str | None,
-        kind.code(  # of the note, not of the order: one order may be carried out in parts
+        field_spec.code(  # of the note, not of the order: one order may be carried out in parts
             de="Abrechnungsnummer, Abrechnungs-Nr, Abrechnung Nr, Wertpapierabrechnung Nr, Belegnummer, "
             "Beleg-Nr, Geschäftsnummer, Geschäfts-Nr, Handelsreferenz, Transaktionsnummer, Transaktions-Nr, "
             "Abwicklungs-Nr, Vorgangsnummer?, Rechnungsnummer?, Referenznummer?, Referenz-Nr?, Referenz?",
@@ -56,7 +56,7 @@ class ContractNote:
     ] = None
     account: Annotated[
         str | None,
-        kind.code(
+        field_spec.code(
             de="Depotnummer, Depot-Nr, Depot Nr, Depot, Depotkonto, Portfolio-Nr, Portfolionummer, "
             "Portfolio?, Kundennummer?, Kunde?",
             en="Account number, Account No, Account, Client number?, Customer number?",
@@ -68,7 +68,7 @@ class ContractNote:
     ] = None
     trade_date: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             de="Schlusstag, Schlußtag, Schlusstag/-Zeit, Schlusstag/-zeit MEZ, Schlusstag Uhrzeit, "
             "Handelstag, Handelsdatum, Handelszeit, Handelstag/-zeit, "
             "Ausführungstag, Ausführungstag / -zeit, Ausführungszeit, Geschäftsabschluss, Abschlusstag, "
@@ -107,7 +107,7 @@ class ContractNote:
     ] = None
     settlement_date: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             de="Valuta, Valutadatum, Valutatag, Valuta-Datum, Wertstellung, mit Wertstellung, mit Valuta, "
             "per Valuta, Kassatag, Fällig am, Wert, Erfüllungstag, Buchungsvaluta, Zahltag?, "
             "Erfüllungsdatum",
@@ -121,7 +121,7 @@ class ContractNote:
     ] = None
     issued_on: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             letter=True,
             de="Datum, Belegdatum, Erstellt am?, Abrechnung vom, GESCHÄFTSABRECHNUNG VOM, vom?, den?",
             en="Date, Confirmation date, Statement date, Date of issue",
@@ -133,7 +133,7 @@ class ContractNote:
     ] = None
     isin: Annotated[
         str | None,
-        kind.isin(
+        field_spec.isin(
             de="ISIN, ISIN (WKN), WKN/ISIN, Wertpapierkennnummer, Kennnummer, WP-Kenn-Nr, Titel, "
             "Wertpapier, Valor?",
             en="ISIN, ISIN code, Security, Security ID",
@@ -142,7 +142,7 @@ class ContractNote:
     ] = None
     ticker: Annotated[
         str | None,
-        kind.symbol(
+        field_spec.symbol(
             de="Symbol, Ticker, Kürzel",
             en="Symbol, Ticker, Ticker symbol, Citicode",
             fr="Mnémonique, Mnémo, Symbole, Ticker",
@@ -150,7 +150,7 @@ class ContractNote:
     ] = None
     name: Annotated[
         str | None,
-        kind.name(
+        field_spec.name(
             de="Wertpapierbezeichnung, Wertpapier-Bezeichnung, Gattungsbezeichnung, Wertpapiername, "
             "Fondsname, ETF-Name, Titel, Wertpapier, Bezeichnung, Instrument, Fonds?, Name des "
             "Wertpapiers, Gattung",
@@ -164,7 +164,7 @@ class ContractNote:
     ] = None
     direction: Annotated[
         Literal["buy", "sell"] | None,
-        kind.choice(
+        field_spec.choice(
             {"buy": _BUY, "sell": _SELL},
             de="Geschäftsart, Auftragsart, Transaktionsart, Transaktion, Order, K/V, Abrechnung, "
             "Wertpapier Abrechnung, Wertpapierabrechnung, Geschäft, Börsenabrechnung, Art, Börse, Typ, "
@@ -179,7 +179,7 @@ class ContractNote:
     ] = None
     quantity: Annotated[
         Decimal | None,
-        kind.quantity(
+        field_spec.quantity(
             de="Stück, Stücke, Umsatz, Einheit Umsatz, Ausgeführt, davon ausgef, Stücke/Nominal, "
             "Anzahl/Stück, Ausgeführte Anzahl, Anteile/Stück, Anteilumsatz, Stk, St, Nominal, Nominale, "
             "Nominal/Stück, Stück/Nominale, Stück/Nominal, Nennwert, Menge, Menge/Nominal, Anzahl, "
@@ -208,7 +208,7 @@ class ContractNote:
     ] = None
     price: Annotated[
         Decimal | None,
-        kind.price(
+        field_spec.price(
             de="Kurs, Kurs/Preis, NAV?, Kurs P.ST, Preis je Einheit, Kurs in EUR, Abrechnungskurs in, "
             "Ausführungskurs, Preis, Abrechnungskurs, Handelskurs, zum Kurs, zum Kurs von, zum Kurse "
             "von, Preis pro Anteil, Preis je Anteil, Preis/Anteil, Anteilspreis, Anteilwert, "
@@ -228,10 +228,10 @@ class ContractNote:
             nl="Gemiddelde koers, Koers, Prijs, Uitvoeringskoers, Prijs per stuk",
         ),
     ] = None
-    currency: Annotated[str | None, kind.currency(of="net")] = None
+    currency: Annotated[str | None, field_spec.currency(of="net")] = None
     gross: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Kurswert, Total Kurswert, Bruttobetrag, Brutto, Kurswert in EUR, Kurswert in "
             "Handelswährung, Marktwert, Betrag?, Kaufpreis, Verkaufspreis, Gehandelter Wert, "
             "Aktienbetrag, Ausmachender Betrag?, Gegenwert?, Total?, Anlagebetrag?, Abrechnungsbetrag?, "
@@ -251,7 +251,7 @@ class ContractNote:
     ] = None
     fees: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Provision, Orderprovision, Grundgebühr, Orderentgelt, Orderentgelte, Courtage, "
             "Maklercourtage, Maklergebühr, Börsengebühr, Börsengebühren, Börsenplatzgebühr, "
             "Handelsplatzgebühr, Handelsplatzentgelt, Handelsentgelt, Transaktionsentgelt, "
@@ -284,7 +284,7 @@ class ContractNote:
     ] = None
     accrued_interest: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Stückzinsen, aufgelaufene Zinsen, Zinsen für, Marchzinsen",
             en="Accrued interest, Bond accrued interest",
             fr="Intérêts courus, Intérêts",
@@ -296,7 +296,7 @@ class ContractNote:
     ] = None
     taxes: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Kapitalertragsteuer, Kapitalertragssteuer, Kapitalertragst, Solidaritätszuschlag, "
             "Kirchensteuer, KESt, Stempelabgabe, Stempelabgaben, Stempelsteuer, Eidg. Umsatzabgabe, "
             "Eidgenössische Umsatzabgabe, Eidg. Stempelabgabe, Eidg. Abgaben, Eidg. Umsatz Stempel, "
@@ -319,7 +319,7 @@ class ContractNote:
     ] = None
     net: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Ausmachender Betrag, Gesamt, Endbetrag zu Ihren Lasten, Endbetrag zu Ihren Gunsten, "
             "Lastschrift, Nettobetrag zulasten, Nettobetrag zugunsten, Zahlungsbetrag in EUR, Belastung "
             "Ihres Kontos, Betrag in Kontowährung, Abrechnungsbetrag in EUR, Zahlbetrag, Wert?, "
@@ -359,7 +359,7 @@ class ContractNote:
     ] = None
 
 
-CONTRACT_NOTE: Final = Kind(
+CONTRACT_NOTE: Final = DocumentKind(
     name="contract-note",
     model=ContractNote,
     titles="Wertpapierabrechnung, Wertpapier Abrechnung, Kaufabrechnung, Verkaufsabrechnung, "
@@ -376,8 +376,8 @@ CONTRACT_NOTE: Final = Kind(
     apart=("account", "number"),
     key=("username", "trade_date", "ticker", "direction", "quantity"),
     relations=(
-        Product("quantity", "price", "gross"),
-        Settlement("gross", "net", ("fees", "taxes", "accrued_interest"), "direction"),
+        ProductRelation("quantity", "price", "gross"),
+        SettlementRelation("gross", "net", ("fees", "taxes", "accrued_interest"), "direction"),
     ),
     decoys="Umrechnungskurs, Devisenkurs, Wechselkurs, Wisselkoers*, zum Kurs von CHF, Change, exchange "
     "rate, Conversion rate, Taux de conversion, Devisenkurs EUR*, taux de change, Cambio divisa, "

@@ -5,8 +5,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Final
 
-from postroom.documents import kind
-from postroom.documents.kind import Kind, Sum
+from postroom.documents.kinds import field_spec
+from postroom.documents.kinds.document_kind import DocumentKind, SumRelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class InvoiceLine:
 class Invoice:
     supplier: Annotated[
         str | None,
-        kind.party(
+        field_spec.party(
             de="Verkäufer, Lieferant, Rechnungssteller, Leistungserbringer, Rechnungsaussteller",
             en="Seller, Supplier, Vendor, From, Bill from, Issued by",
             fr="Vendeur, Fournisseur, Émetteur, Prestataire",
@@ -41,7 +41,7 @@ class Invoice:
     ] = None
     vat_id: Annotated[
         str | None,
-        kind.vat_id(
+        field_spec.vat_id(
             de="USt-IdNr, USt-Id-Nr, USt.-Id.-Nr, USt-ID, UStID, Umsatzsteuer-ID, "
             "Umsatzsteuer-Identifikationsnummer, UID, UID-Nr, UID-Nummer, MwSt-Nr, MWST",
             en="VAT ID, VAT No, VAT number, VAT registration no, VAT Reg No, VAT registration number",
@@ -53,7 +53,7 @@ class Invoice:
     ] = None
     number: Annotated[
         str | None,
-        kind.code(
+        field_spec.code(
             de="Rechnungsnummer, Rechnungs-Nr, Rechnung Nr, Rechnung Nummer, Rechnungsnr, Re-Nr, Rg-Nr, "
             "RNr, Beleg-Nr, Belegnummer, Belegnr, Rechnung #, Rechnung?, "
             "Gutschriftsnummer, Gutschrift Nr, Dokumentnummer, Dokument-Nr, Faktura Nr, Faktura-Nr, "
@@ -71,7 +71,7 @@ class Invoice:
     ] = None
     issued_on: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             letter=True,
             de="Rechnungsdatum, Liefer- und Rechnungsdatum, Belegdatum, Beleg-Datum, Rechnung vom, "
             "Rechnungsdatum/Leistungsdatum, Ausstellungsdatum, Datum, Re-Datum, Rg-Datum, Fakturadatum, "
@@ -87,7 +87,7 @@ class Invoice:
     ] = None
     delivered_on: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             de="Leistungsdatum, Lieferdatum, Liefer- und Leistungsdatum, Liefer-/Leistungsdatum, "
             "Leistungszeitraum, Liefer- bzw. Leistungsdatum, Leistungs-Datum, Tag der Lieferung, "
             "Leistungstag, geliefert am",
@@ -101,7 +101,7 @@ class Invoice:
     ] = None
     due_on: Annotated[
         date | None,
-        kind.day(
+        field_spec.day(
             de="Fällig am, Fälligkeit, Fälligkeitsdatum, zahlbar bis, Zahlungsziel, Zahlbar bis zum, bis "
             "zum, bis spätestens, fällig, Zahlung bis, zu zahlen bis",
             en="Due date, Payment due, Due on, Due by, Pay by, Please remit until, Payable by, Payment due "
@@ -112,10 +112,10 @@ class Invoice:
             nl="Vervaldatum, Te betalen voor, Uiterste betaaldatum",
         ),
     ] = None
-    currency: Annotated[str | None, kind.currency(of="gross")] = None
+    currency: Annotated[str | None, field_spec.currency(of="gross")] = None
     net: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Nettobetrag, Netto, Summe netto, Rechnungssumme netto, Zwischensumme, Gesamt netto, "
             "Nettosumme, Rechnungssumme ohne USt, Warenwert?, Positionen netto, Summe exkl. MwSt, "
             "Nettowert, Gesamtbetrag netto, Betrag netto, Total exkl. MwSt, Total netto, "
@@ -132,7 +132,7 @@ class Invoice:
     ] = None
     vat: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="USt. Gesamt, Umsatzsteuer gesamt, MwSt gesamt, Mehrwertsteuer gesamt, Steuer gesamt, "
             "Gesamt USt, Gesamt MwSt, Umsatzsteuer, MwSt, Mehrwertsteuer, USt, zzgl. MwSt, zuzüglich "
             "MwSt, zzgl. USt, zuzüglich Umsatzsteuer, Steuerbetrag, MwSt-Betrag, USt-Betrag, Summe "
@@ -148,7 +148,7 @@ class Invoice:
     ] = None
     gross: Annotated[
         Decimal | None,
-        kind.amount(
+        field_spec.amount(
             de="Gesamtbetrag, Rechnungsbetrag, Rechnungssumme brutto, Bruttosumme, Bruttobetrag, "
             "Gesamtsumme, Endbetrag, Endsumme, Gesamt brutto, Summe brutto, Gesamt, Total, Summe inkl. "
             "MwSt, Total inkl. MwSt, Rechnungstotal, Rechnungsbeitrag, Zahlbetrag?, Zu zahlender "
@@ -169,10 +169,10 @@ class Invoice:
             "BTW, Factuurbedrag",
         ),
     ] = None
-    vat_rates: Annotated[tuple[VatAmount, ...] | None, kind.rates()] = None
+    vat_rates: Annotated[tuple[VatAmount, ...] | None, field_spec.rates()] = None
     iban: Annotated[
         str | None,
-        kind.iban(
+        field_spec.iban(
             de="IBAN, Bankverbindung, Konto, Unsere Bankverbindung, Bankkonto",
             en="IBAN, Bank account, Account, Bank details",
             fr="IBAN, Compte, RIB, Coordonnées bancaires",
@@ -183,7 +183,7 @@ class Invoice:
     ] = None
     purchase_order: Annotated[
         str | None,
-        kind.code(
+        field_spec.code(
             de="Bestellnummer, Bestell-Nr, Ihre Bestellung, Ihre Bestellnummer, Bestellung Nr. Kunde, "
             "Bestellung Nr, Bestellung, Ihre Auftragsnummer, Ihr Auftrag, Ihre Bestellung Nr, Ihre "
             "Referenz?, Auftragsnummer?, Auftrags-Nr?",
@@ -196,10 +196,10 @@ class Invoice:
             nl="Ordernummer, Uw order, Bestelnummer, Inkooporder, Uw ordernummer",
         ),
     ] = None
-    lines: Annotated[tuple[InvoiceLine, ...] | None, kind.lines()] = None
+    lines: Annotated[tuple[InvoiceLine, ...] | None, field_spec.lines()] = None
 
 
-INVOICE: Final = Kind(
+INVOICE: Final = DocumentKind(
     name="invoice",
     model=Invoice,
     titles="*rechnung, *abrechnung?, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax "
@@ -208,7 +208,7 @@ INVOICE: Final = Kind(
     identity=("supplier", "number"),
     instead={"supplier": ("vat_id", "iban")},
     key=("supplier", "number"),
-    relations=(Sum("net", "vat", "gross"),),
+    relations=(SumRelation("net", "vat", "gross"),),
     decoys="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, Customer ID, "
     "Customer, Client number, Account number, N° client, N° de client, Code client, Numéro client, "
     "Klantnummer, Codice cliente, Número de cliente, "

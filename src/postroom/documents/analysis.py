@@ -1,0 +1,163 @@
+"""From what was read to what it means: kind, fields, checks. The one entry to the understanding of documents.
+
+`understand` is pure and takes milliseconds of CPU; run it beside the event loop. `understand_with` asks
+another reader for the fields and does everything else in the same way.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from postroom.documents import classifier
+from postroom.documents.classifier import Classification
+from postroom.documents.fields import einvoice_xml, offline_reader
+from postroom.documents.fields.document_text import DocumentText, build_document_text
+from postroom.documents.fields.einvoice_xml import EInvoice, EInvoiceDifference
+from postroom.documents.fields.extraction_result import FieldCheck, FieldExtraction, FieldValue, ModelUsage
+from postroom.documents.fields.field_checks import check_fields, check_formats, check_text
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.stored_extraction import E_INVOICE_READER
+
+_KNOWN: Final = 0.5  # a document that may as well be something else is for a person
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The bytes a reading came from and its pages as WebP, for readers that look at them themselves."""
+
+    media_type: str
+    content: bytes
+    pages: Callable[[], Awaitable[Sequence[bytes]]] | None = None
+
+
+class FieldReader(Protocol):
+    """Reads the fields of a kind. Offline by labels and arithmetic, or by a language model."""
+
+    async def read(
+        self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
+    ) -> FieldExtraction: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnalysis:
+    """What a document is and says. With a `skip_reason` it is none of the kinds and has no fields."""
+
+    kind: DocumentKind | None
+    certainty: float
+    skip_reason: str | None
+    fields: dict[str, FieldValue]
+    checks: tuple[FieldCheck, ...] = ()
+    differences: tuple[EInvoiceDifference, ...] = ()
+    source: str = "offline"
+    fallback_reason: str | None = None
+    usage: tuple[ModelUsage, ...] = ()
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        return tuple(
+            f"{each.name}: {each.words}" for each in self.checks if each.is_severe and not each.passed
+        )
+
+    @property
+    def confidences(self) -> dict[str, float]:
+        return {name: field.confidence for name, field in self.fields.items()}
+
+    def values(self) -> dict[str, Any]:
+        """As they are kept: decimals and dates as text, rows as objects."""
+        return {name: _kept(field.value) for name, field in self.fields.items()}
+
+
+def analyze(
+    reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool = True
+) -> DocumentAnalysis:
+    """Offline. `use_exact` off hides the XML of e-invoices."""
+    sheet, verdict, found = _looked_at(reading, kinds, use_exact=use_exact)
+    if verdict.kind is None:
+        return _skipped(verdict)
+    if found:
+        return _exactly(verdict, found, sheet)
+    return _read(verdict, sheet, offline_reader.read_fields(reading.transcript, verdict.kind))
+
+
+async def analyze_with(
+    field_reader: FieldReader,
+    reading: FileReading,
+    kinds: Sequence[DocumentKind],
+    *,
+    file: SourceFile | None = None,
+    use_exact: bool = True,
+) -> DocumentAnalysis:
+    """The same with another reader for what no XML says; what takes CPU is done beside the event loop."""
+    looked_at = partial(_looked_at, reading, kinds, use_exact=use_exact)
+    sheet, verdict, found = await asyncio.to_thread(looked_at)
+    if verdict.kind is None:
+        return _skipped(verdict)
+    if found:
+        return _exactly(verdict, found, sheet)
+    return _read(verdict, sheet, await field_reader.read(reading, verdict.kind, file))
+
+
+def _looked_at(
+    reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool
+) -> tuple[DocumentText, Classification, EInvoice | None]:
+    sheet = build_document_text(reading.transcript)
+    invoice = next((kind for kind in kinds if kind.name == "invoice"), None)
+    found = einvoice_xml.find_einvoice(reading.embedded) if use_exact and reading.embedded else None
+    if found and invoice:
+        return sheet, Classification(invoice, 0.999, None), found
+    if found:
+        return sheet, Classification(None, 0.999, f"it is an e-invoice ({found.syntax})"), None
+    if not sheet.lines:
+        return sheet, Classification(None, 0.9, "there is no text in it"), None
+    return sheet, classifier.classify(sheet, kinds), None
+
+
+def _skipped(verdict: Classification) -> DocumentAnalysis:
+    return DocumentAnalysis(None, verdict.certainty, verdict.skip_reason, {})
+
+
+def _exactly(verdict: Classification, found: EInvoice, sheet: DocumentText) -> DocumentAnalysis:
+    assert verdict.kind
+    placed = einvoice_xml.locate_fields(found, sheet)
+    return DocumentAnalysis(
+        verdict.kind,
+        verdict.certainty,
+        None,
+        placed,
+        (*check_formats(verdict.kind, placed), *check_fields(verdict.kind, placed)),
+        einvoice_xml.find_differences(found, sheet),
+        source=f"{E_INVOICE_READER} ({found.syntax})",
+    )
+
+
+def _read(verdict: Classification, sheet: DocumentText, extraction: FieldExtraction) -> DocumentAnalysis:
+    assert verdict.kind
+    known = FieldCheck("kind", verdict.certainty >= _KNOWN, f"certain to {verdict.certainty:.2f}")
+    checks = (known, *check_text(verdict.kind, sheet), *check_fields(verdict.kind, extraction.fields))
+    return DocumentAnalysis(
+        verdict.kind,
+        verdict.certainty,
+        None,
+        dict(extraction.fields),
+        checks,
+        source=extraction.reader,
+        fallback_reason=extraction.fallback_reason,
+        usage=extraction.usage,
+    )
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [_kept(each) for each in cast("tuple[Any, ...]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _kept(getattr(value, each.name)) for each in fields(value)}
+    return value

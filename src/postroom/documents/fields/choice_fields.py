@@ -1,0 +1,60 @@
+"""Fields that are one of a few words, such as bought or sold: which side the document's words are on."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.documents.fields.document_text import DocumentText, TextLine
+from postroom.documents.fields.label_search import LabelHit, compile_phrases
+from postroom.documents.kinds.field_spec import FieldSpec
+
+_PROSE: Final = 12  # a line of more words is running text, where any word may stand for anything
+_SAID: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
+_DATED: Final = re.compile(r"^[a-z]* ?(?:am|vom|on|of|le|du|il|el(?: dia)?|op)? ?\d{1,2}[./-]")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedChoice:
+    """One choice, how much speaks for it, and the place that speaks loudest."""
+
+    choice: str
+    score: float
+    line: int
+    start: int
+    end: int
+
+
+def rank_choices(sheet: DocumentText, field: FieldSpec, labels: list[LabelHit]) -> list[RankedChoice]:
+    """Every choice that anything speaks for, the likeliest first."""
+    found: dict[str, list[RankedChoice]] = defaultdict(list)
+    for line in sheet.lines:
+        here = [
+            (choice, weight, start, end)
+            for choice, written in field.choices.items()
+            for weight, start, end in compile_phrases(written).find(line)
+        ]
+        for choice, weight, start, end in here:
+            # "Kauf / Verkauf" on one line is a form's caption and says nothing.
+            both = any(other != choice and mark >= weight for other, mark, *_ in here)
+            score = weight * _loudness(line, start, end, labels) * (0.2 if both else 1.0)
+            found[choice].append(RankedChoice(choice, score, line.index, start, end))
+    return sorted(map(_together, found.values()), key=lambda side: -side.score)
+
+
+def _together(places: list[RankedChoice]) -> RankedChoice:
+    loudest = max(places, key=lambda side: side.score)
+    rest = sorted((side.score for side in places), reverse=True)[1:4]
+    return RankedChoice(
+        loudest.choice, loudest.score + 0.3 * sum(rest), loudest.line, loudest.start, loudest.end
+    )
+
+
+def _loudness(line: TextLine, start: int, end: int, labels: list[LabelHit]) -> float:
+    words = len(line.words)
+    loud = 1.0 if words <= 4 else 0.8 if words <= _PROSE else 0.35
+    if _SAID.search(line.folded) or _DATED.match(line.folded[end:].lstrip()):
+        loud = max(loud, 0.95)
+    if any(hit.line == line.index and hit.end <= start <= hit.end + 12 for hit in labels):
+        loud += 0.5
+    return loud * (1.0 if line.index < 45 else 0.6)

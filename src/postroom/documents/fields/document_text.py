@@ -1,0 +1,148 @@
+"""A transcript as the reader looks at it: lines of text in which every character knows its place."""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from postroom.documents.files.transcript import Box, Transcript, Word
+
+UNREADABLE: Final = "\ufffd"
+# Where letters were set apart, numbers and words run together: "St.0,572EUR" is three words.
+_SEAMS: Final = re.compile(
+    r"(?<=[^\W\d_]\.)(?=\d)|(?<=:)(?=\S)|(?<=\d\d\.\d{4})(?=[^\W\d])|(?<=,\d\d)(?=[^\W\d])"
+)
+
+
+_LEADER: Final = re.compile(r"[._…=]{4,}|-{6,}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """One visual line. `folded` has the same length as `text`: small letters without accents."""
+
+    index: int
+    page: int
+    text: str
+    folded: str
+    words: tuple[Word, ...]
+    starts: tuple[int, ...]
+    spaced: bool  # its letters were set apart; words in it may have run together
+
+    def box(self, start: int, end: int) -> Box:
+        """Where characters stand; parts of a word by their share of its width."""
+        left, right = self._at(start), self._at(max(end - 1, start))
+        boxes = [word.box for word in self.words[left : right + 1]]
+        return Box(
+            left=self._edge(left, start),
+            top=min(box.top for box in boxes),
+            right=self._edge(right, end),
+            bottom=max(box.bottom for box in boxes),
+        )
+
+    def _at(self, place: int) -> int:
+        return max(bisect_right(self.starts, place) - 1, 0)
+
+    def _edge(self, number: int, place: int) -> float:
+        word = self.words[number]
+        share = min(max((place - self.starts[number]) / max(len(word.text), 1), 0.0), 1.0)
+        return word.box.left + share * (word.box.right - word.box.left)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """All lines of a document. Whether columns can be trusted depends on where the places come from."""
+
+    lines: tuple[TextLine, ...]
+    has_layout: bool
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+    @property
+    def folded(self) -> str:
+        return "\n".join(line.folded for line in self.lines)
+
+
+@lru_cache(maxsize=4096)
+def _fold(sign: str) -> str:
+    plain = unicodedata.normalize("NFKD", sign.casefold())
+    kept = [part for part in plain if not unicodedata.combining(part)]
+    return kept[0] if len(kept) == 1 else sign.lower() if len(sign.lower()) == 1 else sign
+
+
+def fold_text(text: str) -> str:
+    """Small letters without accents, one for one."""
+    return text.lower() if text.isascii() else "".join(map(_fold, text))
+
+
+def build_document_text(transcript: Transcript) -> DocumentText:
+    lines: list[TextLine] = []
+    for words in transcript.lines():
+        kept = _without_leaders(words)
+        if kept:
+            lines.append(_line(kept, len(lines)))
+    return DocumentText(tuple(lines), has_layout=transcript.method != "plain")
+
+
+def _without_leaders(words: Sequence[Word]) -> list[Word]:
+    """Rows of dots lead the eye from a label to its value; they are no part of either."""
+    kept: list[Word] = []
+    for word in words:
+        if not _LEADER.search(word.text):
+            kept.append(word)
+            continue
+        each = (word.box.right - word.box.left) / len(word.text)
+        place = 0
+        for part in _LEADER.split(word.text):
+            start = word.text.index(part, place)
+            place = start + len(part)
+            box = Box(
+                word.box.left + each * start, word.box.top, word.box.left + each * place, word.box.bottom
+            )
+            kept.extend([Word(part, word.page, word.line, box)] if part else [])
+    return kept
+
+
+def _line(words: Sequence[Word], index: int) -> TextLine:
+    spaced = _is_spaced(words)
+    kept = tuple(_joined(words)) if spaced else tuple(words)
+    starts, place = [0] * len(kept), 0
+    for number, word in enumerate(kept):
+        starts[number] = place
+        place += len(word.text) + 1
+    text = " ".join(word.text for word in kept)
+    return TextLine(index, words[0].page, text, fold_text(text), kept, tuple(starts), spaced)
+
+
+def _is_spaced(words: Sequence[Word]) -> bool:
+    return len(words) >= 6 and sum(len(word.text) == 1 for word in words) > 0.6 * len(words)
+
+
+def _joined(words: Sequence[Word]) -> Iterator[Word]:
+    """Single letters in a row become words again."""
+    run: list[Word] = []
+    for word in words:
+        if len(word.text) > 1:
+            yield from _words_of(run)
+            run = []
+            yield word
+        else:
+            run.append(word)
+    yield from _words_of(run)
+
+
+def _words_of(run: list[Word]) -> Iterator[Word]:
+    place = 0
+    for part in _SEAMS.split("".join(word.text for word in run)):
+        letters = run[place : place + len(part)]
+        place += len(part)
+        if letters:
+            first, last = letters[0].box, letters[-1].box
+            yield Word(
+                part, letters[0].page, letters[0].line, Box(first.left, first.top, last.right, last.bottom)
+            )

@@ -1,0 +1,376 @@
+"""E-invoice data: Factur-X, ZUGFeRD 1 and 2, XRechnung and UBL, inside a PDF or a file of its own.
+
+What the XML says is taken as it stands; where the visible text does not, that is a difference for a person.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from lxml import etree as _etree  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+from postroom.documents.fields.currencies import list_sharing_sign
+from postroom.documents.fields.document_text import DocumentText
+from postroom.documents.fields.extraction_result import FieldValue
+from postroom.documents.fields.value_parsing import ParsedValue, find_values
+from postroom.documents.files.transcript import EmbeddedFile
+from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
+
+# lxml brings no types.
+etree: Any = _etree  # pyright: ignore[reportUnknownVariableType]
+_LARGEST: Final = 20_000_000
+_SURE: Final = 0.999
+# UNTDID 1001: credit notes, by which money comes back; and invoices that correct another one.
+_CREDITS: Final = frozenset({"81", "83", "261", "262", "296", "308", "381", "396", "420", "458", "532"})
+_CORRECTS: Final = frozenset({"384"})
+_TYPES: Final = (
+    "InvoiceTypeCode",
+    "CreditNoteTypeCode",
+    "ExchangedDocument/TypeCode",
+    "HeaderExchangedDocument/TypeCode",
+)
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
+
+
+@dataclass(frozen=True, slots=True)
+class EInvoice:
+    """The fields of an e-invoice's XML, and what it is."""
+
+    syntax: str
+    name: str
+    fields: dict[str, FieldValue]
+    doubt: str | None = None  # why a person must look, whatever the fields say
+
+
+@dataclass(frozen=True, slots=True)
+class EInvoiceDifference:
+    """A value of the XML that the visible text does not show."""
+
+    field: str
+    exact: str
+    words: str
+
+
+class _Node:
+    """An XML element, asked by local names: namespaces differ from version to version, names do not."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def all(self, path: str) -> "list[_Node]":
+        steps = "/".join(f"*[local-name()='{step}']" for step in path.split("/"))
+        return [_Node(found) for found in self._element.xpath(steps)]
+
+    def first(self, *paths: str) -> "_Node | None":
+        return next((found[0] for path in paths if (found := self.all(path))), None)
+
+    def text(self, *paths: str) -> str | None:
+        for path in paths:
+            for found in self.all(path):
+                if said := found.own_text:
+                    return said
+        return None
+
+    def attribute(self, name: str) -> str:
+        return str(self._element.get(name) or "")
+
+    @property
+    def name(self) -> str:
+        return str(etree.QName(self._element).localname)
+
+    @property
+    def own_text(self) -> str:
+        """What stands in it; a value with elements inside is none, for a part of it would be another one."""
+        return "" if len(self._element) else (self._element.text or "").strip()
+
+
+def find_einvoice(files: Iterable[EmbeddedFile]) -> EInvoice | None:
+    """The first file that is an e-invoice; those with a usual name are looked at first."""
+    usual = re.compile(r"factur-?x|zugferd|xrechnung|order-x", re.IGNORECASE)
+    for file in sorted(files, key=lambda each: not usual.search(each.name)):
+        found = parse_einvoice(file.content, name=file.name)
+        if found:
+            return found
+    return None
+
+
+def parse_einvoice(content: bytes, *, name: str) -> EInvoice | None:
+    """The fields of an invoice in XML; None where it is none, is broken, or tries to be clever."""
+    root = _root(content)
+    if root is None:
+        return None
+    match root.name:
+        case "CrossIndustryInvoice" | "CrossIndustryDocument":
+            found, syntax = _cii(root), "CII"
+        case "Invoice" | "CreditNote":
+            found, syntax = _ubl(root), "UBL"
+        case _:
+            return None
+    kept = {field: value for field, value in found if value not in (None, (), "")}
+    if "number" not in kept:
+        return None
+    code = root.text(*_TYPES) or ""
+    doubt = f"it corrects another invoice (type {code})" if code in _CORRECTS else None
+    if root.name == "CreditNote" or code in _CREDITS:
+        doubt = "it is a credit note with a negative amount" if kept.get("gross", 0) < 0 else None
+        kept = kept if doubt else {field: _owed_to_us(value) for field, value in kept.items()}
+    evidence = f"the XML of the e-invoice ({syntax})"
+    fields = {field: FieldValue(value, _SURE, evidence) for field, value in kept.items()}
+    return EInvoice(syntax, name, fields, doubt)
+
+
+def _owed_to_us(value: Any) -> Any:
+    """The amounts of a credit note are written without a sign, and are the opposite of an invoice's."""
+    match value:
+        case Decimal():
+            return -value
+        case tuple():
+            return tuple(_owed_to_us(each) for each in cast("tuple[Any, ...]", value))
+        case VatAmount(rate, net, vat):
+            return VatAmount(rate, None if net is None else -net, -vat)
+        case InvoiceLine(description, quantity, price, amount):
+            return InvoiceLine(description, None if quantity is None else -quantity, price, -amount)
+        case _:
+            return value
+
+
+def _root(content: bytes) -> _Node | None:
+    if len(content) > _LARGEST or b"<" not in content[:4096]:
+        return None
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        recover=False,
+        # Neither is part of a value, and each would end the text of the one it stands in.
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        element = etree.fromstring(content, parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    # No e-invoice has a DTD; a file that brings one wants to define entities.
+    return None if element.getroottree().docinfo.doctype else _Node(element)
+
+
+def _number(text: str | None) -> Decimal | None:
+    """A finite number as it is printed: NaN, Infinity and 1E9999 are no amounts."""
+    said = (text or "").strip()
+    return Decimal(said) if _NUMBER.fullmatch(said) else None
+
+
+def _day(text: str | None) -> date | None:
+    digits = re.sub(r"\D", "", text or "")[:8]
+    try:
+        return date(int(digits[:4]), int(digits[4:6]), int(digits[6:8])) if len(digits) == 8 else None
+    except ValueError:
+        return None
+
+
+def _iban(text: str | None) -> str | None:
+    return re.sub(r"\s", "", text).upper() if text else None
+
+
+def _cii(root: _Node) -> Iterator[tuple[str, Any]]:
+    document = root.first("ExchangedDocument", "HeaderExchangedDocument") or root
+    trade = root.first("SupplyChainTradeTransaction", "SpecifiedSupplyChainTradeTransaction") or root
+    agreement = trade.first("ApplicableHeaderTradeAgreement", "ApplicableSupplyChainTradeAgreement") or trade
+    delivery = trade.first("ApplicableHeaderTradeDelivery", "ApplicableSupplyChainTradeDelivery") or trade
+    settlement = (
+        trade.first("ApplicableHeaderTradeSettlement", "ApplicableSupplyChainTradeSettlement") or trade
+    )
+    sums = (
+        settlement.first(
+            "SpecifiedTradeSettlementHeaderMonetarySummation", "SpecifiedTradeSettlementMonetarySummation"
+        )
+        or settlement
+    )
+    currency = settlement.text("InvoiceCurrencyCode")
+    yield "supplier", agreement.text("SellerTradeParty/Name")
+    yield "vat_id", _cii_vat_id(agreement)
+    yield "number", document.text("ID")
+    yield "issued_on", _day(document.text("IssueDateTime/DateTimeString"))
+    yield (
+        "delivered_on",
+        _day(delivery.text("ActualDeliverySupplyChainEvent/OccurrenceDateTime/DateTimeString")),
+    )
+    yield "due_on", _day(settlement.text("SpecifiedTradePaymentTerms/DueDateDateTime/DateTimeString"))
+    yield "currency", currency
+    yield "net", _number(sums.text("TaxBasisTotalAmount"))
+    yield "vat", _in_currency(sums.all("TaxTotalAmount"), currency)
+    yield "gross", _number(sums.text("GrandTotalAmount"))
+    yield (
+        "iban",
+        _iban(
+            settlement.text("SpecifiedTradeSettlementPaymentMeans/PayeePartyCreditorFinancialAccount/IBANID")
+        ),
+    )
+    order = agreement.first("BuyerOrderReferencedDocument")
+    yield "purchase_order", order.text("IssuerAssignedID", "ID") if order else None
+    yield "vat_rates", tuple(_cii_rates(settlement))
+    yield "lines", tuple(_cii_lines(trade))
+
+
+def _cii_vat_id(agreement: _Node) -> str | None:
+    ids = agreement.all("SellerTradeParty/SpecifiedTaxRegistration/ID")
+    return next((each.own_text.replace(" ", "") for each in ids if each.attribute("schemeID") == "VA"), None)
+
+
+def _in_currency(amounts: Sequence[_Node], currency: str | None) -> Decimal | None:
+    """The tax in the invoice's currency; some invoices state it in that of their country too."""
+    ours = [each for each in amounts if each.attribute("currencyID") in {"", currency}]
+    return _number((ours or list(amounts))[0].own_text) if amounts else None
+
+
+def _cii_rates(settlement: _Node) -> Iterator[VatAmount]:
+    for tax in settlement.all("ApplicableTradeTax"):
+        rate = _number(tax.text("RateApplicablePercent", "ApplicablePercent"))
+        vat = _number(tax.text("CalculatedAmount"))
+        if vat is not None:
+            yield VatAmount(rate or Decimal(0), _number(tax.text("BasisAmount")), vat)
+
+
+def _cii_lines(trade: _Node) -> Iterator[InvoiceLine]:
+    for line in trade.all("IncludedSupplyChainTradeLineItem"):
+        settled = line.first("SpecifiedLineTradeSettlement", "SpecifiedSupplyChainTradeSettlement") or line
+        summed = (
+            settled.first(
+                "SpecifiedTradeSettlementLineMonetarySummation", "SpecifiedTradeSettlementMonetarySummation"
+            )
+            or settled
+        )
+        agreed = line.first("SpecifiedLineTradeAgreement", "SpecifiedSupplyChainTradeAgreement") or line
+        delivered = line.first("SpecifiedLineTradeDelivery", "SpecifiedSupplyChainTradeDelivery") or line
+        amount = _number(summed.text("LineTotalAmount"))
+        if amount is not None:
+            yield InvoiceLine(
+                line.text("SpecifiedTradeProduct/Name") or "",
+                _number(delivered.text("BilledQuantity")),
+                _number(agreed.text("NetPriceProductTradePrice/ChargeAmount")),
+                amount,
+            )
+
+
+def _ubl(root: _Node) -> Iterator[tuple[str, Any]]:
+    party = root.first("AccountingSupplierParty/Party") or root
+    total = root.first("LegalMonetaryTotal") or root
+    currency = root.text("DocumentCurrencyCode")
+    yield "supplier", party.text("PartyLegalEntity/RegistrationName", "PartyName/Name")
+    yield "vat_id", _ubl_vat_id(party)
+    yield "number", root.text("ID")
+    yield "issued_on", _day(root.text("IssueDate"))
+    yield "delivered_on", _day(root.text("Delivery/ActualDeliveryDate"))
+    yield "due_on", _day(root.text("DueDate", "PaymentMeans/PaymentDueDate"))
+    yield "currency", currency
+    yield "net", _number(total.text("TaxExclusiveAmount"))
+    yield "vat", _in_currency(root.all("TaxTotal/TaxAmount"), currency)
+    yield "gross", _number(total.text("TaxInclusiveAmount", "PayableAmount"))
+    yield "iban", _iban(root.text("PaymentMeans/PayeeFinancialAccount/ID"))
+    yield "purchase_order", root.text("OrderReference/ID")
+    yield "vat_rates", tuple(_ubl_rates(root))
+    yield "lines", tuple(_ubl_lines(root))
+
+
+def _ubl_vat_id(party: _Node) -> str | None:
+    for scheme in party.all("PartyTaxScheme"):
+        if (scheme.text("TaxScheme/ID") or "VAT").upper() in {"VAT", "VA"}:
+            return (scheme.text("CompanyID") or "").replace(" ", "") or None
+    return None
+
+
+def _ubl_rates(root: _Node) -> Iterator[VatAmount]:
+    for tax in root.all("TaxTotal/TaxSubtotal"):
+        vat = _number(tax.text("TaxAmount"))
+        if vat is not None:
+            rate = _number(tax.text("TaxCategory/Percent", "Percent"))
+            yield VatAmount(rate or Decimal(0), _number(tax.text("TaxableAmount")), vat)
+
+
+def _ubl_lines(root: _Node) -> Iterator[InvoiceLine]:
+    for line in (*root.all("InvoiceLine"), *root.all("CreditNoteLine")):
+        amount = _number(line.text("LineExtensionAmount"))
+        if amount is not None:
+            quantity = _number(line.text("InvoicedQuantity", "CreditedQuantity"))
+            price = _number(line.text("Price/PriceAmount"))
+            yield InvoiceLine(line.text("Item/Name", "Item/Description") or "", quantity, price, amount)
+
+
+def find_differences(exact: EInvoice, sheet: DocumentText) -> tuple[EInvoiceDifference, ...]:
+    """What a person must know of the XML, and its values that stand nowhere in the visible text."""
+    told = (EInvoiceDifference("type", "", exact.doubt),) if exact.doubt else ()
+    if sum(len(line.text) for line in sheet.lines) < 40:
+        return told
+    fields = {name: field.value for name, field in exact.fields.items()}
+    found = find_values(sheet)
+    visible = {
+        name: _is_visible(fields[name], found, sheet)
+        for name in ("number", "issued_on", "gross", "iban", "supplier")
+        if name in fields
+    }
+    if "currency" in fields:
+        visible["currency"] = _currency_is_visible(fields["currency"], fields.get("gross"), found)
+    return told + tuple(
+        EInvoiceDifference(
+            name, str(fields[name]), f"the XML says {fields[name]} for {name}; the visible text does not"
+        )
+        for name, is_visible in visible.items()
+        if not is_visible
+    )
+
+
+def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[ParsedValue]) -> bool:
+    """Whether it stands at the amount, else anywhere; a text that names no currency says nothing else."""
+    numbers = [value for value in found if value.shape == "number" and value.currency]
+    beside = {value.currency for value in numbers if gross is not None and abs(value.number) == abs(gross)}
+    every = [value for value in found if value.shape == "currency"]
+    named = beside or {str(value.content) for value in every}
+    named |= {
+        code
+        for value in every
+        if value.doubt and value.content in named
+        for code in list_sharing_sign(str(value.content))
+    }
+    return not named or currency in named
+
+
+def _is_visible(value: Any, found: Sequence[ParsedValue], sheet: DocumentText) -> bool:
+    if isinstance(value, Decimal):
+        return any(each.shape == "number" and abs(each.number) == abs(value) for each in found)
+    if isinstance(value, date):
+        return any(each.shape == "date" and value in {each.content, each.other} for each in found)
+    squeezed = re.sub(r"[\W_]", "", sheet.text.casefold())
+    if re.sub(r"[\W_]", "", str(value).casefold()) in squeezed:
+        return True
+    words = re.findall(r"[^\W\d_]{3,}", str(value).casefold())
+    return (
+        bool(words)
+        and sum(word in squeezed for word in words) >= 0.6 * len(words)
+        and not re.search(r"\d", str(value))
+    )
+
+
+def locate_fields(exact: EInvoice, sheet: DocumentText) -> dict[str, FieldValue]:
+    """The fields with the place where the visible text shows them, as far as it does."""
+    found = {(value.shape, value.content): value for value in reversed(find_values(sheet))}
+    return {name: _placed(field, found, sheet) for name, field in exact.fields.items()}
+
+
+def _placed(field: FieldValue, found: dict[tuple[str, Any], ParsedValue], sheet: DocumentText) -> FieldValue:
+    value: Any = field.value
+    for shape in ("number", "date", "iban", "vat_id", "currency"):
+        at = None if isinstance(value, tuple) else found.get((shape, value))
+        if at:
+            line = sheet.lines[at.line]
+            return replace(field, page=line.page, box=line.box(at.start, at.end))
+    if isinstance(value, str):
+        for line in sheet.lines:
+            start = line.text.find(value)
+            if start >= 0:
+                return replace(field, page=line.page, box=line.box(start, start + len(value)))
+    return field

@@ -1,0 +1,148 @@
+"""Tests of the values against each other and themselves, whoever read them. A failed one is for a person."""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from postroom.documents.fields.ambiguity import NUMBERS
+from postroom.documents.fields.check_digits import iban_is_right, isin_is_right, vat_id_is_right
+from postroom.documents.fields.document_text import DocumentText
+from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
+from postroom.documents.fields.field_validation import describe_expected_format
+from postroom.documents.fields.label_search import compile_phrases
+from postroom.documents.fields.value_parsing import find_values
+from postroom.documents.kinds.document_kind import (
+    DocumentKind,
+    ProductRelation,
+    SettlementRelation,
+    SumRelation,
+)
+from postroom.documents.kinds.field_spec import FieldShape
+
+_HEAD: Final = 40  # lines in which a title may stand
+_TITLE: Final = 6  # words of a title at most
+_CENTS: Final = Decimal("0.02")
+_DIGITS: Final = {"isin": isin_is_right, "iban": iban_is_right}
+
+
+def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[FieldCheck, ...]:
+    known = {name: field.value for name, field in fields.items()}
+    proven = {name for name, field in fields.items() if field.signals and field.signals.agreed}
+    return (*_relations(kind, known, proven), *_numbers(kind, known), *_dates(known), *_scales(kind, fields))
+
+
+def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
+    """Whether values that were written for machines look like what they are said to be."""
+    for name, field in fields.items():
+        shape = kind.fields[name].shape
+        said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
+        if shape not in {"lines", "rates"} and (wanted := describe_expected_format(shape, said)):
+            yield FieldCheck(f"form of {name}", passed=False, words=f"{said} is not {wanted}")
+
+
+def check_text(kind: DocumentKind, sheet: DocumentText) -> Iterator[FieldCheck]:
+    """Tests of the text itself: that it is about one thing, and does not call itself something else."""
+    for name in kind.needed:
+        if kind.fields[name].shape in _DIGITS:
+            every = {
+                str(value.content) for value in find_values(sheet) if value.shape == kind.fields[name].shape
+            }
+            proven = sorted(code for code in every if _DIGITS[kind.fields[name].shape](code))
+            yield FieldCheck(f"one {name}", len(proven) <= 1, ", ".join(proven))
+    search = compile_phrases(kind.otherwise)
+    for line in sheet.lines[:_HEAD]:
+        for _, start, end in search.find(line):
+            if start == 0 and len(line.words) <= _TITLE:
+                yield FieldCheck(
+                    "title", passed=False, words=f"“{line.text[:end]}” stands in it like a title"
+                )
+
+
+def _relations(
+    kind: DocumentKind, values: Mapping[str, Any], proven: AbstractSet[str]
+) -> Iterator[FieldCheck]:
+    for relation in kind.relations:
+        match relation:
+            case SumRelation(left, right, result) if _all(values, left, right, result):
+                total = values[left] + values[right]
+                words = f"{left} + {right} = {total}, {result} is {values[result]}"
+                yield FieldCheck(f"{left} + {right} = {result}", abs(total - values[result]) <= _CENTS, words)
+            case ProductRelation(left, right, result) if _all(values, left, right, result):
+                found = _product(values[left], values[right], values[result], f"{left} x {right} = {result}")
+                # What came out at the rate of exchange has its price in another currency.
+                yield replace(found, passed=found.passed or {left, right, result} <= proven)
+            # Where every step from the worth to what is paid came out right, nothing is left to test.
+            case SettlementRelation(worth, paid, _, direction) if (
+                _all(values, worth, paid, direction) and paid not in proven
+            ):
+                yield from _settlement(values[worth], values[paid], values[direction])
+            case _:
+                pass
+
+
+def _all(values: Mapping[str, Any], *names: str) -> bool:
+    return all(values.get(name) is not None for name in names)
+
+
+def _product(left: Decimal, right: Decimal, result: Decimal, name: str) -> FieldCheck:
+    wanted = left * right
+    # Prices and parts of shares are printed rounded, and prices may be in hundredths or in percent.
+    rounding = abs(left) * _half(right) + abs(right) * _half(left)
+    loose = max(_CENTS, abs(result) * Decimal("0.005"), min(rounding, abs(result) / 20))
+    right_one = any(abs(wanted * factor - result) <= loose for factor in _FACTORS)
+    return FieldCheck(name, right_one, f"{left} x {right} = {wanted.normalize():f}, written is {result}")
+
+
+def _half(number: Decimal) -> Decimal:
+    """Half of the last digit that is printed; whole numbers are exact."""
+    exponent = number.as_tuple().exponent
+    return Decimal(5).scaleb(exponent - 1) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
+
+
+_FACTORS: Final = (Decimal(1), Decimal("0.01"), Decimal(100))
+
+
+def _settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
+    """Who buys pays the fees, who sells has them taken off. Only where the currency is plainly the same."""
+    if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
+        yield FieldCheck(
+            "fees are on the right side",
+            (paid > worth) == (direction == "buy"),
+            f"{direction}: worth {worth}, paid {paid}",
+        )
+
+
+def _numbers(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldCheck]:
+    for name, field in kind.fields.items():
+        value = values.get(name)
+        if value is not None and (found := check_check_digits(name, field.shape, value)):
+            yield found
+
+
+def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
+    """Whether the check digits of a value agree, where it has some."""
+    if shape in _DIGITS:
+        return FieldCheck(f"check digits of {name}", _DIGITS[shape](str(value)), str(value))
+    if shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
+        return FieldCheck(f"check digits of {name}", right, str(value), is_severe=False)
+    return None
+
+
+def _scales(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
+    for name, field in fields.items():
+        if field.doubt and kind.fields[name].shape in NUMBERS:
+            yield FieldCheck(f"thousands or decimals of {name}", passed=False, words=field.doubt)
+
+
+def _dates(values: Mapping[str, Any]) -> Iterator[FieldCheck]:
+    for first, second in (
+        ("trade_date", "settlement_date"),
+        ("trade_date", "issued_on"),
+        ("issued_on", "due_on"),
+    ):
+        one, other = values.get(first), values.get(second)
+        if isinstance(one, date) and isinstance(other, date):
+            yield FieldCheck(f"{first} before {second}", one <= other, f"{one} and {other}")

@@ -1,0 +1,360 @@
+"""Values beside their labels: right of them, below them, in their column, or before their unit.
+
+Says how well each value fits each field, and why. Decides nothing.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from postroom.documents.fields.document_text import DocumentText
+from postroom.documents.fields.label_search import DECOY, LabelHit, compile_phrases
+from postroom.documents.fields.value_parsing import ParsedValue
+from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.kinds.field_spec import FieldSpec
+
+VALUE_SHAPES: Final = {
+    "amount": "number",
+    "quantity": "number",
+    "price": "number",
+    "date": "date",
+    "isin": "isin",
+    "iban": "iban",
+    "vat_id": "vat_id",
+}
+_FILLERS: Final = frozenset(
+    [
+        "ihren",
+        "ihre",
+        "valuta",
+        "value",
+        "date",
+        "wert",
+        "wertstellung",
+        "konto",
+        "account",
+        "compte",
+        "depot",
+        "handelswahrung",
+        "euro",
+        "datum",
+        "stuck",
+        "nach",
+        "local",
+    ]
+)
+_PROSE: Final = 6  # words before a label that make its line running text
+_ROWS_BELOW: Final = 5
+_TAKEN: Final = 0.3  # what is left of a label that goes on from one of something else
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCandidate:
+    """A value that may be the field's, how well it fits (0 to 1), and the words that say so."""
+
+    value: ParsedValue
+    score: float
+    why: str
+    hit: LabelHit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelContext:
+    sheet: DocumentText
+    values: dict[int, list[ParsedValue]]  # by line, from left to right
+    hits: dict[int, list[LabelHit]]
+    shapes: dict[str, str]  # the shape of value that each field takes
+    amounts: frozenset[str]  # the fields that are amounts of money
+    titles: frozenset[int]  # lines that begin with a title of the kind
+
+
+def build_context(
+    sheet: DocumentText, values: Iterable[ParsedValue], hits: Iterable[LabelHit], kind: DocumentKind
+) -> LabelContext:
+    by_line: dict[int, list[ParsedValue]] = defaultdict(list)
+    for value in sorted(values, key=lambda each: (each.line, each.start, not each.likely)):
+        by_line[value.line].append(value)
+    hits_by_line: dict[int, list[LabelHit]] = defaultdict(list)
+    for hit in hits:
+        hits_by_line[hit.line].append(hit)
+    shapes = {name: VALUE_SHAPES.get(field.shape, "") for name, field in kind.fields.items()}
+    search = compile_phrases(kind.titles)
+    titles = frozenset(
+        line.index
+        for line in sheet.lines
+        for _, start, _ in search.find(line)
+        if start == 0 or line.text.rfind(" ", 0, start) < 3 or len(line.words) <= 6
+    )
+    amounts = frozenset(name for name, field in kind.fields.items() if field.shape == "amount")
+    return LabelContext(sheet, by_line, hits_by_line, shapes, amounts, titles)
+
+
+def label_weight(around: LabelContext, hit: LabelHit) -> float:
+    """Weak labels are strong on the line of the title, and strong ones weak in running text."""
+    if hit.line in around.titles:
+        return min(hit.weight + 0.4, 1.0)
+    words = around.sheet.lines[hit.line].text[: hit.start].split()
+    decoyed = any(other.field == DECOY and other.end <= hit.start for other in around.hits[hit.line])
+    if _is_taken(around, hit):
+        return hit.weight * _TAKEN
+    return hit.weight * (0.7 if len(words) >= _PROSE else 1.0) * (0.6 if decoyed and hit.weight < 1 else 1.0)
+
+
+def _is_taken(around: LabelContext, hit: LabelHit) -> bool:
+    """A new balance in your favour is a balance, whatever is in your favour elsewhere."""
+    line = around.sheet.lines[hit.line].text
+    return hit.field in around.amounts and any(
+        other.field == DECOY and other.end <= hit.start and not line[other.end : hit.start].strip(" :")
+        for other in around.hits[hit.line]
+    )
+
+
+def find_candidates(around: LabelContext, name: str, field: FieldSpec) -> list[FieldCandidate]:
+    """Every value that fits, each with its best reason."""
+    found: dict[ParsedValue, FieldCandidate] = {}
+    for line in around.hits.values():
+        for hit in line:
+            if hit.field == name:
+                for beside in _beside(around, hit, field):
+                    candidate = _as_shaped(beside, field)
+                    known = found.get(candidate.value)
+                    if known is None or known.score < candidate.score:
+                        found[candidate.value] = candidate
+    return sorted(found.values(), key=lambda each: -each.score)
+
+
+def _as_shaped(candidate: FieldCandidate, field: FieldSpec) -> FieldCandidate:
+    """Money has cents or a currency; what has neither is rather the number of an account.
+
+    Pieces have no currency, and nominal values are round where they have one.
+    """
+    value = candidate.value
+    match field.shape:
+        case "amount":
+            fits = value.decimals > 0 or (value.currency and value.number < 10_000_000)
+        case "quantity":
+            fits = not value.currency or value.number == value.number.to_integral_value()
+        case _:
+            fits = True
+    return candidate if fits else replace(candidate, score=candidate.score * 0.3)
+
+
+def _beside(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    if hit.unit:
+        yield from _before_unit(around, hit, field)
+        return
+    if _counts_what_stands_before(around, hit, field):
+        return
+    beside = list(_right_of(around, hit, field))
+    yield from beside
+    worth = 0.35 if any(each.score >= 0.6 * hit.weight for each in beside) else 1.0
+    for candidate in _below(around, hit, field):
+        yield FieldCandidate(candidate.value, candidate.score * worth, candidate.why, hit)
+
+
+def _fitting(around: LabelContext, line: int, field: FieldSpec) -> list[ParsedValue]:
+    shape = VALUE_SHAPES.get(field.shape, "")
+    return [
+        value
+        for value in around.values.get(line, ())
+        if value.shape == shape and not value.rate and not (value.percent and field.shape != "price")
+    ]
+
+
+def _moneylike(values: list[ParsedValue]) -> list[ParsedValue]:
+    """Without the numbers of accounts, where there are amounts of money beside them."""
+    money = [value for value in values if value.decimals > 0 or value.currency]
+    return money or values
+
+
+def _label(around: LabelContext, hit: LabelHit) -> str:
+    return around.sheet.lines[hit.line].text[hit.start : hit.end]
+
+
+def _before_unit(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    line = around.sheet.lines[hit.line]
+    for value in _fitting(around, hit.line, field):
+        if value.end <= hit.start and not line.text[value.end : hit.start].strip(" -."):
+            score = 0.9 if value.likely else 0.7
+            yield FieldCandidate(value, score * hit.weight, f"before “{_label(around, hit)}”", hit)
+
+
+def _counts_what_stands_before(around: LabelContext, hit: LabelHit, field: FieldSpec) -> bool:
+    """In "5 pcs 225.90" the word belongs to the 5, unless a label has taken that: "Price 5 pcs 20"."""
+    is_unit = any(
+        other.unit and other.field == hit.field and other.start == hit.start
+        for other in around.hits[hit.line]
+    )
+    for counted in _before_unit(around, hit, field) if is_unit else ():
+        line = around.sheet.lines[hit.line]
+        return not any(
+            other.end <= counted.value.start
+            and not other.unit
+            and other.field != hit.field
+            and _rivals(around, other, hit)
+            and not line.text[other.end : counted.value.start].strip(" :.")
+            for other in around.hits[hit.line]
+        )
+    return False
+
+
+def _right_of(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    line = around.sheet.lines[hit.line]
+    others = [
+        other
+        for other in around.hits.get(hit.line, ())
+        if other.start >= hit.end
+        and not other.unit
+        and other.field != hit.field
+        and _rivals(around, other, hit)
+    ]
+    rank, last = 0, -1
+    mine = [
+        value
+        for value in _fitting(around, hit.line, field)
+        if value.start >= hit.end and not any(other.end <= value.start for other in others)
+    ]
+    mine = _moneylike(mine) if field.shape == "amount" else mine
+    end = max((value.end for value in mine), default=0)
+    for value in mine:
+        rank += value.start > last
+        last = max(last, value.end - 1)
+        between = [
+            word
+            for word in line.text[hit.end : value.start].split()
+            if any(map(str.isalpha, word)) and len(word) != 3
+        ]
+        # In a row of amounts the last one is the sum.
+        ranked = (
+            0.7
+            if rank > 1 and value.end == end and field.shape == "amount"
+            else (1.0, 0.45, 0.35)[min(rank - 1, 2)]
+        )
+        score = max(1.0 - 0.07 * len(between), 0.5) * ranked * _goes_on(line.folded[hit.end : value.start])
+        score *= 1.0 if value.likely else 0.75
+        yield FieldCandidate(
+            value, score * label_weight(around, hit), f"right of “{_label(around, hit)}”", hit
+        )
+
+
+def _goes_on(between: str) -> float:
+    """A label that is followed by a noun is another label: total costs are not the total."""
+    word = re.match(r"[ ]?([a-z]{4,})", between)
+    return 0.7 if word and word.group(1) not in _FILLERS else 1.0
+
+
+def _rivals(around: LabelContext, other: LabelHit, hit: LabelHit) -> bool:
+    """Whether the other label takes values of the same shape; a decoy takes any."""
+    return other.field == DECOY or around.shapes.get(other.field) == around.shapes.get(hit.field)
+
+
+def _below(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    line = around.sheet.lines[hit.line]
+    heads = [other for other in around.hits[hit.line] if not other.unit and _rivals(around, other, hit)]
+    if around.shapes[hit.field] != "number":
+        heads = [head for head in heads if head.field != DECOY]
+    heads = _apart(heads)
+    # The head of a table of goods: what stands below is one row's, not the document's.
+    goods = field.shape == "amount" and sum(other.field == DECOY for other in around.hits[hit.line]) >= 2
+    column = list(_wrapped(around, hit, field))
+    for step in range(1, _ROWS_BELOW + 1):
+        index = hit.line + step
+        if index >= len(around.sheet.lines) or around.sheet.lines[index].page != line.page:
+            break
+        values = _fitting(around, index, field)
+        fade = (1.0, 0.75, 0.6, 0.5, 0.4)[step - 1]
+        for value, score in _rows(around, hit, heads, values):
+            # A value that has a label of its own on its line belongs rather to that.
+            own = any(
+                other.end <= value.start and not other.unit and _rivals(around, other, hit)
+                for other in around.hits.get(index, ())
+            )
+            worth = hit.weight * score * fade * (_TAKEN if _is_taken(around, hit) else 1.0)
+            worth *= (0.4 if own else 1.0) * (0.4 if goods else 1.0)
+            column.append(FieldCandidate(value, worth, f"below “{_label(around, hit)}”", hit))
+        if values and around.sheet.has_layout is False:
+            break
+    yield from _summed(column) if field.shape == "amount" else column
+
+
+def _wrapped(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    """A label at the very end of a line, its value at the beginning of the next."""
+    # What has other labels before it, of whatever, is the head of a column.
+    alone = not any(other.end <= hit.start and not other.unit for other in around.hits[hit.line])
+    at_end = not around.sheet.lines[hit.line].text[hit.end :].strip(" :")
+    if alone and at_end and hit.line + 1 < len(around.sheet.lines):
+        for value in _fitting(around, hit.line + 1, field)[:1]:
+            if value.start == 0 and hit.start > 10:
+                yield FieldCandidate(
+                    value, 0.9 * label_weight(around, hit), f"on the line after “{_label(around, hit)}”", hit
+                )
+
+
+def _summed(column: Sequence[FieldCandidate]) -> Iterator[FieldCandidate]:
+    """Where the last amount of a column is the sum of those above it, it is meant and they are not."""
+    amounts = [each.value.number for each in column]
+    for end in range(len(column), 2, -1):
+        if sum(amounts[: end - 1]) == amounts[end - 1] != 0:
+            for each in column[: end - 1]:
+                yield FieldCandidate(each.value, each.score * 0.5, each.why, each.hit)
+            last = column[end - 1]
+            yield FieldCandidate(
+                last.value, max(each.score for each in column), f"the sum of the column {last.why}", last.hit
+            )
+            return
+    yield from column
+
+
+def _apart(heads: Sequence[LabelHit]) -> list[LabelHit]:
+    """Labels that overlap are one column."""
+    kept: list[LabelHit] = []
+    for head in heads:
+        if not kept or head.start >= kept[-1].end:
+            kept.append(head)
+    return kept
+
+
+def _rows(
+    around: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
+) -> Iterator[tuple[ParsedValue, float]]:
+    """The row as it is likely read; with numbers apart that may be one where that fits the columns better."""
+    likely = [value for value in values if value.likely]
+    yield from _in_column(around, hit, heads, likely)
+    whole = [
+        value
+        for value in likely
+        if any(value.start <= other.start and other.end < value.end for other in values)
+    ]
+    if whole and len(heads) != len(likely):
+        parts = [
+            value
+            for value in values
+            if not any(
+                value.start <= each.start and each.end <= value.end
+                for each in whole
+                if value.likely or (each.start, each.end) == (value.start, value.end)
+            )
+        ]
+        if len(parts) == len(heads):
+            yield from _in_column(around, hit, heads, parts)
+
+
+def _in_column(
+    around: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
+) -> Iterator[tuple[ParsedValue, float]]:
+    place = next((number for number, head in enumerate(heads) if head.start <= hit.start < head.end), 0)
+    above = around.sheet.lines[hit.line].box(hit.start, hit.end)
+    for number, value in enumerate(values):
+        box = around.sheet.lines[value.line].box(value.start, value.end)
+        overlap = min(above.right, box.right) - max(above.left, box.left)
+        if around.sheet.has_layout:
+            if overlap > 0 or abs(above.right - box.right) < 0.02 or abs(above.left - box.left) < 0.02:
+                yield value, 0.9
+            continue
+        if len(heads) == len(values):
+            score = 0.85 if number == place else 0.25
+        else:
+            score = 0.5 if number == place or len(values) - number == len(heads) - place else 0.2
+        yield value, max(score, 0.55 if overlap > 0 else 0.0)

@@ -1,0 +1,118 @@
+"""Finds label words on a sheet, in any spelling: other case, no accents, hyphens, unreadable letters."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from postroom.documents.fields.document_text import UNREADABLE, DocumentText, TextLine, fold_text
+from postroom.documents.kinds.document_kind import DocumentKind
+
+DECOY: Final = ""  # the field of labels that belong to no field
+_WEAK: Final = 0.5
+# "Total (incl. VAT) 119.00" is the total: what is in it or not says more of the label and is none itself.
+_INCLUDED: Final = re.compile(
+    r"\b(?:inkl|incl|inklusive|including|inclusive|included|enthalten|exkl|excl|exklusive|excluding|ohne"
+    r"|without)\b[. ]*(?:in\b[. ]*)?(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?"
+    r"(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelHit:
+    """A label of a field (or of none) at a place."""
+
+    field: str
+    weight: float
+    line: int
+    start: int
+    end: int
+    unit: bool = False  # stands behind its value
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseSearch:
+    """Many phrases as one search: a pattern, a loose one for words that ran together, each group's weight."""
+
+    pattern: re.Pattern[str]
+    loose: re.Pattern[str]
+    weights: tuple[float, ...]
+
+    def find(self, line: TextLine) -> Iterable[tuple[float, int, int]]:
+        for found in (self.loose if line.spaced else self.pattern).finditer(line.folded):
+            assert found.lastindex
+            yield self.weights[found.lastindex - 1], *found.span(found.lastindex)
+
+
+_LETTERS: Final = {"ß": f"(?:ss|s|ß|{UNREADABLE})"}
+
+
+def _letter(sign: str) -> str:
+    plain = fold_text(sign)
+    if sign in _LETTERS:
+        return _LETTERS[sign]
+    if plain != sign.lower():  # it has an accent
+        other = {"a": "|ae", "o": "|oe", "u": "|ue"}.get(plain, "")
+        return f"(?:{plain}{other}|{UNREADABLE})"
+    if sign in " -./":
+        return r"[\s./:\-]*"
+    return re.escape(plain)
+
+
+def _spelled(phrase: str, *, loose: bool) -> str:
+    inner = phrase.strip("*")
+    body = (r"\s?" if loose else "").join(_letter(sign) for sign in inner).replace("ss", "(?:ss|ß)")
+    if loose and len(inner) > 4:
+        return f"({body})"
+    left = "" if phrase.startswith("*") else r"(?<![a-z0-9])"
+    right = r"[a-z]*" if phrase.endswith("*") else r"(?![a-z])"
+    return f"{left}({body}){right}"
+
+
+@lru_cache(maxsize=512)
+def compile_phrases(written: str) -> PhraseSearch:
+    """Compiles phrases as kinds declare them, the longest first."""
+    weights = {
+        each.strip().rstrip("?"): _WEAK if each.strip().endswith("?") else 1.0 for each in written.split(",")
+    }
+    ordered = sorted((each for each in weights if each), key=len, reverse=True)
+    strict, loose = (
+        re.compile("|".join(_spelled(each, loose=loose) for each in ordered) or r"(?!x)x")
+        for loose in (False, True)
+    )
+    return PhraseSearch(strict, loose, tuple(weights[each] for each in ordered))
+
+
+def _wanted(kind: DocumentKind) -> Iterable[tuple[str, PhraseSearch, bool]]:
+    for name, field in kind.fields.items():
+        if field.labels:
+            yield name, compile_phrases(",".join(field.labels.values())), False
+        if field.units:
+            yield name, compile_phrases(field.units), True
+    if kind.decoys:
+        yield DECOY, compile_phrases(kind.decoys), False
+
+
+def find_labels(sheet: DocumentText, kind: DocumentKind) -> tuple[LabelHit, ...]:
+    """All labels; one that lies inside a longer one of another field does not count."""
+    wanted = tuple(_wanted(kind))
+    found: list[LabelHit] = []
+    for line in sheet.lines:
+        here = [
+            LabelHit(name, weight, line.index, start, end, unit)
+            for name, search, unit in wanted
+            for weight, start, end in search.find(line)
+        ]
+        found.extend(
+            hit
+            for hit in here
+            if not _INCLUDED.search(line.folded[: hit.start])
+            and not any(_hides(other, hit) for other in here)
+        )
+    return tuple(sorted(found, key=lambda hit: (hit.line, hit.start)))
+
+
+def _hides(other: LabelHit, hit: LabelHit) -> bool:
+    longer = other.end - other.start > hit.end - hit.start
+    return longer and other.start <= hit.start and hit.end <= other.end and not other.unit

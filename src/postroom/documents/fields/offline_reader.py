@@ -1,0 +1,409 @@
+"""The offline reader: typed values near their labels, confirmed by arithmetic and check digits. No templates.
+
+Pure: a transcript and a kind in, fields with confidence, place and evidence out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from postroom.documents.fields import (
+    amount_solver,
+    calibration,
+    choice_fields,
+    field_selection,
+    issuer,
+    table_extraction,
+)
+from postroom.documents.fields.ambiguity import mark_ambiguous
+from postroom.documents.fields.document_text import DocumentText, build_document_text
+from postroom.documents.fields.extraction_result import ConfidenceSignals, FieldExtraction, FieldValue
+from postroom.documents.fields.field_selection import FieldPick
+from postroom.documents.fields.label_matching import (
+    FieldCandidate,
+    LabelContext,
+    build_context,
+    find_candidates,
+)
+from postroom.documents.fields.label_search import find_labels
+from postroom.documents.fields.value_parsing import ParsedValue, find_values
+from postroom.documents.files.transcript import Transcript
+from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, Relation, SettlementRelation
+from postroom.documents.kinds.field_spec import FieldSpec
+from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
+
+_SURE: Final = 0.9  # a value that fits its label this well is meant by it
+_BELIEVED: Final = 0.5  # what two weak hints say together
+_CURRENCY_OF: Final = re.compile(
+    r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
+    r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
+)
+_UNRIVALLED: Final = 0.3  # rows that prove themselves: nothing else was read there, but some may be missing
+_NUMBERS: Final = frozenset({"amount", "quantity", "price"})
+
+
+def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
+    sheet = build_document_text(transcript)
+    found = find_values(sheet)
+    labels = find_labels(sheet, kind)
+    around = build_context(sheet, found, labels, kind)
+    fields = kind.fields
+    picks: dict[str, FieldValue] = {}
+    sides = {
+        name: choice_fields.rank_choices(sheet, field, [hit for hit in labels if hit.field == name])
+        for name, field in fields.items()
+        if field.shape == "choice"
+    }
+    numbers = _numbers(around, kind, found, sides)
+    picks |= _with_summed_taxes(around, numbers)
+    picks |= {name: _choice(sheet, ranked, picks.get(name)) for name, ranked in sides.items() if ranked}
+    picks |= {
+        name: _placed(sheet, each, "date") for name, each in field_selection.pick_dates(around, kind).items()
+    }
+    for name, field in fields.items():
+        value = _other(around, name, field, picks)
+        if value:
+            picks[name] = value
+    return FieldExtraction(
+        mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, sheet)
+    )
+
+
+def _place(sheet: DocumentText, line: int, start: int, end: int) -> dict[str, Any]:
+    at = sheet.lines[line]
+    return {"page": at.page, "box": at.box(start, end)}
+
+
+def _field(value: Any, signals: ConfidenceSignals, evidence: str, **place: Any) -> FieldValue:
+    return FieldValue(value, calibration.confidence(signals), evidence, signals=signals, **place)
+
+
+def _placed(sheet: DocumentText, each: FieldPick, shape: str) -> FieldValue:
+    signals = ConfidenceSignals(shape, each.label, each.margin, checked=each.checked, again=each.again)
+    return _field(each.value, signals, each.why, **_place(sheet, each.line, each.start, each.end))
+
+
+def _choice(
+    sheet: DocumentText, ranked: Sequence[choice_fields.RankedChoice], concluded: FieldValue | None
+) -> FieldValue:
+    """By the loudest words. Where the money went decides whether weak ones are believed, or any."""
+    first = ranked[0]
+    behind = ranked[1].score if len(ranked) > 1 else 0.0
+    said = sheet.lines[first.line].text[first.start : first.end]
+    same = concluded is not None and concluded.value == first.choice
+    behind = first.score if concluded and not same else behind
+    label = max(first.score / 1.5, _BELIEVED if same else 0.0)
+    signals = ConfidenceSignals(
+        "choice", min(label, 1.0), min((first.score - behind) / 1.5, 1.0), agreed=same
+    )
+    words = f"“{said}”; {concluded.evidence}" if concluded and same else f"“{said}”"
+    return _field(first.choice, signals, words, **_place(sheet, first.line, first.start, first.end))
+
+
+def _numbers(
+    around: LabelContext,
+    kind: DocumentKind,
+    found: Sequence[ParsedValue],
+    sides: Mapping[str, Sequence[choice_fields.RankedChoice]],
+) -> dict[str, FieldValue]:
+    fields = {name: field for name, field in kind.fields.items() if field.shape in _NUMBERS}
+    fits = {name: find_candidates(around, name, field) for name, field in fields.items()}
+    every = amount_solver.collect_numbers(found, fits)
+    rates = [
+        float(value.number) for value in found if value.shape == "number" and value.rate and value.number
+    ]
+    direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
+    solved, *others = amount_solver.solve(kind, every, rates, direction)
+    named = {name for relation in kind.relations for name in _names(relation)}
+    # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
+    unsigned = any(isinstance(relation, SettlementRelation) for relation in kind.relations)
+    result = _concluded(around.sheet, kind, solved, converted=bool(rates))
+    result |= {
+        name: _number(
+            around.sheet,
+            name,
+            number,
+            solved,
+            every,
+            others=others,
+            shape=fields[name].shape,
+            scale=_scale(kind, name, solved),
+            unsigned=unsigned,
+        )
+        for name, number in solved.chosen.items()
+        if number.score(name) > 0 or name in solved.agreed or name in solved.words
+    }
+    for name, field in fields.items():
+        if field.several:
+            total = _several(around.sheet, fits[name])
+        else:
+            total = _single(around.sheet, name, field, every) if name not in named else None
+        if total:
+            result[name] = total
+    return result
+
+
+def _concluded(
+    sheet: DocumentText, kind: DocumentKind, solved: amount_solver.Solution, *, converted: bool
+) -> dict[str, FieldValue]:
+    """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
+    found: dict[str, FieldValue] = {}
+    for relation in kind.relations:
+        if not isinstance(relation, SettlementRelation):
+            continue
+        worth, paid = solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)
+        if paid is None:
+            continue
+        # At a rate of exchange, what was paid is in another currency than what it was worth.
+        comparable = worth and not converted and relation.paid in solved.agreed and _is_alike(worth, paid)
+        if (side := _side(worth if comparable else None, paid)) is None:
+            continue
+        place = paid.place(relation.paid)
+        choice, words = side
+        signals = ConfidenceSignals("choice", 0.3, 0.3)
+        found[relation.direction] = _field(
+            choice, signals, words, **_place(sheet, place.line, place.start, place.end)
+        )
+    return found
+
+
+def _is_alike(one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber) -> bool:
+    """Whether nothing says that they are in two currencies."""
+    first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
+    return not first or not second or bool(first & second)
+
+
+def _side(
+    worth: amount_solver.DistinctNumber | None, paid: amount_solver.DistinctNumber
+) -> tuple[str, str] | None:
+    if any(place.number < 0 for place in paid.places):
+        return "buy", "what was paid is written with a minus"
+    if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
+        added = paid.size > worth.size
+        return ("buy", "fees were added") if added else ("sell", "fees were taken off")
+    return None
+
+
+def _with_summed_taxes(around: LabelContext, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+    """Where only the taxes by rate are written, their sum is the tax."""
+    found = dict(numbers)
+    net, gross, vat = (found.get(name) for name in ("net", "gross", "vat"))
+    if net is None or gross is None or (vat and net.value + vat.value == gross.value):
+        return found
+    total = sum((row.vat for row in table_extraction.find_tax_rows(around, None)), Decimal(0))
+    if total and net.value + total == gross.value:
+        for name, each in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
+            assert each.signals
+            words = f"{each.evidence}; {net.value} + {total} = {gross.value}"
+            found[name] = _field(
+                each.value, replace(each.signals, agreed=True), words, page=each.page, box=each.box
+            )
+    return found
+
+
+def _names(relation: Relation) -> tuple[str, ...]:
+    parts = (getattr(relation, name, None) for name in ("left", "right", "result", "worth", "paid"))
+    return tuple(part for part in parts if isinstance(part, str))
+
+
+def _scale(kind: DocumentKind, name: str, solved: amount_solver.Solution) -> float:
+    lefts = {relation.left for relation in kind.relations if isinstance(relation, ProductRelation)}
+    return solved.scale if name in lefts else 1.0
+
+
+def _number(
+    sheet: DocumentText,
+    name: str,
+    number: amount_solver.DistinctNumber,
+    solved: amount_solver.Solution,
+    every: Sequence[amount_solver.DistinctNumber],
+    *,
+    others: Sequence[amount_solver.Solution] = (),
+    shape: str,
+    scale: float = 1.0,
+    unsigned: bool = False,
+) -> FieldValue:
+    place = number.place(name)
+    label = number.score(name)
+    rest = [each for each in every if each not in solved.chosen.values()]
+    signals = ConfidenceSignals(
+        "number",
+        label,
+        _ahead(name, number, solved, others),
+        agreed=name in solved.agreed,
+        again=len(number.places) > 1,
+        twice=shape == "amount" and any(_same_label(sheet, name, number, each) for each in rest),
+        torn=sheet.lines[place.line].spaced,
+    )
+    fit = number.fits.get(name)
+    words = [fit.why if fit else "", solved.words.get(name, "")]
+    amount = abs(place.number) if unsigned else place.number
+    if place.decimals > 2 and shape == "amount":
+        amount = round(amount, 2)
+    if scale != 1.0:
+        amount = (amount * Decimal(str(scale))).normalize()
+        words.append(f"in units of the price: {place.number} x {scale:g}")
+    return _field(
+        amount, signals, "; ".join(filter(None, words)), **_place(sheet, place.line, place.start, place.end)
+    )
+
+
+def _ahead(
+    name: str,
+    number: amount_solver.DistinctNumber,
+    solved: amount_solver.Solution,
+    others: Sequence[amount_solver.Solution],
+) -> float:
+    """How far the best way to read the document is behind in which this field is another number."""
+    behind = [
+        way.score for way in others if (other := way.chosen.get(name)) is None or other.size != number.size
+    ]
+    return max(min(solved.score - max(behind, default=0.0), 1.0), 0.0)
+
+
+def _same_label(
+    sheet: DocumentText, name: str, one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber
+) -> bool:
+    """Whether two amounts stand right of the same words on two lines, and the other is nothing else."""
+    fits = (one.fits.get(name), other.fits.get(name))
+    here = fits[1] and fits[1].value
+    if any(field != name and fit.score >= _SURE and fit.value == here for field, fit in other.fits.items()):
+        return False
+    if one.size == other.size or any(
+        fit is None or fit.hit is None or fit.score < _SURE or not fit.why.startswith("right") for fit in fits
+    ):
+        return False
+    hits = [fit.hit for fit in fits if fit and fit.hit]
+    labels = {sheet.lines[hit.line].folded[hit.start : hit.end] for hit in hits}
+    currencies = {fit.value.currency for fit in fits if fit}
+    return len(labels) == len(currencies) == 1 and hits[0].line != hits[1].line
+
+
+def _several(sheet: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue | None:
+    """All amounts right of such labels together, one for each line."""
+    good = [each for each in fits if each.score >= 0.5 and each.why.startswith("right")]
+    lines: dict[int, FieldCandidate] = {}
+    for each in good:
+        if each.value.line not in lines or lines[each.value.line].score < each.score:
+            lines[each.value.line] = each
+    if not lines:
+        return None
+    total = sum((abs(each.value.number) for each in lines.values()), Decimal(0))
+    first = next(iter(lines.values()))
+    signals = ConfidenceSignals("sum", min(each.score for each in lines.values()), 0.0, again=len(lines) > 1)
+    words = " + ".join(f"{abs(each.value.number)}" for each in lines.values())
+    value = first.value
+    return _field(
+        total, signals, f"{first.why}: {words}", **_place(sheet, value.line, value.start, value.end)
+    )
+
+
+def _single(
+    sheet: DocumentText, name: str, field: FieldSpec, every: Sequence[amount_solver.DistinctNumber]
+) -> FieldValue | None:
+    best = max(every, key=lambda each: each.score(name), default=None)
+    if best is None or best.score(name) <= 0:
+        return None
+    return _number(sheet, name, best, amount_solver.Solution(), every, shape=field.shape)
+
+
+def _other(
+    around: LabelContext, name: str, field: FieldSpec, known: Mapping[str, FieldValue]
+) -> FieldValue | None:
+    sheet = around.sheet
+    match field.shape:
+        case "isin" | "iban" | "vat_id":
+            found = field_selection.pick_by_check_digits(around, name, field)
+        case "code":
+            found = field_selection.pick_code(around, name)
+        case "symbol":
+            found = field_selection.pick_code(around, name, field_selection.SYMBOL)
+        case "party":
+            found = issuer.find_issuer(around, name)
+        case "name":
+            found = field_selection.pick_name(around, name)
+        case "currency":
+            return _currency(around, known.get(field.goes_with))
+        case "rates":
+            return _rates(around, known.get("vat"))
+        case "lines":
+            return _lines(around)
+        case _:
+            return None
+    return _placed(sheet, found, field.shape) if found else None
+
+
+def _currency(around: LabelContext, of: FieldValue | None) -> FieldValue | None:
+    """The one at the amount, else the one that is said to be the document's, else the commonest."""
+    sheet = around.sheet
+    every = [value for values_ in around.values.values() for value in values_ if value.shape == "currency"]
+    count = Counter(value.content for value in every)
+    if not count:
+        return None
+    beside, before = _currency_at(around, of) if of else (None, None)
+    told = next((value.content for value in every if _CURRENCY_OF.search(_before(sheet, value))), None)
+    commonest, times = count.most_common(1)[0]
+    chosen = beside or told or before or commonest
+    share = count[chosen] / count.total()
+    at = next(value for value in every if value.content == chosen)
+    # What only stands near is a guess where the document names another one too.
+    label = 1.0 if beside or told == chosen else 0.4 if len(count) == 1 else 0.3
+    signals = ConfidenceSignals("currency", label, share, again=times > 1)
+    words = (
+        "beside the amount"
+        if beside
+        else "said to be the document's"
+        if told
+        else "before the amount"
+        if before
+        else "the commonest of the document"
+    )
+    return _field(chosen, signals, words, **_place(sheet, at.line, at.start, at.end))
+
+
+def _before(sheet: DocumentText, value: ParsedValue) -> str:
+    return sheet.lines[value.line].folded[: value.start]
+
+
+def _currency_at(around: LabelContext, of: FieldValue) -> tuple[Any, Any]:
+    """The one beside the amount, and the last one that was written shortly before it."""
+    for line in around.sheet.lines:
+        for value in around.values.get(line.index, ()):
+            if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:
+                continue
+            before = [
+                each
+                for index in range(max(line.index - 3, 0), line.index + 1)
+                for each in around.values.get(index, ())
+                if each.shape == "currency" and (index < line.index or each.end <= value.start)
+            ]
+            return value.currency, before[-1].content if before else None
+    return None, None
+
+
+def _rates(around: LabelContext, vat: FieldValue | None) -> FieldValue | None:
+    rows = table_extraction.find_tax_rows(around, vat.value if vat else None)
+    if not rows:
+        return None
+    right = vat is not None and sum((row.vat for row in rows), Decimal(0)) == vat.value
+    line = around.sheet.lines[rows[0].line]
+    label = 1.0 if all(row.net is not None for row in rows) else 0.5
+    signals = ConfidenceSignals("rates", label, 1.0 if right else _UNRIVALLED, agreed=right)
+    words = "the taxes add up" if right else "rows with a rate and its tax"
+    value = tuple(VatAmount(row.rate, row.net, row.vat) for row in rows)
+    return _field(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
+
+
+def _lines(around: LabelContext) -> FieldValue | None:
+    rows = table_extraction.find_line_items(around)
+    if not rows:
+        return None
+    line = around.sheet.lines[rows[0].line]
+    value = tuple(InvoiceLine(row.description, row.quantity, row.unit_price, row.amount) for row in rows)
+    signals = ConfidenceSignals("lines", 1.0, _UNRIVALLED)
+    return _field(
+        value, signals, "quantity times price is the amount", page=line.page, box=line.box(0, len(line.text))
+    )

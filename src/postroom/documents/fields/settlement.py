@@ -1,0 +1,122 @@
+"""From what something was worth to what was paid for it, line by line, as a bill is added up.
+
+No label is needed for that: what stands between the two is added, taken off or changed, or the sum comes out
+wrong. Works on the numbers of `solve`, decides nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from postroom.documents.fields.value_parsing import ParsedValue
+
+_FAR: Final = 30  # lines below the worth that are looked at
+_PART: Final = 0.6  # what is larger than this part of the whole is no fee and no tax
+_NEAR: Final = 0.011
+_ROWS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementStep:
+    """An amount that was reached, whether money was changed on the way, and how it went."""
+
+    size: float
+    changed: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A running total, and how lines count in it: as written or by their size, added or taken off."""
+
+    as_written: bool
+    sign: int
+    total: float
+    steps: int = 0
+    changed: bool = False
+
+
+def find_amounts(values: Sequence[ParsedValue]) -> list[ParsedValue]:
+    """The amounts of money in reading order."""
+    found = [
+        value
+        for value in values
+        if value.likely and not (value.percent or value.rate) and (value.decimals == 2 or value.currency)
+    ]
+    return sorted(found, key=lambda each: (each.line, each.start))
+
+
+def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterator[SettlementStep]:
+    """What stands at the end of the worth's own line, where everything between them leads to it."""
+    row = [
+        abs(float(each.number)) for each in amounts if each.line == worth.line and each.start > worth.start
+    ]
+    if len(row) > 1 and any(
+        row[-1] > 0 and abs(abs(float(worth.number)) + sign * sum(row[:-1]) - row[-1]) <= _NEAR
+        for sign in (1, -1)
+    ):
+        words = " and ".join(f"{each:.2f}" for each in (abs(float(worth.number)), *row[:-1]))
+        yield SettlementStep(row[-1], changed=False, words=f"{words} lead to {row[-1]:.2f}")
+
+
+def find_column_totals(
+    worth: float, below: Mapping[int, ParsedValue], rates: Sequence[float]
+) -> Iterator[SettlementStep]:
+    """The sum at the end of rows, one of which is the worth or what it was changed into."""
+    same = {worth, *(worth * rate for rate in rates), *(worth / rate for rate in rates)}
+    lines = sorted(below)
+    for end, line in enumerate(lines):
+        wanted, total, is_told, changed = abs(float(below[line].number)), 0.0, False, False
+        for place in range(end - 1, max(end - _ROWS, -1), -1):
+            amount = float(below[lines[place]].number)
+            total += amount
+            here = any(abs(abs(amount) - each) <= _NEAR + 0.00003 * each for each in same)
+            is_told, changed = is_told or here, changed or (here and abs(abs(amount) - worth) > _NEAR)
+            if end - place > 1 and is_told and wanted > 1 and abs(abs(total) - wanted) <= _NEAR:
+                yield SettlementStep(
+                    wanted, changed, f"the sum of the {end - place} rows above is {wanted:.2f}"
+                )
+
+
+def find_running_totals(
+    worth: ParsedValue,
+    below: Mapping[int, ParsedValue],
+    rates: Sequence[float],
+    interest: frozenset[int],
+    *,
+    head: float = 0.0,
+) -> Iterator[SettlementStep]:
+    """Every amount below the worth at which a running total arrives.
+
+    The amounts on the lines of `interest` always add, and so does `head`, which stands above the worth.
+    """
+    start = float(worth.number)
+    start += head if start >= 0 else -head
+    for as_written, sign in ((True, 1), (True, -1), (False, 1), (False, -1)):
+        sum_ = _Sum(as_written, sign, start if as_written else abs(start))
+        for line in range(worth.line + 1, worth.line + _FAR):
+            if line not in below:
+                continue
+            amount = float(below[line].number)
+            sum_, arrived = _next(sum_, amount, rates, adds=line in interest)
+            if arrived and sum_.steps:
+                words = f"{abs(start):.2f}, line by line, is {abs(amount):.2f}"
+                yield SettlementStep(abs(amount), sum_.changed, words)
+
+
+def _next(sum_: _Sum, amount: float, rates: Sequence[float], *, adds: bool) -> tuple[_Sum, bool]:
+    total = abs(sum_.total)
+    if abs(abs(amount) - total) <= _NEAR:
+        return sum_, True
+    for rate in rates if total > 1 else ():
+        if any(
+            abs(each - abs(amount)) <= _NEAR + 0.00003 * abs(amount) for each in (total * rate, total / rate)
+        ):
+            size = abs(amount) if sum_.total >= 0 else -abs(amount)
+            return replace(sum_, total=size, steps=sum_.steps + 1, changed=True), True
+    if not 0 < abs(amount) <= _PART * total:
+        return sum_, False
+    part = sum_.sign * (amount if sum_.as_written else abs(amount))
+    if adds:
+        part = abs(amount) if sum_.total >= 0 else -abs(amount)
+    return replace(sum_, total=sum_.total + part, steps=sum_.steps + 1), False

@@ -1,0 +1,110 @@
+"""Fields that are tables, such as tax by rate or the lines of an invoice: columns, and rows that people give.
+
+Form only: that a row is true, the person vouches for. Pure.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, Literal, cast, get_args, get_type_hints
+
+from postroom.documents import record_matching
+from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.kinds.field_spec import FieldShape
+from postroom.errors import InvalidField
+
+TABLE_SHAPES: Final = frozenset[FieldShape]({"rates", "lines"})
+MAX_ROWS: Final = 1_000
+_LONGEST: Final = 1_000
+
+TableRow = dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """What stands in it, and whether a row can do without."""
+
+    holds: Literal["number", "date", "text"]
+    needed: bool
+
+
+def list_table_columns(kind: DocumentKind) -> dict[str, dict[str, TableColumn]]:
+    """Of each field that is a table, the columns as the model's row declares them."""
+    hints = get_type_hints(kind.model)
+    return {
+        name: _columns(row)
+        for name, field in kind.fields.items()
+        if field.shape in TABLE_SHAPES and (row := _row_of(hints[name])) is not None
+    }
+
+
+def _row_of(hint: Any) -> type[Any] | None:
+    """The dataclass inside `tuple[Line, ...] | None`."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return hint
+    return next((found for each in get_args(hint) if (found := _row_of(each)) is not None), None)
+
+
+def _columns(row: type[Any]) -> dict[str, TableColumn]:
+    hints = get_type_hints(row)
+    found: dict[str, TableColumn] = {}
+    for each in fields(row):
+        kinds = {hints[each.name], *get_args(hints[each.name])}
+        holds = "number" if Decimal in kinds else "date" if date in kinds else "text"
+        found[each.name] = TableColumn(holds, needed=type(None) not in kinds)
+    return found
+
+
+def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
+    """The rows as they are kept; None where there are none. The first cell that does not fit is refused."""
+    told = _told(name, given)
+    if len(told) > MAX_ROWS:
+        raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)
+    kept = [_row(name, number, each, columns) for number, each in enumerate(told)]
+    return kept or None
+
+
+def _told(name: str, given: Any) -> list[Mapping[str, Any]]:
+    """A list of rows, or the same as JSON."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = None
+    told = cast("list[Any]", given) if isinstance(given, list) else [None]
+    if not all(isinstance(each, dict) for each in told):
+        raise InvalidField(
+            f'{name} is a table: a list of rows as JSON, such as [{{"column": "value"}}], or nothing.',
+            field=name,
+        )
+    return cast("list[Mapping[str, Any]]", told)
+
+
+def _row(name: str, number: int, given: Mapping[str, Any], columns: Mapping[str, TableColumn]) -> TableRow:
+    for column in given:
+        if column not in columns:
+            words = f"{name} has no column {column}; there are {', '.join(columns)}."
+            raise InvalidField(words, field=name, row=number)
+    kept: TableRow = {}
+    for column, declared in columns.items():
+        value = given.get(column)
+        text = None if value is None else str(value).strip() or None
+        if wrong := _misfit(text, declared):
+            words = f"{column} in row {number + 1} of {name} {wrong}."
+            raise InvalidField(words, field=name, row=number, column=column)
+        kept[column] = text
+    return kept
+
+
+def _misfit(text: str | None, column: TableColumn) -> str | None:
+    if text is None:
+        return "is needed" if column.needed else None
+    if len(text) > _LONGEST or "\0" in text:
+        return f"is text of at most {_LONGEST:,} characters"
+    if column.holds == "number" and not record_matching.is_number(text):
+        return f"is a number such as 1234.50, not {text}"
+    if column.holds == "date" and not record_matching.is_date(text):
+        return f"is a date such as 2026-02-04, not {text}"
+    return None

@@ -1,0 +1,408 @@
+"""Values as documents write them: numbers, dates, currencies, codes. By the document's own convention.
+
+A number that may be read in two ways is found twice, the less likely reading marked as such.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Final, Literal
+
+from postroom.documents.fields import currencies, writing_conventions
+from postroom.documents.fields.check_digits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from postroom.documents.fields.currencies import CURRENCIES, WITHOUT_CENTS
+from postroom.documents.fields.document_text import DocumentText, TextLine
+
+ValueShape = Literal["number", "date", "currency", "isin", "iban", "vat_id"]
+ValueContent = Decimal | date | str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedValue:
+    """Something typed that stands at a place. `likely` is false for a second reading of the same signs."""
+
+    shape: ValueShape
+    content: ValueContent
+    line: int
+    start: int
+    end: int
+    decimals: int = 0
+    currency: str | None = None
+    percent: bool = False
+    rate: bool = False  # what one currency costs in another
+    timed: bool = False  # a date with a time of day behind it
+    likely: bool = True
+    doubt: str = ""  # why another reading is as good, where nothing in the document decides
+    other: date | None = None  # that reading, of a day
+
+    @property
+    def number(self) -> Decimal:
+        assert isinstance(self.content, Decimal)
+        return self.content
+
+
+_NUMBER: Final = re.compile(
+    r"""(?<![\w.,'\u2019/:=-])
+    (?P<sign>[-+\u2212\u2013]\ ?)?
+    (?P<digits>
+      \d{1,3}(?:(?:\.\d{3})+|(?:,\d{3})+|(?:['\u2019\u00b4`]\d{3})+|(?:[ \u00a0\u202f]\d{3})+(?=[.,]\d))
+      (?:[.,]\d+)?
+      |\d+(?:[.,]\d+)?
+      |(?<!\d)[.,]\d{2,})
+    (?P<none>,-{1,2}|\.-{1,2}(?!\d)|,\u2014)?
+    (?P<minus>-(?![\w]))?
+    (?![\w'\u2019/]|[.,:]\d|-\d)""",
+    re.VERBOSE,
+)
+_PAIR: Final = "(?:" + "|".join(CURRENCIES) + ")"
+_RATE_BEFORE: Final = re.compile(
+    rf"({_PAIR})\ ?[/ -]\ ?(?!\1){_PAIR}[\s:=]*$|(?:^|\s)1\ {_PAIR}\ ?=\ ?(?:{_PAIR}\ )?$"
+)
+_RATE_BEHIND: Final = re.compile(rf"^\ ?({_PAIR})\ ?/\ ?(?!\1){_PAIR}")
+_RATE_WORDS: Final = re.compile(
+    r"(?:devisenkurs|dev\. ?kurs|umrechn\. zum|wechselkurs|umrechnungskurs|valutakurs|vekselkurs"
+    r"|vaxlingskurs|umrechnungsbasis|exchange rate|conversion rate|fx rate"
+    r"|taux de (?:change|conversion)"
+    r"|cours de change|wisselkoers|cambio divisa|tasso di cambio|\bchange\b)[^\d]{0,40}$"
+)
+_TIME: Final = re.compile(
+    r"^[\s,/-]*(?P<word>um|at|a|a las|om|alle|kl\.?|(?:[a-z]*(?:zeit|time)|heure|ora|hora|tijd)\b:?)?\s*"
+    r"(?:[01]?\d|2[0-3])(?::[0-5]\d(?::\d{1,2})?|(?P<point>\.[0-5]\d(?:\.\d{1,2})?))(?![\d.,])"
+    r"(?P<hour> ?(?:uhr|h)\b)?"
+)
+_CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}:\d{2}(?!\d)")
+_MORE_DIGITS: Final = re.compile(r"(?:[ \u00a0\u202f]\d{3})+(?![\d.,])")
+_SPACED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+,\d{2}(?!\d)")
+_GLUED: Final = re.compile(
+    r"(?<=[€£$¥=])(?=[-\d])|(?<=EUR|CHF|USD|GBP)(?=[-\d])|(?<=\d)(?=EUR|CHF|USD|GBP|Stk|Stück)"
+    r"|(?<=\d-)(?=EUR|CHF|USD|GBP)|(?<==)(?=\d)"
+)
+_ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
+_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30})")
+_VAT_ID: Final = re.compile(
+    r"(?<![A-Z0-9])(ATU ?(?:\d ?){8}|DE ?(?:\d ?){9}|FR ?[A-Z0-9]{2} ?(?:\d ?){9}|BE ?[01](?:[ .]?\d){9}"
+    r"|NL ?\d{9} ?B ?\d{2}"
+    r"|(?:IT|LV|HR) ?\d{11}|ES ?[A-Z0-9]\d{7}[A-Z0-9]|LU ?\d{8}|PL ?\d{10}|(?:DK|FI|HU|MT|SI) ?\d{8}|GB "
+    r"?(?:\d ?){9}"
+    r"|SE ?\d{12}|CZ ?\d{8,10}|IE ?\d{7}[A-W][A-I]?|PT ?\d{9}|(?:SK|RO) ?\d{10}"
+    r"|CHE-?\d{3}\.?\d{3}\.?\d{3})(?![0-9])"
+)  # fmt: skip
+
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january januar janner jan janvier janv gennaio gen enero ene januari",
+            "february februar feber feb februari fevrier fevr fev febbraio febrero",
+            "march marz maerz mar mrz mars marzo maart mrt",
+            "april apr avril avr aprile abril abr",
+            "may mai maggio mag mayo mei",
+            "june juni jun juin giugno giu junio",
+            "july juli jul juillet juil luglio lug julio",
+            "august aug aout agosto ago augustus",
+            "september sept sep septembre settembre set septiembre",
+            "october oktober okt oct octobre ottobre ott octubre",
+            "november nov novembre noviembre",
+            "december dezember dez dec decembre dicembre dic diciembre",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+_MONTH: Final = "(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
+_YEAR: Final = r"(?P<year>\d{4}|\d{2})"
+_NUMERIC: Final = re.compile(
+    r"(?<![\d/-])(?P<day>\d{1,2})(?P<between>[/-])(?P<number>\d{1,2})(?P=between)" + _YEAR + r"(?![\d/]|-\d)"
+)
+_DATES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?<![\d.])(?P<day>\d{1,2})\. ?(?P<number>\d{1,2})\. ?" + _YEAR + r"(?![\d.]\d)(?!\d)",
+        r"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<between>[-/.])(?P<number>\d{1,2})(?P=between)(?P<day>\d{1,2})(?!\d)",
+        _NUMERIC,
+        r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?[\s./-]{1,2}(?:de |of )?"
+        + (_MONTH + r"\.?[\s,./-]{1,2}(?:de |del )?" + _YEAR + r"(?!\d)"),
+        r"(?<![a-z])" + _MONTH + r"\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>\d{4})(?!\d)",
+    )
+)
+
+
+def find_values(sheet: DocumentText) -> tuple[ParsedValue, ...]:
+    text, folded = sheet.text, sheet.folded
+    orders = _orders(text, folded)
+    meant = currencies.resolve_shared_signs(text)
+    marks = _marks(text, folded)
+    spaces = _SPACED.search(text) is not None
+    found: list[ParsedValue] = []
+    for line in sheet.lines:
+        clock = any(_CLOCK.match(below.text) for below in sheet.lines[line.index + 1 : line.index + 3])
+        fixed = [*_codes(line), *_dates(line, orders, clock_below=clock)]
+        found.extend(fixed)
+        named = list(_currencies(line, meant))
+        found.extend(named)
+        taken = [(value.start, value.end) for value in fixed]
+        found.extend(_numbers(line, taken, named, marks=marks, spaces=spaces))
+    return tuple(found)
+
+
+def _inside(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
+    return any(start < right and left < end for left, right in taken)
+
+
+def _codes(line: TextLine) -> Iterator[ParsedValue]:
+    taken: list[tuple[int, int]] = []
+    for found in _IBAN.finditer(line.text):
+        iban = _iban(found.group(1)) or _named_iban(line, found)
+        if iban:
+            code, length = iban
+            taken.append((found.start(), found.start() + length))
+            yield ParsedValue("iban", code, line.index, found.start(), found.start() + length)
+    for found in _ISIN.finditer(line.text):
+        swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not isin_is_right(found.group(1))
+        like = sum(map(str.isdigit, found.group(1))) >= (2 if isin_is_right(found.group(1)) else 3)
+        if like and not swiss_vat and not _inside(*found.span(1), taken):
+            taken.append(found.span(1))
+            yield ParsedValue("isin", found.group(1), line.index, *found.span(1))
+    for found in _VAT_ID.finditer(line.text):
+        if not _inside(*found.span(1), taken):
+            code = re.sub(r"[ .-]", "", found.group(1))
+            yield ParsedValue(
+                "vat_id", code, line.index, found.start(1), found.start(1) + len(found.group(1).rstrip())
+            )
+
+
+def _named_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int] | None:
+    """Digits of a wrong length that are called an IBAN: a misprint, which its check digits will tell."""
+    digits = re.match(r"[A-Z]{2}\d{2}(?:[ \u00a0]?\d){11,28}(?!\d)", found.group(1))
+    named = re.search(r"\biban[ .:]*(?:nr|no)?[ .:]*$", line.folded[: found.start()])
+    return (re.sub(r"\s", "", digits.group()), digits.end()) if digits and named else None
+
+
+def _iban(text: str) -> tuple[str, int] | None:
+    """The code without spaces and how many signs of the text it takes; what follows it may look like more."""
+    wanted = IBAN_LENGTHS.get(text[:2])
+    code, length = "", 0
+    for place, sign in enumerate(text, start=1):
+        if not sign.isspace():
+            code, length = code + sign, place
+        if len(code) == wanted:
+            break
+    if len(code) != wanted:
+        return None
+    written = text[:length].split()
+    grouped = len(written) > 3 and all(len(part) == 4 for part in written[:-1])
+    return (code, length) if iban_is_right(code) or code[4:].isdigit() or grouped else None
+
+
+def _dates(
+    line: TextLine, orders: Mapping[str, tuple[bool, bool]], *, clock_below: bool
+) -> Iterator[ParsedValue]:
+    """A time of day stands behind its date, or begins a line below where the date begins its line."""
+    taken: list[tuple[int, int]] = []
+    for pattern in _DATES:
+        for found in pattern.finditer(line.folded):
+            month_first, sure = orders[found["between"]] if pattern is _NUMERIC else (False, True)
+            day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
+            if day:
+                taken.append(found.span())
+                timed = _is_timed(line.folded[found.end() :]) or (clock_below and found.start() == 0)
+                other = (
+                    None
+                    if sure or day.day > 12 or day.day == day.month
+                    else _date(found, month_first=not month_first)
+                )
+                doubt = (
+                    f"it may be {other} as well: nothing says whether day or month comes first"
+                    if other
+                    else ""
+                )
+                yield ParsedValue(
+                    "date", day, line.index, *found.span(), timed=timed, doubt=doubt, other=other
+                )
+
+
+def _is_timed(behind: str) -> bool:
+    """Hours and minutes with a point between them are an amount of money, unless a word says otherwise."""
+    found = _TIME.match(behind)
+    return bool(found and (not found["point"] or found["word"] or found["hour"]))
+
+
+def _date(found: re.Match[str], *, month_first: bool) -> date | None:
+    parts = found.groupdict()
+    month = _MONTHS[parts["month"]] if parts.get("month") else int(parts["number"])
+    day, year = int(parts["day"]), int(parts["year"])
+    day, month = (month, day) if month_first else (day, month)
+    year += 0 if year > 99 else 2000 if year < 70 else 1900
+    try:
+        return date(year, month, day) if 1950 < year < 2100 else None
+    except ValueError:
+        return None
+
+
+def _orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
+    """For each mark between numbers, whether the month comes first, and whether that is sure."""
+    sure = (pattern for pattern in _DATES if pattern is not _NUMERIC)
+    written_out = {
+        day
+        for pattern in sure
+        for each in pattern.finditer(folded)
+        if (day := _date(each, month_first=False))
+    }
+    return {mark: writing_conventions.detect_month_first(text, folded, mark, written_out) for mark in "/-"}
+
+
+def _currencies(line: TextLine, meant: Mapping[str, str]) -> Iterator[ParsedValue]:
+    for code, certain, start, end in currencies.find_currencies(line.text, meant):
+        doubt = "" if certain else f"“{line.text[start:end]}” is the sign of several currencies"
+        yield ParsedValue("currency", code, line.index, start, end, doubt=doubt)
+
+
+_ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:\d{2}|\d{4,})(?![\d,.])")
+_ONLY_POINT: Final = re.compile(
+    r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
+)
+_LONGEST: Final = 24  # signs of a number; what is longer counts nothing, and decimals cannot round it
+_MILLIONS: Final = re.compile(r"(?<![\d.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?![\d]|\1\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Whether decimals stand behind a comma, as far as numbers show it; the mark of thousands by language."""
+
+    comma: bool | None
+    thousands: str
+
+
+def _marks(text: str, folded: str) -> _Marks:
+    """By those numbers that leave no doubt, else by what is usual in the language."""
+    grouped = _MILLIONS.findall(text)
+    commas = len(_ONLY_COMMA.findall(text)) + grouped.count(".")
+    points = len(_ONLY_POINT.findall(text)) + grouped.count(",")
+    usual = {"english": ",", "continental": ".", None: ""}[writing_conventions.detect_language(folded)]
+    return _Marks(commas > points if commas != points else None, usual)
+
+
+def _numbers(
+    line: TextLine,
+    taken: list[tuple[int, int]],
+    currencies: list[ParsedValue],
+    *,
+    marks: _Marks,
+    spaces: bool,
+) -> Iterator[ParsedValue]:
+    text = _GLUED.sub("\x00", line.text) if _GLUED.search(line.text) else line.text
+    shift = [0] * (len(text) + 1)
+    for place, sign in enumerate(text):
+        shift[place + 1] = shift[place] + (sign == "\x00")
+    for found in _NUMBER.finditer(text.replace("\x00", " ")):
+        start, end = (place - shift[place] for place in found.span("digits"))
+        if _inside(start, end, taken) or end - start > _LONGEST:
+            continue
+        yield from _readings(line, found, start, end, currencies, marks=marks, spaces=spaces)
+
+
+def _readings(
+    line: TextLine,
+    found: re.Match[str],
+    start: int,
+    end: int,
+    currencies: list[ParsedValue],
+    *,
+    marks: _Marks,
+    spaces: bool,
+) -> Iterator[ParsedValue]:
+    negative = bool(found["minus"]) or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}
+    rest = line.text[end:].lstrip("-, ")
+    first = ParsedValue(
+        "number",
+        Decimal(0),
+        line.index,
+        start,
+        end,
+        currency=_currency_beside(line, start, end, currencies),
+        percent=rest[:1] in {"%", "\u2030"},
+        rate=_is_rate(line, start, end),
+    )
+    spellings = _spellings(found["digits"], comma=marks.comma, small=first.percent or first.rate)
+    spellings = spellings[:1] if found["none"] else spellings
+    decided = marks.comma is not None or first.percent or first.rate or first.currency in WITHOUT_CENTS
+    decided = decided or any(mark in found["digits"] for mark in marks.thousands)
+    doubt = "" if decided or len(spellings) == 1 else f"{found['digits']} may have thousands or decimals"
+    for likely, digits in spellings:
+        amount = Decimal(digits)
+        yield replace(
+            first,
+            content=-amount if negative else amount,
+            decimals=len(digits.partition(".")[2]),
+            likely=likely,
+            doubt=doubt,
+        )
+    yield from _side_by_side(line, found["digits"], first, marks=marks, spaces=spaces)
+
+
+def _side_by_side(
+    line: TextLine, digits: str, first: ParsedValue, *, marks: _Marks, spaces: bool
+) -> Iterator[ParsedValue]:
+    """Where a space may part thousands or numbers: "1 450" as one number, "30 926,40" as two."""
+    more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
+    if more and digits.isdigit():
+        whole = Decimal(digits + re.sub(r"\D", "", more.group()))
+        yield replace(first, content=whole, end=first.end + more.end(), likely=False, currency=None)
+    head, space, tail = digits.rpartition(" ")
+    if space:
+        (_, spelled), *_ = _spellings(tail, comma=marks.comma)
+        decimals = len(spelled.partition(".")[2])
+        cut = first.start + len(head)
+        yield replace(first, content=Decimal(spelled), start=cut + 1, decimals=decimals, likely=False)
+        yield replace(first, content=Decimal(head.replace(" ", "")), end=cut, likely=False, currency=None)
+
+
+def _is_rate(line: TextLine, start: int, end: int) -> bool:
+    before, behind = line.text[:start], line.text[end:]
+    named = _RATE_WORDS.search(line.folded[:start]) and re.search(r"[.,]\d{3}", line.text[start:end])
+    return bool(named or _RATE_BEFORE.search(before) or _RATE_BEHIND.match(behind))
+
+
+def _currency_beside(line: TextLine, start: int, end: int, currencies: list[ParsedValue]) -> str | None:
+    """The currency that touches the number, rather behind it where both sides have one."""
+    behind = [
+        each
+        for each in currencies
+        if each.start >= end and not line.text[end : each.start].strip(" -,\u2014")
+    ]
+    before = [
+        each
+        for each in currencies
+        if each.end <= start and not line.text[each.end : start].strip(" -+:\u2212\u2013")
+    ]
+    for each in (*behind[:1], *before[-1:]):
+        assert isinstance(each.content, str)
+        return each.content
+    return None
+
+
+def _spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
+    """The number in Python's spelling, the likely reading first. `small`: it has rather decimals."""
+    bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
+    marks = [sign for sign in bare if sign in ".,"]
+    if not marks:
+        return [(True, bare)]
+    whole, _, last = bare.rpartition(marks[-1])
+    decimal = re.sub(r"[.,]", "", whole) + "." + last
+    grouped = re.sub(r"[.,]", "", bare)
+    if (
+        len(set(marks)) == 2
+        or len(last) != 3
+        or whole in {"", "0"}
+        or bare != digits
+        or (len(whole) > 3 and len(marks) == 1)
+    ):
+        return [(True, decimal if len(marks) == 1 or len(set(marks)) == 2 else grouped)]
+    if len(marks) > 1:
+        return [(True, grouped)]
+    # One mark and three digits: as the document's other numbers have it, else thousands.
+    as_decimal = small if comma is None else (marks[-1] == ",") == comma
+    readings = [(True, decimal), (False, grouped)]
+    return readings if as_decimal else [(True, grouped), (False, decimal)]

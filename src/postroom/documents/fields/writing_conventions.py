@@ -1,0 +1,84 @@
+"""How a document writes, where its numbers and days do not say it: by language, country and currency."""
+
+import re
+from collections.abc import Collection
+from datetime import date
+from typing import Final, Literal
+
+from postroom.documents.fields.currencies import AMERICAN
+
+# Words that are common on such papers in one of the two and mean nothing in the other.
+_ENGLISH: Final = frozenset(
+    """
+    the of and for from your our with by please thank this amount invoice number due quantity price bought
+    sold shares trade settlement bill subtotal description payment
+    """.split()  # noqa: SIM905  # a literal of many strings is no better to read
+)
+_CONTINENTAL: Final = frozenset(
+    """
+    und der den dem fur mit vom zum zur von wir ihr ihre sie nicht rechnung datum betrag kurs stuck mwst
+    gesamtbetrag summe nettobetrag et les des du pour vous votre nous facture montant cours tva della del di
+    fattura importo iva fecha factura importe het een voor factuur bedrag aantal btw og och faktura
+    belopp belob kwota fatura
+    """.split()  # noqa: SIM905  # a literal of many strings is no better to read
+)
+_EVIDENTLY: Final = 2  # as many words as of the other kind, at least, make a language
+_NUMERIC: Final = re.compile(r"(?<![\d/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/]|-\d)")
+# Money, taxes, accounts, places and postcodes of countries that write the day first, and such a day.
+_DAY_FIRST: Final = re.compile(
+    r"[€£₹]|\b(?:EUR|GBP|CHF|SEK|NOK|DKK|PLN|CZK|RON|BGN|TRY|INR|AUD|NZD|SGD|HKD|MYR|ZAR|THB|BRL|MXN|ILS|RUB"
+    r"|VAT|IBAN|ABN)\b|\b(?:AU?|NZ|HK|SG?|R|MX)\$|\bRM ?\d|\b\d{1,2}(?:st|nd|rd|th)? (?:January|February"
+    r"|March|April|May|June|July|August|September|October|November|December) \d{4}\b"
+    r"|\b(?i:london(?! stock| exch)|united kingdom|england|scotland|ireland|dublin|australia|new zealand"
+    r"|india|malaysia|kuala lumpur|singapore|hong kong|south africa)\b|\b[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}\b"
+)
+_AMERICA: Final = re.compile(r"\b(?:USA|USD)\b|\bU\.S\.|\b(?i:united states)\b|\$")
+
+Language = Literal["english", "continental"]
+
+
+def detect_language(folded: str) -> Language | None:
+    """What it is written in, as far as that tells how numbers and days are written."""
+    words = re.findall(r"[a-z]+", folded)
+    english, continental = (sum(word in known for word in words) for known in (_ENGLISH, _CONTINENTAL))
+    if english >= max(_EVIDENTLY * continental, _EVIDENTLY):
+        return "english"
+    return "continental" if continental >= max(_EVIDENTLY * english, _EVIDENTLY) else None
+
+
+def detect_month_first(text: str, folded: str, mark: str, written_out: Collection[date]) -> tuple[bool, bool]:
+    """Whether 04/03 is a day of April, and whether that is sure: by other days, then by where it is from."""
+    pairs = [
+        (int(first), int(second), _year(year))
+        for first, between, second, year in _NUMERIC.findall(folded)
+        if between == mark and min(int(first), int(second)) <= 12 and max(int(first), int(second)) <= 31
+    ]
+    by_days = {True for _, second, _ in pairs if second > 12} | {False for first, *_ in pairs if first > 12}
+    if not by_days:
+        by_days = {order for each in pairs for order in _equal(*each, written_out)}
+    if by_days:
+        return by_days == {True}, len(by_days) == 1
+    if detect_language(folded) == "continental":
+        return False, True
+    american, elsewhere = AMERICAN.search(text), _DAY_FIRST.search(text)
+    if american and elsewhere:
+        return False, False
+    if american or elsewhere:
+        return bool(american), True
+    return bool(_AMERICA.search(text)), False
+
+
+def _year(written: str) -> int:
+    year = int(written)
+    return year if year > 99 else year + (2000 if year < 70 else 1900)
+
+
+def _equal(first: int, second: int, year: int, written_out: Collection[date]) -> set[bool]:
+    """As which readings of it the same day is written out elsewhere."""
+    orders = set[bool]()
+    for order, (month, day) in ((True, (first, second)), (False, (second, first))):
+        if first != second and any(
+            (each.year, each.month, each.day) == (year, month, day) for each in written_out
+        ):
+            orders.add(order)
+    return orders

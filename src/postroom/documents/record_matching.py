@@ -1,0 +1,269 @@
+"""What follows from what was read (D8): seen before, the order it fulfils, confirmed or for a person.
+
+Pure. Values are as they are kept: decimals and dates as text, so that records and orders compare alike.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from itertools import product
+from typing import Any, Final
+
+from postroom.documents.fields.check_digits import iban_is_right, vat_id_is_right
+from postroom.documents.kinds.field_spec import FieldShape
+
+AMOUNT_TOLERANCE: Final = Decimal("0.01")
+DAYS_TOLERANCE: Final = 5
+MIN_AGREEMENTS: Final = 2
+NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
+NAME_SHAPES: Final = frozenset[FieldShape]({"party", "name"})  # the same one is spelled in many ways
+# Kinds of dashes and slashes, which differ from one reading to the next.
+_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
+    ord(each): "/"
+    for each in "⁄∕／"  # noqa: RUF001  the same
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedOrder:
+    """An open order, as far as it tells."""
+
+    reference: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderMatch:
+    """The order that a document fulfils, or none; and why, in words."""
+
+    reference: str | None
+    reason: str
+    is_ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadValue:
+    """A value that a document tells, and whether it was surely read."""
+
+    value: Any
+    is_sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewReasons:
+    """Why a person must decide; empty where nobody must."""
+
+    reasons: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons)
+
+
+def identity_hashes(
+    kind: str,
+    identity: Sequence[str],
+    values: Mapping[str, Any],
+    shapes: Mapping[str, FieldShape],
+    *,
+    instead: Mapping[str, Sequence[str]] | None = None,
+    doubted: Collection[str] = (),
+) -> tuple[bytes, ...]:
+    """What the same invoice or trade has in common, whatever its bytes; none where a part of it is missing.
+
+    One for each way of telling it: a supplier is known by its VAT id as well as by its name.
+    """
+    ways = [
+        [
+            f"{name}={plain}"
+            for name in names
+            if (plain := normalize_identifier(values.get(name), shapes[name]))
+        ]
+        for part in identity
+        for names in [
+            [*(each for each in (instead or {}).get(part, ()) if each not in doubted), part],
+        ]
+    ]
+    return tuple(sha256("\0".join([kind, *parts]).encode()).digest() for parts in product(*ways))
+
+
+def record_fingerprint(
+    mark: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape]
+) -> bytes:
+    """The same for what has this mark and agrees in all of these."""
+    told = "\0".join(_plain(values.get(name), shapes[name]) for name in names)
+    return sha256(mark + told.encode()).digest()
+
+
+def find_disagreements(
+    values: Mapping[str, Any],
+    other: Mapping[str, Any],
+    names: Sequence[str],
+    shapes: Mapping[str, FieldShape],
+) -> list[str]:
+    """The fields that both tell differently, but for names."""
+    return [
+        name
+        for name in names
+        if shapes[name] not in NAME_SHAPES
+        and (one := _plain(values.get(name), shapes[name]))
+        and (two := _plain(other.get(name), shapes[name]))
+        and one != two
+    ]
+
+
+def find_contradiction(value: Any, others: Sequence[ReadValue], shape: FieldShape) -> ReadValue | None:
+    """What others say in the place of a value, the surest; nothing where one agrees, or none tells."""
+    plain = _plain(value, shape)
+    told = [each for each in others if _plain(each.value, shape)]
+    if not plain or shape in NAME_SHAPES or any(_plain(each.value, shape) == plain for each in told):
+        return None
+    return max(told, key=lambda each: each.is_sure, default=None)
+
+
+def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> dict[str, str]:
+    """By which fields the writer of a document is known, the surest first."""
+    order: tuple[FieldShape, ...] = ("vat_id", "iban", "party")
+    return {
+        name: f"{name}={plain}"
+        for shape in order
+        for name in shapes
+        if shapes[name] == shape and (plain := normalize_identifier(values.get(name), shape))
+    }
+
+
+def normalize_identifier(value: Any, shape: FieldShape) -> str:
+    """By what something is known; nothing where check digits say that it was misread."""
+    plain = _plain(value, shape)
+    if (shape == "vat_id" and vat_id_is_right(plain.upper()) is False) or (
+        shape == "iban" and not iban_is_right(plain.upper())
+    ):
+        return ""
+    return plain
+
+
+def find_review_reasons(
+    *,
+    needed: Sequence[str],
+    confidences: Mapping[str, float],
+    confirm_above: float,
+    failed_checks: Sequence[str],
+    differences: Sequence[str],
+    match: OrderMatch,
+) -> ReviewReasons:
+    """Everything that speaks against confirming by machine."""
+    missing = [f"{name} was not found" for name in needed if name not in confidences]
+    unsure = [
+        f"{name} is uncertain ({confidences[name]:.2f})"
+        for name in needed
+        if name in confidences and confidences[name] < confirm_above
+    ]
+    ambiguous = [match.reason] if match.is_ambiguous else []
+    return ReviewReasons((*missing, *unsure, *failed_checks, *differences, *ambiguous))
+
+
+def match_order(
+    values: Mapping[str, Any], orders: Sequence[ExpectedOrder], shapes: Mapping[str, FieldShape]
+) -> OrderMatch:
+    """The one order with which everything that both tell agrees: amounts and dates within tolerance."""
+    found: list[tuple[int, ExpectedOrder, list[str]]] = []
+    for order in orders:
+        told = [
+            name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
+        ]
+        if len(told) >= MIN_AGREEMENTS and all(_agree(values[n], order.fields[n], shapes[n]) for n in told):
+            found.append((len(told), order, told))
+    if not found:
+        return OrderMatch(None, "no open order fits")
+    best = max(count for count, _, _ in found)
+    fitting = [(order, told) for count, order, told in found if count == best]
+    if len(fitting) > 1:
+        names = ", ".join(order.reference for order, _ in fitting)
+        return OrderMatch(None, f"several open orders fit: {names}", is_ambiguous=True)
+    order, told = fitting[0]
+    exact = [name for name in told if _same(values[name], order.fields[name], shapes[name])]
+    near = [name for name in told if name not in exact]
+    words = f"order {order.reference}: {', '.join(exact)} agree" if exact else f"order {order.reference}"
+    return OrderMatch(order.reference, words + (f"; {', '.join(near)} within tolerance" if near else ""))
+
+
+def build_record_key(
+    parts: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape], *, username: str
+) -> str | None:
+    """A name for the record made of its values, as archive paths show it; None where one is missing."""
+    told = {**values, "username": username}
+    found = [_key_part(told.get(name), shapes.get(name)) for name in parts]
+    return "-".join(found) if all(found) else None
+
+
+def _key_part(value: Any, shape: FieldShape | None) -> str:
+    if shape == "choice":
+        return str(value or "").upper()
+    if (day := _day(value)) is not None:
+        return day.strftime("%Y%m%d")
+    if (number := _number(value)) is not None:
+        return f"{number.normalize():f}"
+    return re.sub(r"[^\w.]+", "_", str(value or "")).strip("_")
+
+
+def _agree(one: Any, other: Any, shape: FieldShape) -> bool:
+    if shape == "date" and (first := _day(one)) is not None and (second := _day(other)) is not None:
+        return abs((first - second).days) <= DAYS_TOLERANCE
+    left, right = _number(one), _number(other)
+    if shape in NUMBER_SHAPES and left is not None and right is not None:
+        return abs(left - right) <= AMOUNT_TOLERANCE * max(abs(left), abs(right))
+    return _same(one, other, shape)
+
+
+def _same(one: Any, other: Any, shape: FieldShape) -> bool:
+    return _plain(one, shape) == _plain(other, shape)
+
+
+def _plain(value: Any, shape: FieldShape) -> str:
+    """How a value is compared, by what it looks like: numbers by what they are worth, words without case.
+
+    A document's number keeps its hyphens and slashes: 2024-1-12 is not 2024-11-2.
+    """
+    if value is None:
+        return ""
+    if shape in NUMBER_SHAPES and (number := _number(value)) is not None:
+        return f"{number.normalize():f}"
+    text = str(value).casefold()
+    if shape == "code":
+        return re.sub(r"\s+", "", text.translate(_SEPARATORS))
+    if shape == "party":
+        # Some write numbers of theirs (GLN) on lines above or beside the name.
+        lines = [re.sub(r"\b(gln|\d{13})\b", "", line) for line in text.splitlines()]
+        text = next((line for line in lines if re.search(r"[^\W\d_]", line)), text)
+    return re.sub(r"[\W_]+", "", text)
+
+
+def is_number(value: Any) -> bool:
+    return _number(value) is not None
+
+
+def is_date(value: Any) -> bool:
+    return _day(value) is not None
+
+
+def _number(value: Any) -> Decimal | None:
+    """Decimals are kept with a dot; a number of a document with zeros in front is words, not a number."""
+    text = str(value).strip()
+    if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) is None:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _day(value: Any) -> date | None:
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        return None

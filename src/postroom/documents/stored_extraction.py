@@ -1,0 +1,127 @@
+"""What a document was understood as: the shape in which every reader's answer is kept and routed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from postroom.documents.fields.field_checks import check_check_digits
+from postroom.documents.files.transcript import Box, Transcript
+from postroom.documents.kinds.field_spec import FieldShape
+
+if TYPE_CHECKING:
+    from postroom.documents.analysis import DocumentAnalysis
+    from postroom.documents.fields.extraction_result import FieldCheck as Tested
+
+E_INVOICE_READER: Final = "e-invoice"  # how the reader is called where XML said everything
+HEAD_WORDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoredField:
+    """A value as it is kept (decimals and dates as text), how sure it is, and where it stands."""
+
+    value: Any
+    confidence: float
+    page: int | None = None
+    box: tuple[float, float, float, float] | None = None
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheck:
+    words: str
+    passed: bool
+    is_severe: bool = True  # a failed one is for a person
+
+
+@dataclass(frozen=True, slots=True)
+class StoredExtraction:
+    kind: str
+    reader: str
+    skip_reason: str | None = None
+    fields: Mapping[str, StoredField] = field(default_factory=dict[str, StoredField])
+    checks: tuple[StoredCheck, ...] = ()
+    differences: tuple[str, ...] = ()  # between exact data and the visible text
+    layout: str | None = None  # the same for documents that look alike
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0
+    is_recognised: bool = False  # its words are those of a picture
+
+    @property
+    def is_exact(self) -> bool:
+        return self.reader.startswith(E_INVOICE_READER)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {name: each.value for name, each in self.fields.items()}
+
+
+def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> StoredExtraction:
+    """A reader's answer as it is kept."""
+    values = found.values()
+    return StoredExtraction(
+        kind=kind,
+        reader=found.source,
+        skip_reason=found.skip_reason,
+        fields={
+            name: StoredField(values[name], each.confidence, each.page, _edges(each.box), each.evidence)
+            for name, each in found.fields.items()
+        },
+        checks=_checks(found),
+        differences=tuple(each.words for each in found.differences),
+        layout=layout_fingerprint(transcript),
+        input_tokens=sum(each.input_tokens for each in found.usage),
+        output_tokens=sum(each.output_tokens for each in found.usage),
+        cost=sum(each.cost_usd for each in found.usage),
+        is_recognised=transcript.method == "ocr",
+    )
+
+
+def _checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
+    """All of them, and why no language model read."""
+    checks = [_check(each) for each in found.checks]
+    told = (
+        [StoredCheck(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
+    )
+    return (*checks, *told)
+
+
+def _check(found: "Tested") -> StoredCheck:
+    return StoredCheck(f"{found.name}: {found.words}", found.passed, found.is_severe)
+
+
+def _edges(box: Box | None) -> tuple[float, float, float, float] | None:
+    return (box.left, box.top, box.right, box.bottom) if box else None
+
+
+def layout_fingerprint(transcript: Transcript) -> str | None:
+    """The same for documents with the same head: its first words and roughly where they stand."""
+    head = [
+        f"{word.text.casefold()} {word.box.left:.1f} {word.box.top:.1f}"
+        for word in transcript.words
+        if word.page == 0 and len(word.text) > 2 and word.text.isalpha()
+    ][:HEAD_WORDS]
+    return sha256("\n".join(head).encode()).hexdigest()[:16] if len(head) == HEAD_WORDS else None
+
+
+def apply_corrections(
+    understood: StoredExtraction, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, FieldShape]
+) -> StoredExtraction:
+    """Put right what people put right before: by field, what was read then and what it should have been.
+
+    What is put in is tested as what was read would be.
+    """
+    fields = dict(understood.fields)
+    for name, corrected in lessons.items():
+        read = fields.get(name)
+        wrong = str(read.value) if read is not None else ""
+        if wrong in corrected and corrected[wrong] is not None:
+            right = StoredField(corrected[wrong], 0.99, evidence="a person corrected this before")
+            fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
+    changed = [name for name in lessons if fields.get(name) is not understood.fields.get(name)]
+    former = tuple(f"check digits of {name}:" for name in changed)
+    anew = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
+    kept = [each for each in understood.checks if not each.words.startswith(former)]
+    return replace(understood, fields=fields, checks=(*kept, *(_check(each) for each in anew if each)))
