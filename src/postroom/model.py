@@ -48,7 +48,7 @@ class WorkKind(StrEnum):
     COLLECT_GARBAGE = "collect_garbage"  # remove an organization's unreferenced blobs
 
 
-class Health(StrEnum):
+class MailboxHealth(StrEnum):
     """How a mailbox is connected."""
 
     ACTIVE = "active"
@@ -64,7 +64,7 @@ class Role(StrEnum):
     REVIEWER = "reviewer"  # decide about documents
     READER = "reader"  # look
 
-    def may(self, needed: "Role") -> bool:
+    def allows(self, needed: "Role") -> bool:
         order = list(Role)
         return order.index(self) <= order.index(needed)
 
@@ -130,9 +130,9 @@ class SealingKey:
     value: bytes = field(repr=False)
 
 
-def sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
+def parse_sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
     """Read entries `id:base64`, each a key of 32 bytes. A fault tells an entry's number, never shows it."""
-    keys = tuple(_sealing_key(number, entry.strip()) for number, entry in enumerate(entries, start=1))
+    keys = tuple(_parse_sealing_key(number, entry.strip()) for number, entry in enumerate(entries, start=1))
     if not keys:
         raise ValueError("has no key")
     if len({key.id for key in keys}) < len(keys):
@@ -140,7 +140,7 @@ def sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
     return keys
 
 
-def _sealing_key(number: int, entry: str) -> SealingKey:
+def _parse_sealing_key(number: int, entry: str) -> SealingKey:
     name, _, encoded = entry.partition(":")
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", name):
         raise ValueError(f"has a key (number {number}) without an id of 1 to 16 letters, digits, - or _")
@@ -154,7 +154,7 @@ def _sealing_key(number: int, entry: str) -> SealingKey:
     return SealingKey(name, value)
 
 
-def key_bytes(encoded: str) -> bytes:
+def decode_key(encoded: str) -> bytes:
     """The 32 bytes of a key in base64. A fault never shows the value."""
     try:
         value = base64.b64decode(encoded.strip(), validate=True)
@@ -166,7 +166,7 @@ def key_bytes(encoded: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """How a step ends well: it is due again after so many seconds, or nothing more is to be done."""
 
     again_after: float | None = None
@@ -180,7 +180,7 @@ class Account:
     provider_user_id: str  # what background calls name instead of `me`
     address: str
     # What stands in for the account's own id where the provider does not tell it; then the two are equal.
-    makeshift_id: str | None = None
+    substitute_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +221,17 @@ class Login:
     redirect_uri: str
     policy: ContentPolicy
     login_hint: str | None = None
-    ask_again: bool = False  # show the consent page even where consent was given before
+    force_consent: bool = False  # show the consent page even where consent was given before
 
 
-def splits_its_password(url: str) -> bool:
+def has_ambiguous_credentials(url: str) -> bool:
     """Whether an unencoded @ or / in the credentials of a URL lets a part of them be taken for the host."""
     authority, _, path = url.partition("?")[0].partition("://")[2].partition("/")
     return authority.count("@") > 1 or "@" in path
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class RemoteSubscription:
     """A push channel as the provider knows it. Gmail's has no id: there is one for each account."""
 
     provider_subscription_id: str | None
@@ -241,7 +241,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One item of a push, as it claims to be; nothing in it is believed before its secret was compared.
 
     Graph names a subscription and shows its secret; Gmail's push is authenticated whole and names an address.
@@ -283,7 +283,7 @@ class RemoteFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ObservedState:
     """What of a message may change. None: not told, so it stays as it is stored."""
 
     thread: str | None = None
@@ -298,13 +298,13 @@ class State:
 
 
 class Presence(Enum):
-    HERE = "here"
+    PRESENT = "here"
     LEFT = "left"  # the feed: moved or deleted, only a look at the message tells
     DELETED = "deleted"  # for good
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MessageChange:
     """One observation of one message, in a listing, a feed of changes or by a look.
 
     `version` grows with every change of the message, compared as text, and is the same when the same change
@@ -314,24 +314,24 @@ class Change:
     key: str
     presence: Presence
     version: str = ""
-    state: State = State()
+    state: ObservedState = ObservedState()
     labels_added: frozenset[str] = frozenset()
     labels_removed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ChangePage:
     """One page of a listing or of changes, and the cursor that passes over it."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[MessageChange, ...]
     cursor: (
         str  # opaque: where the next page begins; after the last page of changes, where the next sync does
     )
-    more: bool
-    live: str | None = (
+    has_more: bool
+    live_cursor: str | None = (
         None  # with a listing's last page, where it alone tells from where changes are to be read
     )
-    expected: int | None = None  # a guess of how many a listing will show
+    estimated_total: int | None = None  # a guess of how many a listing will show
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Enclosure:
+class RemoteAttachment:
     """An attachment as the message carries it. Without `content` its bytes are to be asked for."""
 
     part: str  # its place in the message: the key
@@ -356,7 +356,7 @@ class Enclosure:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class MessageContent:
     """What of a message never changes. The policy `metadata` leaves bodies, snippet and enclosures empty."""
 
     internet_message_id: str | None
@@ -374,24 +374,24 @@ class Letter:
     snippet: str | None = None
     body_plain: str | None = None
     body_html: str | None = None
-    enclosures: tuple[Enclosure, ...] = ()
+    attachments: tuple[RemoteAttachment, ...] = ()
     raw: bytes | None = field(
         default=None, repr=False
     )  # the bytes as they came, where the provider gives them
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedMessage:
     """A message whole: its state and its content, both of `version`."""
 
     key: str
     version: str
-    state: State
-    letter: Letter
+    state: ObservedState
+    content: MessageContent
 
 
 @dataclass(frozen=True, slots=True)
-class Unfetched:
+class FetchFailure:
     """A message that could not be fetched: gone at the provider, or failed alone for a reason in words."""
 
     key: str

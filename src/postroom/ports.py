@@ -8,37 +8,37 @@ from typing import Literal, Protocol
 from postroom.model import (
     Account,
     AppCredential,
-    Change,
-    Channel,
+    ChangePage,
     ContentPolicy,
-    Enclosure,
-    Fetched,
+    FetchedMessage,
+    FetchFailure,
     Grant,
     Login,
     MailboxId,
-    Notice,
+    MessageChange,
+    Notification,
     OrganizationId,
-    Page,
     ProviderName,
+    RemoteAttachment,
     RemoteFolder,
+    RemoteSubscription,
     Secret,
     Tokens,
-    Unfetched,
 )
 
 
 class TokenSource(Protocol):
     """Where calls get the access token of one mailbox. Refreshing is its business, once for all callers."""
 
-    async def current(self) -> Secret: ...
+    async def get_token(self) -> Secret: ...
 
-    async def instead_of(self, refused: Secret) -> Secret:
+    async def replace_rejected(self, refused: Secret) -> Secret:
         """Another token, because the provider refused this one; refreshed only if nobody did so meanwhile."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRequest:
+class SubscriptionRequest:
     """A push channel to be made. The secret comes back with every notification, where the provider can."""
 
     notification_url: str
@@ -52,7 +52,7 @@ class RemoteMailbox(Protocol):
     """One account at its provider. Every call is paced, retried and translated to our errors."""
 
     @property
-    def pushes_apart_seconds(self) -> float:
+    def push_interval_seconds(self) -> float:
         """A change that follows a pushed one sooner than this is not pushed; 0 where every one is."""
         ...
 
@@ -60,42 +60,42 @@ class RemoteMailbox(Protocol):
         """Read the least there is to read: raises where the mailbox cannot be read."""
         ...
 
-    async def subscribe(self, wanted: ChannelRequest) -> Channel:
+    async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:
         """Raises AlreadyExists, with the provider's id, where an equal channel stands."""
         ...
 
-    async def renew(self, channel: Channel, *, expires_at: datetime) -> Channel:
+    async def renew(self, channel: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
         """Raises Gone where the provider no longer knows the channel."""
         ...
 
-    async def unsubscribe(self, channel: Channel) -> None:
+    async def unsubscribe(self, channel: RemoteSubscription) -> None:
         """A channel that is gone already is no error."""
         ...
 
-    async def channels(self) -> Sequence[Channel]:
+    async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
         """Those that the provider lists for us; empty where it lists none."""
         ...
 
-    async def folders(self) -> Sequence[RemoteFolder]:
+    async def list_folders(self) -> Sequence[RemoteFolder]:
         """All folders or labels there are, parents before their children."""
         ...
 
-    async def pin(self, scope: str) -> str | None:
+    async def get_current_cursor(self, scope: str) -> str | None:
         """The cursor that tells every change after this moment; None where only a whole listing gives it."""
         ...
 
-    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> Page:
+    async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
         """A page of everything that stands in the scope, newest first. Raises CursorExpired, Gone.
 
         What was received before `since` may be there or not; a listing that shall be complete asks for None.
         """
         ...
 
-    async def changes(self, scope: str, cursor: str) -> Page:
+    async def list_changes(self, scope: str, cursor: str) -> ChangePage:
         """A page of what changed after the cursor. Raises CursorExpired, and Gone where the scope is gone."""
         ...
 
-    def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[Change]]:
+    def list_recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
         """What was received since, in all scopes, page by page; empty where `pin` gives a cursor that tells
         it.
 
@@ -103,24 +103,24 @@ class RemoteMailbox(Protocol):
         """
         ...
 
-    async def look(self, keys: Sequence[str]) -> Sequence[Change | Unfetched]:
+    async def look_up(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
         """How messages stand now, DELETED where the provider no longer has one. Each is answered once."""
         ...
 
     def fetch(
-        self, wanted: Sequence[Change], policy: ContentPolicy
-    ) -> AsyncIterator[Sequence[Fetched | Unfetched]]:
+        self, wanted: Sequence[MessageChange], policy: ContentPolicy
+    ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
         """Messages with as much as the policy allows to be asked for, by the cheapest way, in groups.
 
         Every key is answered once. Raises what concerns the whole mailbox: GrantLost, TransientError, ….
         """
         ...
 
-    def enclosure(self, key: str, enclosure: Enclosure) -> AsyncIterator[bytes]:
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
         """The bytes of an enclosure that came without them, piece by piece. Raises Gone, PermanentError."""
         ...
 
-    async def raw(self, key: str) -> bytes:
+    async def fetch_raw(self, key: str) -> bytes:
         """The message as RFC 5322 bytes. Raises Gone."""
         ...
 
@@ -128,13 +128,13 @@ class RemoteMailbox(Protocol):
         """How much of what the provider allows in its window this process used in it: 1 is all."""
         ...
 
-    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+    async def get_mutable_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
         """By which ids those know messages now who do not ask for ids that last; what is gone is left out."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class PushRequest:
     """A request that claims to be a push."""
 
     query: Mapping[str, str]
@@ -147,12 +147,12 @@ class PushReader(Protocol):
 
     async def refresh_keys(self) -> None: ...
 
-    def read(self, push: Push) -> Sequence[Notice]:
+    def read(self, push: PushRequest) -> Sequence[Notification]:
         """Raises PushRefused where the whole push is not the provider's, PushUnclear where none can tell."""
         ...
 
 
-class SignIn(Protocol):
+class ProviderLogin(Protocol):
     """How one provider lets us in, and lets us go on."""
 
     def scopes(self, policy: ContentPolicy) -> frozenset[str]: ...
@@ -185,7 +185,7 @@ class Provider(Protocol):
     def name(self) -> ProviderName: ...
 
     @property
-    def login(self) -> SignIn: ...
+    def login(self) -> ProviderLogin: ...
 
     @property
     def push(self) -> PushReader: ...
@@ -196,7 +196,7 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class OpenIdIdentity:
     """Who an OpenID provider says somebody is. The address counts only where the provider verified it."""
 
     issuer: str
@@ -206,7 +206,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityAsked:
+class IdentityRequest:
     """One sign-in under way at an OpenID provider."""
 
     state: Secret
@@ -221,30 +221,30 @@ class IdentityProvider(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def authorization_url(self, asked: IdentityAsked) -> str: ...
+    async def authorization_url(self, asked: IdentityRequest) -> str: ...
 
-    async def identity(self, asked: IdentityAsked, code: Secret) -> Identity:
+    async def identity(self, asked: IdentityRequest, code: Secret) -> OpenIdIdentity:
         """Raises LoginRefused where the code, the token or its signature is not good."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostResult:
     """What came of posting to an address of somebody's: a status, or why there is none."""
 
     status: int | None
-    trouble: str | None = None
+    error: str | None = None
 
     @property
-    def fault(self) -> str | None:
+    def failure(self) -> str | None:
         """Why it does not count as accepted, in words; None where it does."""
         if self.status is None:
-            return self.trouble or "cannot be reached"
+            return self.error or "cannot be reached"
         return None if 200 <= self.status < 300 else f"answered {self.status}"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SecretLocation:
     """Where a secret belongs. What is kept for one place opens at no other."""
 
     organization: OrganizationId
@@ -257,7 +257,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedSecret:
     """A secret as the database may hold it, and the id of the key that sealed it."""
 
     key_id: str
@@ -265,13 +265,13 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SsmParameter:
     """A secret kept in AWS SSM, by the parameter's name."""
 
     name: str
 
 
-Kept = Sealed | Parameter
+StoredSecret = SealedSecret | SsmParameter
 
 
 class Vault(Protocol):
@@ -280,11 +280,11 @@ class Vault(Protocol):
     Keeping again replaces. Calls may take a network's time: never inside a transaction.
     """
 
-    async def keep(self, place: Place, secret: Secret) -> Kept: ...
+    async def store(self, place: SecretLocation, secret: Secret) -> StoredSecret: ...
 
-    async def fetch(self, place: Place, kept: Kept) -> Secret: ...
+    async def fetch(self, place: SecretLocation, kept: StoredSecret) -> Secret: ...
 
-    async def forget(self, place: Place, kept: Kept) -> None: ...
+    async def delete(self, place: SecretLocation, kept: StoredSecret) -> None: ...
 
 
 # What can be stored: bytes, or pieces of them, made as they are asked for.
@@ -336,7 +336,7 @@ class BlobStore(Protocol):
         """One that is gone already is no error."""
         ...
 
-    def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+    def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         """All objects of an organization, in no order."""
         ...
 
@@ -352,15 +352,15 @@ class WatchedFile:
     modified_at: datetime | None = None
 
 
-class Folder(Protocol):
+class WatchedFolder(Protocol):
     """A folder or a bucket whose files are taken in."""
 
     @property
-    def settles(self) -> bool:
+    def may_hold_partial_files(self) -> bool:
         """Whether a file may be there half-written."""
         ...
 
-    async def listing(self) -> Sequence[WatchedFile]: ...
+    async def list_files(self) -> Sequence[WatchedFile]: ...
 
     async def read(self, file: WatchedFile) -> bytes:
         """Raises Gone where this version is no longer there."""

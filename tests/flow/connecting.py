@@ -11,7 +11,7 @@ from uuid import uuid4
 from postroom import wiring
 from postroom.config import Settings
 from postroom.flow.mailboxes import connect
-from postroom.flow.mailboxes.connect import ConnectContext, Connected, Refused, Wish
+from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox, ConnectRequest, LoginRefusal
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers.transport import open_client
@@ -59,19 +59,21 @@ class World:
         self.sim.create(provider, address, messages=3)
         return address
 
-    async def begin(self, provider: ProviderName, wish: Wish | None = None, **given) -> str:
-        return await connect.begin(
+    async def begin(self, provider: ProviderName, request: ConnectRequest | None = None, **given) -> str:
+        return await connect.begin_login(
             self.desk,
             given.get("organization", self.organization),
             provider,
-            wish or Wish(),
+            request or ConnectRequest(),
             browser=given.get("browser", self.browser),
             login_id=given.get("login_id") or uuid4(),
         )
 
-    async def finish(self, provider: ProviderName, answer: dict[str, str], **given) -> Connected | Refused:
+    async def finish(
+        self, provider: ProviderName, answer: dict[str, str], **given
+    ) -> ConnectedMailbox | LoginRefusal:
         code = answer.get("code")
-        return await connect.complete(
+        return await connect.complete_login(
             self.desk,
             provider,
             state=Secret(answer["state"]),
@@ -80,18 +82,18 @@ class World:
             error=answer.get("error"),
         )
 
-    async def login(self, provider, address, wish=None, *, decision="allow", untick=(), **given):
-        url = await self.begin(provider, wish, **given)
+    async def login(self, provider, address, request=None, *, decision="allow", untick=(), **given):
+        url = await self.begin(provider, request, **given)
         return await self.finish(provider, await consent(url, address, decision=decision, untick=untick))
 
     async def connected(self, provider, **given):
         """The mailbox of a new account."""
         done = await self.login(provider, self.person(provider), **given)
-        assert isinstance(done, Connected), done
+        assert isinstance(done, ConnectedMailbox), done
         return done.mailbox
 
     def source(self, mailbox, tokens: AccessTokens | None = None):
-        return (tokens or self.tokens).of(mailbox.organization, mailbox.id)
+        return (tokens or self.tokens).for_mailbox(mailbox.organization, mailbox.id)
 
     def remote(self, mailbox):
         return self.desk.providers[mailbox.provider].mailbox(mailbox.provider_user_id, self.source(mailbox))

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from postroom.blobs import DiskBlobs
+from postroom.blobs import DiskBlobStore
 from postroom.errors import LeaseLost, TransientError
 from postroom.flow.storage import blob_gc, blob_verification
 from postroom.flow.storage.blob_gc import BlobGcContext
@@ -28,7 +28,7 @@ async def database(database_url):
 
 @pytest.fixture
 def store(tmp_path):
-    return DiskBlobs(tmp_path / "blobs")
+    return DiskBlobStore(tmp_path / "blobs")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def kept(database, store, organization, content):
 
 
 async def objects(store, organization):
-    return {each.sha256 async for each in store.every(organization)}
+    return {each.sha256 async for each in store.list_all(organization)}
 
 
 async def refer(owner, organization, digest):
@@ -213,7 +213,7 @@ async def test_writers_and_collectors_at_once_lose_nothing(
 
 
 async def _age(store, organization):
-    async for each in store.every(organization):
+    async for each in store.list_all(organization):
         path = store._path(organization, each.sha256)
         if path.exists():
             os.utime(path, (each.modified_at.timestamp() - 2 * DAY,) * 2)
@@ -241,7 +241,7 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
 
 async def test_every_organization_gets_its_daily_work_once(database, organization, other_organization):
     keeping = asyncio.create_task(
-        blob_gc.keep_all_due(database, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
+        blob_gc.keep_scheduled(database, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
     )
     found = []
     while len(found) < 4:

@@ -7,8 +7,8 @@ import pytest
 from flow.connecting import state_of
 from postroom.errors import LoginRejected
 from postroom.flow.mailboxes import connect, lifecycle
-from postroom.flow.mailboxes.connect import Connected, Reason, Refused, Wish
-from postroom.model import ContentPolicy, Health, ProviderName, Secret
+from postroom.flow.mailboxes.connect import ConnectedMailbox, ConnectRequest, LoginRefusal, LoginRefusalReason
+from postroom.model import ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import ledger, notifications, oauth_states
 from providers.consent import consent
 
@@ -31,10 +31,10 @@ async def test_a_consent_connects_the_mailbox_and_wakes_its_work(desk, provider,
     address = desk.person(provider)
     login = uuid4()
     done = await desk.login(provider, address, login_id=login)
-    assert isinstance(done, Connected)
-    assert done.made
+    assert isinstance(done, ConnectedMailbox)
+    assert done.is_new
     assert done.mailbox.address == address
-    assert done.mailbox.health is Health.ACTIVE
+    assert done.mailbox.health is MailboxHealth.ACTIVE
     assert done.mailbox.policy is ContentPolicy.FULL
     work = await (await owner.execute("SELECT kind, subject FROM work ORDER BY kind")).fetchall()
     assert work == [("subscribe", str(done.mailbox.id)), ("sync", str(done.mailbox.id))]
@@ -65,7 +65,7 @@ async def test_what_is_stored_is_sealed(desk, provider, owner):
     assert state_of(url) not in row
     assert desk.browser.reveal() not in row
     done = await desk.finish(provider, await consent(url, address))
-    token = (await desk.source(done.mailbox).current()).reveal()
+    token = (await desk.source(done.mailbox).get_token()).reveal()
     [[row]] = await (
         await owner.execute(
             "SELECT encode(sealed_access, 'escape') || encode(sealed_grant, 'escape') FROM credentials"
@@ -76,8 +76,8 @@ async def test_what_is_stored_is_sealed(desk, provider, owner):
 
 async def test_a_denied_consent_stores_nothing(desk, provider, owner):
     done = await desk.login(provider, desk.person(provider), decision="deny")
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.DENIED
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.DENIED
     assert await nothing_is_stored(owner)
     assert await desk.told() == ["LOGIN_REFUSED"]
 
@@ -85,10 +85,10 @@ async def test_a_denied_consent_stores_nothing(desk, provider, owner):
 async def test_a_state_is_good_once(desk, provider, owner):
     address = desk.person(provider)
     answer = await consent(await desk.begin(provider), address)
-    assert isinstance(await desk.finish(provider, answer), Connected)
+    assert isinstance(await desk.finish(provider, answer), ConnectedMailbox)
     again = await desk.finish(provider, answer)
-    assert isinstance(again, Refused)
-    assert again.reason is Reason.UNKNOWN
+    assert isinstance(again, LoginRefusal)
+    assert again.reason is LoginRefusalReason.UNKNOWN
     assert await rows(owner, "mailboxes") == 1
 
 
@@ -96,37 +96,37 @@ async def test_a_state_is_worth_nothing_in_another_browser_and_then_nowhere(desk
     answer = await consent(await desk.begin(provider), desk.person(provider))
     for browser in (Secret("another"), desk.browser):
         done = await desk.finish(provider, answer, browser=browser)
-        assert isinstance(done, Refused)
-        assert done.reason is Reason.UNKNOWN
+        assert isinstance(done, LoginRefusal)
+        assert done.reason is LoginRefusalReason.UNKNOWN
     assert await nothing_is_stored(owner)
 
 
 async def test_without_the_cookie_nothing_is_stored(desk, provider, owner):
     answer = await consent(await desk.begin(provider), desk.person(provider))
     done = await desk.finish(provider, answer, browser=None)
-    assert done.reason is Reason.UNKNOWN
+    assert done.reason is LoginRefusalReason.UNKNOWN
     assert await nothing_is_stored(owner)
 
 
 async def test_a_state_lapses_after_ten_minutes(desk, provider, owner, move_clock):
     answer = await consent(await desk.begin(provider), desk.person(provider))
     await move_clock(601)
-    assert (await desk.finish(provider, answer)).reason is Reason.UNKNOWN
+    assert (await desk.finish(provider, answer)).reason is LoginRefusalReason.UNKNOWN
     assert await nothing_is_stored(owner)
 
 
 async def test_a_state_of_one_provider_is_nothing_at_the_other(desk, owner):
     answer = await consent(await desk.begin(ProviderName.GMAIL), desk.person(ProviderName.GMAIL))
-    assert (await desk.finish(ProviderName.OUTLOOK, answer)).reason is Reason.UNKNOWN
+    assert (await desk.finish(ProviderName.OUTLOOK, answer)).reason is LoginRefusalReason.UNKNOWN
     assert await nothing_is_stored(owner)
 
 
 async def test_a_made_up_state_or_code_stores_nothing(desk, provider, owner):
     done = await desk.finish(provider, {"state": "made-up", "code": "made-up"})
-    assert done.reason is Reason.UNKNOWN
+    assert done.reason is LoginRefusalReason.UNKNOWN
     url = await desk.begin(provider)
     done = await desk.finish(provider, {"state": state_of(url), "code": "made-up"})
-    assert done.reason is Reason.NOT_ACCEPTED
+    assert done.reason is LoginRefusalReason.NOT_ACCEPTED
     assert await nothing_is_stored(owner)
 
 
@@ -135,26 +135,26 @@ async def test_a_code_exchanged_by_somebody_else_stores_nothing(desk, provider, 
     answer = await consent(await desk.begin(provider), desk.person(provider))
     other = await desk.begin(provider)
     done = await desk.finish(provider, {"state": state_of(other), "code": answer["code"]})
-    assert done.reason is Reason.NOT_ACCEPTED
+    assert done.reason is LoginRefusalReason.NOT_ACCEPTED
     assert await rows(owner, "mailboxes") == 0
 
 
 async def test_a_scope_left_out_is_explained_and_asked_for_again(desk, owner):
     address = desk.person(ProviderName.GMAIL)
     done = await desk.login(ProviderName.GMAIL, address, untick=["gmail.readonly"])
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.SCOPES_MISSING
-    assert "box on the consent page" in done.words
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.SCOPES_MISSING
+    assert "box on the consent page" in done.message
     assert await nothing_is_stored(owner)
-    assert done.wish
-    assert done.wish.ask_again
-    assert isinstance(await desk.login(ProviderName.GMAIL, address, done.wish), Connected)
+    assert done.request
+    assert done.request.force_consent
+    assert isinstance(await desk.login(ProviderName.GMAIL, address, done.request), ConnectedMailbox)
 
 
 async def test_the_policy_metadata_asks_only_for_that(desk, provider):
-    mailbox = await desk.connected(provider, wish=Wish(ContentPolicy.METADATA))
+    mailbox = await desk.connected(provider, request=ConnectRequest(ContentPolicy.METADATA))
     assert mailbox.policy is ContentPolicy.METADATA
-    url = await desk.begin(provider, Wish(ContentPolicy.METADATA))
+    url = await desk.begin(provider, ConnectRequest(ContentPolicy.METADATA))
     assert ("gmail.metadata" in url) or ("Mail.ReadBasic" in url)
     assert "readonly" not in url
     assert "Mail.Read&" not in url
@@ -166,20 +166,20 @@ async def test_a_reconnect_finds_its_mailbox_even_when_the_address_changed(desk,
     await owner.execute(
         "UPDATE mailboxes SET address = 'former@example.org', health = 'token_refresh_failed'"
     )
-    again = await desk.login(provider, address, Wish(mailbox=first.id))
-    assert isinstance(again, Connected)
-    assert not again.made
+    again = await desk.login(provider, address, ConnectRequest(mailbox=first.id))
+    assert isinstance(again, ConnectedMailbox)
+    assert not again.is_new
     assert (again.mailbox.id, again.mailbox.address) == (first.id, address)
-    assert again.mailbox.health is Health.ACTIVE
+    assert again.mailbox.health is MailboxHealth.ACTIVE
     assert await desk.told(first) == ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED"]
 
 
 async def test_connecting_a_known_account_again_keeps_its_policy_unless_another_is_asked_for(desk, provider):
     address = desk.person(provider)
-    first = (await desk.login(provider, address, Wish(ContentPolicy.METADATA))).mailbox
-    again = await desk.login(provider, address, Wish())
+    first = (await desk.login(provider, address, ConnectRequest(ContentPolicy.METADATA))).mailbox
+    again = await desk.login(provider, address, ConnectRequest())
     assert (again.mailbox.id, again.mailbox.policy) == (first.id, ContentPolicy.METADATA)
-    raised = await desk.login(provider, address, Wish(ContentPolicy.FULL))
+    raised = await desk.login(provider, address, ConnectRequest(ContentPolicy.FULL))
     assert raised.mailbox.policy is ContentPolicy.FULL
     told = ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED", "MAILBOX_POLICY_CHANGED", "MAILBOX_RECONNECTED"]
     assert await desk.told(first) == told
@@ -209,28 +209,30 @@ async def test_a_reconnect_begins_parked_and_failing_work_anew(desk, provider, o
 
 async def test_a_reconnect_with_another_account_changes_nothing(desk, provider, owner):
     mailbox = await desk.connected(provider)
-    done = await desk.login(provider, desk.person(provider), Wish(mailbox=mailbox.id))
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.OTHER_ACCOUNT
+    done = await desk.login(provider, desk.person(provider), ConnectRequest(mailbox=mailbox.id))
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.OTHER_ACCOUNT
     assert await rows(owner, "mailboxes") == 1
 
 
 async def test_a_shared_mailbox_cannot_be_connected_by_somebody_elses_login(desk, provider, owner):
     shared = desk.person(provider, "shared")
-    done = await desk.login(provider, desk.person(provider), Wish(address=shared))
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.OTHER_ACCOUNT
-    assert "shared mailbox cannot be connected" in done.words
+    done = await desk.login(provider, desk.person(provider), ConnectRequest(address=shared))
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.OTHER_ACCOUNT
+    assert "shared mailbox cannot be connected" in done.message
     assert await nothing_is_stored(owner)
-    assert isinstance(await desk.login(provider, shared, Wish(address=shared.upper())), Connected)
+    assert isinstance(
+        await desk.login(provider, shared, ConnectRequest(address=shared.upper())), ConnectedMailbox
+    )
 
 
 async def test_an_account_without_a_mailbox_is_refused(desk, owner):
     address = desk.person(ProviderName.OUTLOOK)
     desk.sim.post(f"microsoft/accounts/{address}", mailbox=False)
     done = await desk.login(ProviderName.OUTLOOK, address)
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.NO_MAILBOX
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.NO_MAILBOX
     assert await nothing_is_stored(owner)
 
 
@@ -260,14 +262,16 @@ async def test_a_provider_without_an_application_of_ours_cannot_be_begun(desk, p
 
     bare = replace(desk.desk, sign_ins=frozenset())
     with pytest.raises(LoginRejected, match="no application"):
-        await connect.begin(bare, desk.organization, provider, Wish(), browser=desk.browser, login_id=uuid4())
+        await connect.begin_login(
+            bare, desk.organization, provider, ConnectRequest(), browser=desk.browser, login_id=uuid4()
+        )
 
 
 async def test_a_wrong_secret_of_ours_is_an_alarm_and_no_fault_of_the_login(desk, owner):
     desk.sim.post("microsoft/refusals", code=7000222)
     done = await desk.login(ProviderName.OUTLOOK, desk.person(ProviderName.OUTLOOK))
-    assert isinstance(done, Refused)
-    assert done.reason is Reason.APPLICATION
+    assert isinstance(done, LoginRefusal)
+    assert done.reason is LoginRefusalReason.APPLICATION
     assert await nothing_is_stored(owner)
     assert await desk.told() == ["APPLICATION_REFUSED", "LOGIN_REFUSED"]
     desk.sim.delete("microsoft/refusals")
@@ -280,5 +284,5 @@ async def test_lapsed_logins_are_removed_when_another_begins(desk, provider, own
     await move_clock(601)
     url = await desk.begin(provider)
     async with desk.database.engine() as engine:
-        assert await oauth_states.organization_of(engine, Secret(state_of(url))) == desk.organization
+        assert await oauth_states.find_organization(engine, Secret(state_of(url))) == desk.organization
     assert await rows(owner, "oauth_states") == 1

@@ -14,8 +14,8 @@ from cryptography.x509.oid import NameOID
 import databases
 from postroom.errors import InvalidGrant, OperatorError, PermanentError
 from postroom.flow.mailboxes import connect, lifecycle
-from postroom.flow.mailboxes.connect import Wish
-from postroom.model import AppCredential, ContentPolicy, Health, ProviderName, Secret
+from postroom.flow.mailboxes.connect import ConnectRequest
+from postroom.model import AppCredential, ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import feed, ledger, mailboxes
 from scenarios.workers import until
 
@@ -77,7 +77,7 @@ async def app_only(desk):
             None if pem else Secret(secret or known["client_secret"]),
             Secret(pem) if pem else None,
         )
-        done = await connect.connect_app(
+        done = await connect.connect_app_only(
             desk.desk,
             desk.organization,
             credential,
@@ -102,7 +102,7 @@ async def test_an_application_with_a_secret_opens_a_mailbox(desk, app_only, owne
     assert (mailbox.folder, mailbox.policy) == ("archive", ContentPolicy.DOCUMENTS)
     assert mailbox.provider_user_id in mailbox.account_id
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
-    desk.tokens.held.clear()
+    desk.tokens.cached.clear()
     await desk.remote(mailbox).check()
 
 
@@ -112,7 +112,7 @@ async def test_an_application_with_a_certificate_opens_a_mailbox(desk, app_only,
     desk.sim.control.patch(f"microsoft/applications/{known['client_id']}", json={"certificates": [public]})
     mailbox = await app_only(pem=pem)
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
-    desk.tokens.held.clear()
+    desk.tokens.cached.clear()
     await desk.remote(mailbox).check()
 
 
@@ -125,11 +125,11 @@ async def test_a_wrong_secret_or_address_connects_nothing(app_only, owner):
 async def test_an_expired_secret_of_an_application_is_its_own_alarm(desk, app_only, owner):
     mailbox = await app_only()
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
-    desk.tokens.held.clear()
+    desk.tokens.cached.clear()
     desk.sim.post("microsoft/refusals", code=7000222)
     with pytest.raises(OperatorError):
-        await desk.source(mailbox).current()
-    assert (await state_of(desk, mailbox)).health is Health.ACTIVE
+        await desk.source(mailbox).get_token()
+    assert (await state_of(desk, mailbox)).health is MailboxHealth.ACTIVE
     assert (await desk.told()).count("APPLICATION_REFUSED") == 1
 
 
@@ -138,7 +138,7 @@ async def test_a_new_secret_is_given_once_for_all_mailboxes_of_an_application(de
     # What the first had is worth nothing any more.
     await owner.execute("UPDATE credentials SET sealed_grant = '\\x00', access_expires_at = postroom_now()")
     await app_only(address=second.address)
-    await desk.source(first, desk.another_process()).current()
+    await desk.source(first, desk.another_process()).get_token()
 
 
 async def test_a_mailbox_that_waits_is_tried_at_once_when_resumed(desk, provider, owner):
@@ -169,7 +169,7 @@ async def test_a_policy_can_always_become_narrower_and_wider_only_as_allowed(des
         assert await lifecycle.set_policy(desk.desk, desk.organization, mailbox.id, policy)
         assert (await state_of(desk, mailbox)).policy is policy
     assert not await lifecycle.set_policy(desk.desk, desk.organization, mailbox.id, policy)
-    narrow = await desk.connected(provider, wish=Wish(ContentPolicy.METADATA))
+    narrow = await desk.connected(provider, request=ConnectRequest(ContentPolicy.METADATA))
     with pytest.raises(PermanentError, match="Connect it again"):
         await lifecycle.set_policy(desk.desk, desk.organization, narrow.id, ContentPolicy.FULL)
     assert (await state_of(desk, narrow)).policy is ContentPolicy.METADATA
@@ -184,15 +184,15 @@ async def test_a_disconnect_erases_the_grant_and_keeps_the_mail(desk, provider, 
     assert await credentials_left(owner) == 0
     assert await (await owner.execute("SELECT 1 FROM work")).fetchall() == []
     with pytest.raises(InvalidGrant):
-        await desk.source(mailbox).current()
+        await desk.source(mailbox).get_token()
 
 
 async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
     mailbox = await desk.connected(ProviderName.GMAIL)
-    token = await desk.source(mailbox).current()
+    token = await desk.source(mailbox).get_token()
     await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     remote = desk.desk.providers[ProviderName.GMAIL].mailbox(
-        mailbox.provider_user_id, connect.GivenToken(token)
+        mailbox.provider_user_id, connect.FixedToken(token)
     )
     with pytest.raises(InvalidGrant):
         await remote.check()
@@ -207,7 +207,7 @@ async def test_while_another_organization_has_the_account_nothing_ends_at_the_pr
     await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, ours.id, purge=True)
     await desk.remote(theirs).check()
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
-    await desk.source(theirs, desk.another_process()).current()
+    await desk.source(theirs, desk.another_process()).get_token()
     woken = await (
         await owner.execute("SELECT kind FROM work WHERE subject = %s", [str(theirs.id)])
     ).fetchall()
@@ -337,8 +337,8 @@ async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(desk):
     mailbox = await desk.connected(ProviderName.GMAIL)
     await lifecycle.pause(desk.desk, desk.organization, mailbox.id)
     async with desk.database.transaction(desk.organization) as opened:
-        await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")
-        await mailboxes.set_health(opened, mailbox.id, Health.PROVIDER_ERROR, error="x")
+        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
+        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
     async with desk.database.transaction(desk.organization) as opened:
         await feed.number(opened)
         told = [(event.kind, event.data.get("health")) for event in await feed.after(opened, 0, 99)]

@@ -21,7 +21,7 @@ from postroom.flow.outbound import deliver, webhooks
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import WorkKind
 from postroom.providers import webhook_sender
-from postroom.providers.webhook_sender import Poster
+from postroom.providers.webhook_sender import WebhookSender
 from postroom.store import feed, ledger, work
 from postroom.store import webhooks as stored
 from postroom.store.database import open_database
@@ -79,7 +79,7 @@ async def receiver():
 
 @pytest.fixture
 def delivering(database):
-    return DeliverContext(database, SEALER, Poster(LOOPBACK).post)
+    return DeliverContext(database, SEALER, WebhookSender(LOOPBACK).post)
 
 
 @pytest.fixture
@@ -165,10 +165,10 @@ async def test_only_what_passes_the_filter_is_told_and_from_now_on(add, tell, st
     await tell("d1")
     await step()
     assert receiver.accepted == [("d1", 1)]
-    assert deliver.wanted([], "mailbox.paused")
-    assert deliver.wanted(["mailbox.paused"], "mailbox.paused")
-    assert not deliver.wanted(["mailbox.*"], "mailboxes.paused")
-    assert not deliver.wanted([], "webhook.disabled")
+    assert deliver.matches_filter([], "mailbox.paused")
+    assert deliver.matches_filter(["mailbox.paused"], "mailbox.paused")
+    assert not deliver.matches_filter(["mailbox.*"], "mailboxes.paused")
+    assert not deliver.matches_filter([], "webhook.disabled")
 
 
 async def test_everything_is_told_in_order_per_thing_though_the_receiver_fails_at_random(
@@ -218,7 +218,7 @@ async def test_a_crash_after_sending_tells_it_twice_with_the_same_id(
     await tell("d1")
 
     async def dies(lease):
-        look = await deliver._look(delivering, lease)
+        look = await deliver._load_batch(delivering, lease)
         await deliver._send_all(delivering, look)
         raise TransientError("killed")
 
@@ -388,10 +388,10 @@ async def test_a_removed_webhook_is_told_nothing(add, tell, step, receiver, data
 
 async def test_a_redirect_is_not_followed(delivering, receiver, add, database, organization):
     webhook, _ = await add(url=receiver.url.replace("/hook", "/elsewhere"))
-    assert await webhooks.test(delivering, organization, webhook) == "answered 307"
+    assert await webhooks.send_test(delivering, organization, webhook) == "answered 307"
     assert receiver.requests == []
     good, secret = await add()
-    assert await webhooks.test(delivering, organization, good) is None
+    assert await webhooks.send_test(delivering, organization, good) is None
     headers, body, _ = receiver.requests[0]
     assert Referee(secret.reveal()).verify(body, headers)["type"] == "webhook.test"
 
@@ -411,9 +411,9 @@ async def test_a_redirect_is_not_followed(delivering, receiver, add, database, o
     ],
 )
 async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
-    posted = await Poster(()).post(url, {}, b"{}")
+    posted = await WebhookSender(()).post(url, {}, b"{}")
     assert posted.status is None
-    assert words in posted.trouble
+    assert words in posted.error
 
 
 @pytest.mark.parametrize(
@@ -433,11 +433,11 @@ async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
 )
 def test_public_addresses_are_told_from_private_ones(address, public):
     if public:
-        webhook_sender.check(ip_address(address), ())
+        webhook_sender.require_allowed_address(ip_address(address), ())
     else:
         with pytest.raises(OSError, match="private"):
-            webhook_sender.check(ip_address(address), ())
-    webhook_sender.check(ip_address(address), (ip_network("0.0.0.0/0"), ip_network("::/0")))
+            webhook_sender.require_allowed_address(ip_address(address), ())
+    webhook_sender.require_allowed_address(ip_address(address), (ip_network("0.0.0.0/0"), ip_network("::/0")))
 
 
 async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeypatch):
@@ -447,8 +447,8 @@ async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeyp
         return [(2, 1, 6, "", ("93.184.215.14", port)), (2, 1, 6, "", ("10.0.0.1", port))]
 
     monkeypatch.setattr(loop, "getaddrinfo", rebound)
-    posted = await Poster(()).post("https://app.example.org/", {}, b"{}")
-    assert "private address" in posted.trouble
+    posted = await WebhookSender(()).post("https://app.example.org/", {}, b"{}")
+    assert "private address" in posted.error
 
 
 @pytest.mark.parametrize(
@@ -486,8 +486,8 @@ async def test_plain_http_goes_only_to_networks_that_are_named(monkeypatch):
         return [(2, 1, 6, "", ("93.184.215.14", port))]
 
     monkeypatch.setattr(loop, "getaddrinfo", public)
-    posted = await Poster(LOOPBACK).post("http://app.example.org/", {}, b"{}")
-    assert posted.trouble == "is not an https address"
+    posted = await WebhookSender(LOOPBACK).post("http://app.example.org/", {}, b"{}")
+    assert posted.error == "is not an https address"
 
 
 def test_the_kinds_of_events_are_those_that_are_told():

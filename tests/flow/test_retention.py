@@ -183,7 +183,7 @@ async def jane(database, owner, organization, make_mailbox):
 async def test_a_person_is_forgotten_and_the_ledger_is_purged_not_broken(
     database, owner, organization, jane, rows
 ):
-    before = await purge.person(database, organization, "JANE@example.org")
+    before = await purge.purge_person(database, organization, "JANE@example.org")
     assert (before.messages, before.received, before.arrivals, before.ledger) == (1, 1, 1, 2)
     assert await ids(owner) == [jane["answer"], jane["other"]]
     cursor = await owner.execute("SELECT message_count FROM threads WHERE id = %s", [jane["thread"]])
@@ -214,12 +214,12 @@ async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organizat
 
 
 async def test_counting_changes_nothing(database, owner, organization, jane):
-    assert (await purge.traces(database, organization, "jane@example.org")).messages == 1
+    assert (await purge.find_traces(database, organization, "jane@example.org")).messages == 1
     assert len(await ids(owner)) == 3
 
 
 async def test_another_organization_keeps_what_it_has(
     database, owner, organization, other_organization, jane
 ):
-    await purge.person(database, other_organization, "jane@example.org")
+    await purge.purge_person(database, other_organization, "jane@example.org")
     assert len(await ids(owner)) == 3

@@ -8,12 +8,12 @@ import pytest
 
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.storage import key_rotation
-from postroom.flow.storage.key_rotation import KeyState, KeyUse, Rotated
+from postroom.flow.storage.key_rotation import KeyState, KeyUse, RotationResult
 from postroom.model import CredentialKind, SealingKey, Secret
-from postroom.ports import Parameter, Place
+from postroom.ports import SecretLocation, SsmParameter
 from postroom.store import credentials
 from postroom.store.database import open_database
-from postroom.vault import GivenKeys, KeyFile, LocalVault, Sealer
+from postroom.vault import ConfiguredKeys, KeyFile, LocalVault, Sealer
 
 OLD, NEW, NEWEST = (SealingKey(name, name[-1].encode() * 32) for name in ("old", "new", "newest"))
 
@@ -36,14 +36,17 @@ def connect(database, make_mailbox):
     async def act(organization, keys):
         mailbox = await make_mailbox(organization)
         vault = LocalVault(Sealer(keys))
-        grant, access = Place(organization, mailbox, "grant"), Place(organization, mailbox, "access")
+        grant, access = (
+            SecretLocation(organization, mailbox, "grant"),
+            SecretLocation(organization, mailbox, "access"),
+        )
         async with database.transaction(organization) as connection:
             await credentials.save(
                 connection,
                 mailbox,
                 kind=CredentialKind.DELEGATED,
-                grant=await vault.keep(grant, Secret(f"grant {mailbox}")),
-                access=await vault.keep(access, Secret(f"access {mailbox}")),
+                grant=await vault.store(grant, Secret(f"grant {mailbox}")),
+                access=await vault.store(access, Secret(f"access {mailbox}")),
             )
         return organization, mailbox
 
@@ -58,8 +61,8 @@ def opens(database):
         async with database.transaction(organization) as connection:
             row = await credentials.load(connection, mailbox)
         vault = LocalVault(Sealer(keys))
-        grant = await vault.fetch(Place(organization, mailbox, "grant"), row.grant)
-        access = await vault.fetch(Place(organization, mailbox, "access"), row.access)
+        grant = await vault.fetch(SecretLocation(organization, mailbox, "grant"), row.grant)
+        access = await vault.fetch(SecretLocation(organization, mailbox, "access"), row.access)
         return (grant, access) == (Secret(f"grant {mailbox}"), Secret(f"access {mailbox}"))
 
     return act
@@ -79,12 +82,12 @@ async def test_the_values_of_every_organization_are_sealed_with_a_new_key(
     places = [await connect(each, keys) for each in organizations for _ in range(key_rotation.BATCH + 5)]
     done = await key_rotation.rotate(database, keys, new_key=True)
     new = keys.first()
-    assert done == Rotated(new.id, 2 * len(places), 0, [old])
-    assert await key_rotation.uses(database, keys) == [
+    assert done == RotationResult(new.id, 2 * len(places), 0, [old])
+    assert await key_rotation.list_key_uses(database, keys) == [
         KeyUse(new.id, KeyState.SEALS, 2 * len(places)),
         KeyUse(old, KeyState.OPENS, 0),
     ]
-    assert all([await opens(GivenKeys((new,)), *place) for place in places])
+    assert all([await opens(ConfiguredKeys((new,)), *place) for place in places])
 
 
 async def test_a_rotation_that_stopped_half_way_is_finished_without_another_key(
@@ -93,34 +96,34 @@ async def test_a_rotation_that_stopped_half_way_is_finished_without_another_key(
     await connect(organization, keys)
     old, new = keys.first().id, keys.add().id
     await connect(organization, keys)
-    assert await key_rotation.rotate(database, keys, new_key=False) == Rotated(new, 2, 0, [old])
-    assert await key_rotation.rotate(database, keys, new_key=False) == Rotated(new, 0, 0, [old])
+    assert await key_rotation.rotate(database, keys, new_key=False) == RotationResult(new, 2, 0, [old])
+    assert await key_rotation.rotate(database, keys, new_key=False) == RotationResult(new, 0, 0, [old])
 
 
 async def test_given_keys_are_used_in_their_order_and_none_is_made(database, connect, opens, organization):
-    place = await connect(organization, GivenKeys((OLD,)))
-    done = await key_rotation.rotate(database, GivenKeys((NEW, OLD)), new_key=True)
-    assert done == Rotated("new", 2, 0, ["old"])
-    assert await opens(GivenKeys((NEW,)), *place)
+    place = await connect(organization, ConfiguredKeys((OLD,)))
+    done = await key_rotation.rotate(database, ConfiguredKeys((NEW, OLD)), new_key=True)
+    assert done == RotationResult("new", 2, 0, ["old"])
+    assert await opens(ConfiguredKeys((NEW,)), *place)
 
 
 async def test_a_value_whose_key_is_missing_stays_and_is_reported(database, connect, opens, organization):
-    lost = await connect(organization, GivenKeys((OLD,)))
-    found = await connect(organization, GivenKeys((NEW,)))
-    have = GivenKeys((NEWEST, NEW))
-    assert await key_rotation.rotate(database, have, new_key=False) == Rotated("newest", 2, 2, ["new"])
-    assert await opens(GivenKeys((OLD,)), *lost)
-    assert await opens(GivenKeys((NEWEST,)), *found)
-    assert (await key_rotation.uses(database, have))[-1] == KeyUse("old", KeyState.MISSING, 2)
+    lost = await connect(organization, ConfiguredKeys((OLD,)))
+    found = await connect(organization, ConfiguredKeys((NEW,)))
+    have = ConfiguredKeys((NEWEST, NEW))
+    assert await key_rotation.rotate(database, have, new_key=False) == RotationResult("newest", 2, 2, ["new"])
+    assert await opens(ConfiguredKeys((OLD,)), *lost)
+    assert await opens(ConfiguredKeys((NEWEST,)), *found)
+    assert (await key_rotation.list_key_uses(database, have))[-1] == KeyUse("old", KeyState.MISSING, 2)
 
 
 async def test_grants_in_ssm_are_counted_and_left_where_they_are(database, organization, make_mailbox, keys):
     mailbox = await make_mailbox(organization)
-    kept = Parameter("/postroom/x")
+    kept = SsmParameter("/postroom/x")
     async with database.transaction(organization) as connection:
         await credentials.save(connection, mailbox, kind=CredentialKind.DELEGATED, grant=kept)
     assert (await key_rotation.rotate(database, keys, new_key=True)).sealed == 0
-    assert await key_rotation.parameters(database) == 1
+    assert await key_rotation.count_ssm_parameters(database) == 1
     async with database.transaction(organization) as connection:
         assert (await credentials.load(connection, mailbox)).grant == kept
 
@@ -133,7 +136,7 @@ async def test_a_key_that_is_needed_or_seals_or_is_not_there_is_not_forgotten(
     let_settle(keys)
     for key_id, words in ((old.id, "sealed with it: 2"), (new.id, "the one that seals"), ("x", "no key 'x'")):
         with pytest.raises(OperatorError, match=words):
-            await key_rotation.forget(database, keys, [key_id])
+            await key_rotation.remove_keys(database, keys, [key_id])
     assert list(keys.every()) == [new, old]
 
 
@@ -145,7 +148,7 @@ async def test_a_key_is_forgotten_once_no_write_with_it_can_be_under_way(
     old = keys.add()
     await key_rotation.rotate(database, keys, new_key=True)
     with pytest.raises(TransientError, match="10 minutes"):
-        await key_rotation.forget(database, keys, [old.id])
+        await key_rotation.remove_keys(database, keys, [old.id])
     let_settle(keys)
-    await key_rotation.forget(database, keys, [old.id, older.id])
+    await key_rotation.remove_keys(database, keys, [old.id, older.id])
     assert [key.id for key in keys.every()] == [keys.first().id]

@@ -6,13 +6,13 @@ import pytest
 
 from postroom.documents import pipelines
 from postroom.documents.fields import einvoice_xml
-from postroom.documents.files.file_type import Kind, detect
+from postroom.documents.files.file_type import FileType, detect
 from postroom.flow.documents import screen
-from postroom.flow.documents.screen import Fate, File, Mail
+from postroom.flow.documents.screen import AttachmentFacts, MessageFacts, ScreeningAction
 from postroom.model import FolderRole
 
 PIPELINE = pipelines.parse('[invoices]\nkind = "invoice"', place="test", kinds={"invoice"})["invoices"]
-MAIL = Mail(
+MAIL = MessageFacts(
     mailbox="ap@example.org",
     sender="billing@supplier.example",
     folder_names=("Inbox",),
@@ -20,13 +20,18 @@ MAIL = Mail(
     is_draft=False,
     attachments=1,
 )
-PDF = File(
-    "file", "invoice.pdf", "application/pdf", 20_000, is_inline=False, detected=screen.detected(b"%PDF-1.7\n")
+PDF = AttachmentFacts(
+    "file",
+    "invoice.pdf",
+    "application/pdf",
+    20_000,
+    is_inline=False,
+    detected=screen.detect_type(b"%PDF-1.7\n"),
 )
 
 
 def test_received_mail_with_an_attachment_is_taken():
-    assert screen.mail(PIPELINE, MAIL).accepted
+    assert screen.screen_message(PIPELINE, MAIL).accepted
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ def test_received_mail_with_an_attachment_is_taken():
     ],
 )
 def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
-    verdict = screen.mail(PIPELINE, replace(MAIL, **change))
+    verdict = screen.screen_message(PIPELINE, replace(MAIL, **change))
     assert not verdict.accepted
     assert words in verdict.reason
 
@@ -47,42 +52,48 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
 @pytest.mark.parametrize(
     "file, fate",
     [
-        (PDF, Fate.TAKE),
-        (replace(PDF, name="scan", media_type="application/octet-stream"), Fate.TAKE),
+        (PDF, ScreeningAction.TAKE),
+        (replace(PDF, name="scan", media_type="application/octet-stream"), ScreeningAction.TAKE),
         (
             replace(
-                PDF, name="photo.JPG", media_type="image/jpeg", detected=screen.detected(b"\xff\xd8\xff\xe0")
+                PDF,
+                name="photo.JPG",
+                media_type="image/jpeg",
+                detected=screen.detect_type(b"\xff\xd8\xff\xe0"),
             ),
-            Fate.TAKE,
+            ScreeningAction.TAKE,
         ),
         (
-            replace(PDF, name="scan.tif", media_type="image/tiff", detected=screen.detected(b"II*\0")),
-            Fate.TAKE,
+            replace(PDF, name="scan.tif", media_type="image/tiff", detected=screen.detect_type(b"II*\0")),
+            ScreeningAction.TAKE,
         ),
         (
             replace(
                 PDF,
                 name="xrechnung.xml",
                 media_type="text/xml",
-                detected=screen.detected(b"<?xml version='1.0'?>"),
+                detected=screen.detect_type(b"<?xml version='1.0'?>"),
             ),
-            Fate.TAKE,
+            ScreeningAction.TAKE,
         ),
         (
             replace(
-                PDF, name="all.zip", media_type="application/zip", detected=screen.detected(b"PK\x03\x04")
+                PDF, name="all.zip", media_type="application/zip", detected=screen.detect_type(b"PK\x03\x04")
             ),
-            Fate.OPEN,
+            ScreeningAction.OPEN,
         ),
-        (replace(PDF, kind="item", name="Fwd", media_type="message/rfc822", detected=None), Fate.OPEN),
+        (
+            replace(PDF, kind="item", name="Fwd", media_type="message/rfc822", detected=None),
+            ScreeningAction.OPEN,
+        ),
         (
             replace(
                 PDF,
                 name="mail.eml",
                 media_type="application/octet-stream",
-                detected=screen.detected(b"From: a"),
+                detected=screen.detect_type(b"From: a"),
             ),
-            Fate.OPEN,
+            ScreeningAction.OPEN,
         ),
         (
             replace(
@@ -90,38 +101,38 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
                 name="logo.png",
                 is_inline=True,
                 content_id="logo",
-                detected=screen.detected(b"\x89PNG\r\n\x1a\n"),
+                detected=screen.detect_type(b"\x89PNG\r\n\x1a\n"),
             ),
-            Fate.LEAVE,
+            ScreeningAction.LEAVE,
         ),
-        (replace(PDF, is_inline=True), Fate.TAKE),
-        (replace(PDF, is_inline=True, content_id="shown"), Fate.LEAVE),
-        (replace(PDF, name="smime.p7s", media_type="application/pkcs7-signature"), Fate.LEAVE),
-        (replace(PDF, name="invite.ics", media_type="text/calendar"), Fate.LEAVE),
-        (replace(PDF, name="card.vcf", media_type="text/vcard"), Fate.LEAVE),
-        (replace(PDF, size=25_000_001), Fate.LEAVE),
-        (replace(PDF, size=25_000_000), Fate.TAKE),
-        (replace(PDF, size=0), Fate.LEAVE),
-        (replace(PDF, kind="reference"), Fate.LEAVE),
-        (replace(PDF, detected=screen.detected(b"MZ\x90\0")), Fate.LEAVE),
+        (replace(PDF, is_inline=True), ScreeningAction.TAKE),
+        (replace(PDF, is_inline=True, content_id="shown"), ScreeningAction.LEAVE),
+        (replace(PDF, name="smime.p7s", media_type="application/pkcs7-signature"), ScreeningAction.LEAVE),
+        (replace(PDF, name="invite.ics", media_type="text/calendar"), ScreeningAction.LEAVE),
+        (replace(PDF, name="card.vcf", media_type="text/vcard"), ScreeningAction.LEAVE),
+        (replace(PDF, size=25_000_001), ScreeningAction.LEAVE),
+        (replace(PDF, size=25_000_000), ScreeningAction.TAKE),
+        (replace(PDF, size=0), ScreeningAction.LEAVE),
+        (replace(PDF, kind="reference"), ScreeningAction.LEAVE),
+        (replace(PDF, detected=screen.detect_type(b"MZ\x90\0")), ScreeningAction.LEAVE),
         (
-            replace(PDF, name="notes.txt", media_type="text/plain", detected=screen.detected(b"hello")),
-            Fate.LEAVE,
+            replace(PDF, name="notes.txt", media_type="text/plain", detected=screen.detect_type(b"hello")),
+            ScreeningAction.LEAVE,
         ),
-        (replace(PDF, detected=None), Fate.TAKE),
+        (replace(PDF, detected=None), ScreeningAction.TAKE),
         (
             replace(
                 PDF,
                 name="invoice.pdf.exe",
                 media_type="application/x-msdownload",
-                detected=screen.detected(b"MZ"),
+                detected=screen.detect_type(b"MZ"),
             ),
-            Fate.LEAVE,
+            ScreeningAction.LEAVE,
         ),
     ],
 )
 def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
-    verdict = screen.attachment(file)
+    verdict = screen.screen_attachment(file)
     assert verdict.fate is fate
     assert verdict.reason
 
@@ -129,7 +140,7 @@ def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
 def test_a_name_that_lies_is_told():
     assert (
         "called PDF, but its bytes are not"
-        in screen.attachment(replace(PDF, detected=screen.detected(b"MZ\x90\0"))).reason
+        in screen.screen_attachment(replace(PDF, detected=screen.detect_type(b"MZ\x90\0"))).reason
     )
 
 
@@ -151,6 +162,6 @@ BILL = f'<ubl:Invoice xmlns:ubl="{UBL}"><ubl:ID>1</ubl:ID></ubl:Invoice>'
     ],
 )
 def test_an_e_invoice_is_known_in_every_encoding_and_without_a_declaration(content, found):
-    assert screen.detected(content[:1024]) == found
-    assert (detect(content).kind is Kind.E_INVOICE) == (found == "xml")
-    assert (einvoice_xml.parse(content, name="x") is not None) == (found == "xml")
+    assert screen.detect_type(content[:1024]) == found
+    assert (detect(content).kind is FileType.E_INVOICE) == (found == "xml")
+    assert (einvoice_xml.parse_einvoice(content, name="x") is not None) == (found == "xml")

@@ -190,7 +190,7 @@ async def test_committed_entries_make_sealing_due_whenever_they_came(database, w
                 await asyncio.sleep(0.02)
 
     await write(1)  # before anybody listens
-    listening = asyncio.create_task(seal.listen(database))
+    listening = asyncio.create_task(seal.keep_scheduled(database))
     assert await due() == [(str(organization),)]
     async with database.engine() as connection:
         [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases

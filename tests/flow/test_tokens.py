@@ -11,7 +11,7 @@ import pytest
 
 from flow.connecting import settings_given
 from postroom.errors import InvalidGrant, OperatorError, TransientError
-from postroom.model import Health, ProviderName
+from postroom.model import MailboxHealth, ProviderName
 from postroom.store import mailboxes
 from simulator.driver import environment
 
@@ -55,20 +55,20 @@ async def access_of(owner):
 async def test_a_fresh_token_is_not_asked_for_again(desk, provider):
     mailbox = await desk.connected(provider)
     desk.sim.delete("requests")
-    first = await desk.source(mailbox).current()
-    assert first == await desk.source(mailbox, desk.another_process()).current()
+    first = await desk.source(mailbox).get_token()
+    assert first == await desk.source(mailbox, desk.another_process()).get_token()
     assert desk.token_calls() == 0
 
 
 async def test_a_token_is_refreshed_before_it_ends_and_kept(desk, provider, owner, leave):
     mailbox = await desk.connected(provider)
-    before = await desk.source(mailbox).current()
+    before = await desk.source(mailbox).get_token()
     sealed = await access_of(owner)
     await leave(SOON)
     desk.sim.delete("requests")
-    after = await desk.source(mailbox, desk.another_process()).current()
+    after = await desk.source(mailbox, desk.another_process()).get_token()
     assert after != before
-    assert await desk.source(mailbox, desk.another_process()).current() == after
+    assert await desk.source(mailbox, desk.another_process()).get_token() == after
     assert desk.token_calls() == 1
     assert (await access_of(owner))[0] != sealed[0]
 
@@ -77,20 +77,20 @@ async def test_a_rotated_refresh_token_is_kept(desk, owner, leave):
     mailbox = await desk.connected(ProviderName.OUTLOOK)
     _, grant = await access_of(owner)
     await leave(SOON)
-    await desk.source(mailbox, desk.another_process()).current()
+    await desk.source(mailbox, desk.another_process()).get_token()
     _, rotated = await access_of(owner)
     assert rotated != grant
     await leave(SOON)
-    await desk.source(mailbox, desk.another_process()).current()
+    await desk.source(mailbox, desk.another_process()).get_token()
 
 
 async def test_a_refused_token_is_replaced_once_however_many_complain(desk, provider):
     mailbox = await desk.connected(provider)
     source = desk.source(mailbox)
-    refused = await source.current()
+    refused = await source.get_token()
     desk.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
     desk.sim.delete("requests")
-    found = await asyncio.gather(*(source.instead_of(refused) for _ in range(20)))
+    found = await asyncio.gather(*(source.replace_rejected(refused) for _ in range(20)))
     assert len(set(found)) == 1
     assert found[0] != refused
     assert desk.token_calls() == 1
@@ -102,10 +102,12 @@ async def test_a_call_goes_on_when_the_token_of_another_process_ended_too(desk, 
     mailbox = await desk.connected(provider)
     await desk.remote(mailbox).check()
     other = desk.another_process()
-    await other.of(mailbox.organization, mailbox.id).instead_of(await desk.source(mailbox).current())
+    await other.for_mailbox(mailbox.organization, mailbox.id).replace_rejected(
+        await desk.source(mailbox).get_token()
+    )
     desk.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
     await desk.remote(mailbox).check()
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
 
 
 async def test_a_call_goes_on_when_its_token_ended_early(desk, provider):
@@ -174,7 +176,7 @@ async def test_ten_processes_that_need_a_refresh_at_once_make_one_call(desk, nee
     for each in processes:
         each.go()
     found = {await asyncio.to_thread(each.token) for each in processes}
-    now = await desk.source(mailbox, desk.another_process()).current()
+    now = await desk.source(mailbox, desk.another_process()).get_token()
     assert found == {sha256(now.reveal().encode()).hexdigest()}
     assert desk.token_calls() == 1
 
@@ -193,15 +195,15 @@ async def test_a_process_killed_with_the_answer_on_its_way_loses_nothing(
     process.end()
     desk.sim.delete("faults")
     await move_clock(61)
-    await desk.source(mailbox, desk.another_process()).current()
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    await desk.source(mailbox, desk.another_process()).get_token()
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
 
 
 async def test_an_answer_cut_short_is_repaired_by_the_former_refresh_token(desk, provider, leave):
     mailbox = await desk.connected(provider)
     await leave(SOON)
     desk.sim.fault("cut", provider=provider, endpoint="*token", times=1)
-    await desk.source(mailbox, desk.another_process()).current()
+    await desk.source(mailbox, desk.another_process()).get_token()
     await desk.remote(mailbox).check()
 
 
@@ -210,13 +212,13 @@ async def test_a_process_that_lost_its_lease_writes_nothing_over_the_reconnect(d
     mailbox = (await desk.login(ProviderName.OUTLOOK, address)).mailbox
     await leave(SOON)
     desk.sim.fault("stall", provider="outlook", endpoint="token", seconds=2, times=1)
-    slow = asyncio.create_task(desk.source(mailbox, desk.another_process()).current())
+    slow = asyncio.create_task(desk.source(mailbox, desk.another_process()).get_token())
     await somebody_refreshes(owner)
     await desk.login(ProviderName.OUTLOOK, address)
     stored = await access_of(owner)
     token = await slow
     assert await access_of(owner) == stored
-    assert token == await desk.source(mailbox, desk.another_process()).current()
+    assert token == await desk.source(mailbox, desk.another_process()).get_token()
 
 
 RECONNECT = [
@@ -232,14 +234,14 @@ async def lost(desk, mailbox):
     """The consequences of a lost grant."""
     desk.sim.delete("requests")
     with pytest.raises(InvalidGrant):
-        await desk.source(mailbox, desk.another_process()).current()
+        await desk.source(mailbox, desk.another_process()).get_token()
     found = await health_of(desk, mailbox)
-    assert found.health is Health.TOKEN_REFRESH_FAILED
+    assert found.health is MailboxHealth.TOKEN_REFRESH_FAILED
     assert found.last_error
     assert mailbox.address not in found.last_error
     assert (await desk.told(mailbox))[-1] == "TOKEN_REFRESH_FAILED"
     with pytest.raises(InvalidGrant):
-        await desk.source(mailbox, desk.another_process()).current()
+        await desk.source(mailbox, desk.another_process()).get_token()
     assert desk.token_calls() == 1, "what was refused for good is not asked for again"
 
 
@@ -259,12 +261,12 @@ async def test_microsofts_refusals_that_the_operator_must_end_are_one_alarm(desk
         desk.sim.post("microsoft/refusals", code=code)
         for mailbox in many:
             with pytest.raises(OperatorError, match=f"AADSTS{code}"):
-                await desk.source(mailbox, desk.another_process()).current()
-            assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+                await desk.source(mailbox, desk.another_process()).get_token()
+            assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
         desk.sim.delete("microsoft/refusals")
     assert (await desk.told()).count("APPLICATION_REFUSED") == 1
     for mailbox in many:
-        await desk.source(mailbox, desk.another_process()).current()
+        await desk.source(mailbox, desk.another_process()).get_token()
     assert (await desk.told())[-1] == "APPLICATION_ACCEPTED"
 
 
@@ -275,7 +277,7 @@ async def test_once_the_operator_has_acted_nobody_waits_any_longer(desk, leave, 
     await leave(SOON)
     desk.sim.post("microsoft/refusals", code=7000222)
     with pytest.raises(OperatorError):
-        await desk.source(first).current()
+        await desk.source(first).get_token()
     await owner.execute(
         """
         UPDATE work SET due_at = postroom_now() + interval '1 hour', last_error = 'failed',
@@ -283,7 +285,7 @@ async def test_once_the_operator_has_acted_nobody_waits_any_longer(desk, leave, 
         """
     )
     desk.sim.delete("microsoft/refusals")
-    await desk.source(first).current()
+    await desk.source(first).get_token()
     cursor = await owner.execute(
         "SELECT kind, due_at <= postroom_now(), count(*) FROM work GROUP BY 1, 2 ORDER BY 1"
     )
@@ -292,16 +294,18 @@ async def test_once_the_operator_has_acted_nobody_waits_any_longer(desk, leave, 
 
 async def test_the_providers_own_trouble_changes_nothing(desk, provider, leave):
     mailbox = await desk.connected(provider)
-    before = await desk.source(mailbox).current()
+    before = await desk.source(mailbox).get_token()
     desk.sim.fault("error", provider=provider, endpoint="*token", status=503, retry_after=60)
     await leave(SOON)
-    assert await desk.source(mailbox, desk.another_process()).current() == before, "it holds for a while yet"
+    assert await desk.source(mailbox, desk.another_process()).get_token() == before, (
+        "it holds for a while yet"
+    )
     await leave(10)
     with pytest.raises(TransientError):
-        await desk.source(mailbox, desk.another_process()).current()
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+        await desk.source(mailbox, desk.another_process()).get_token()
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
     desk.sim.delete("faults")
-    assert await desk.source(mailbox, desk.another_process()).current() != before
+    assert await desk.source(mailbox, desk.another_process()).get_token() != before
 
 
 async def test_microsofts_words_for_its_own_trouble_are_all_known(desk, leave):
@@ -309,9 +313,9 @@ async def test_microsofts_words_for_its_own_trouble_are_all_known(desk, leave):
     await leave(0)
     for code in TRY_AGAIN:
         desk.sim.post("microsoft/refusals", code=code, times=1)
-        await desk.source(mailbox, desk.another_process()).current()
+        await desk.source(mailbox, desk.another_process()).get_token()
         await leave(0)
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
 
 
 async def test_a_proxy_that_refuses_in_place_of_the_provider_disconnects_nobody(desk, leave):
@@ -319,10 +323,10 @@ async def test_a_proxy_that_refuses_in_place_of_the_provider_disconnects_nobody(
     await leave(0)
     desk.sim.fault("html", provider="gmail", endpoint="*token", status=407)
     with pytest.raises(TransientError, match="status 407"):
-        await desk.source(mailbox, desk.another_process()).current()
+        await desk.source(mailbox, desk.another_process()).get_token()
     desk.sim.delete("faults")
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
-    await desk.source(mailbox, desk.another_process()).current()
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
+    await desk.source(mailbox, desk.another_process()).get_token()
 
 
 @pytest.mark.parametrize("reason", ["consent", "password", "invalid_rapt", "account_deleted"])
@@ -340,10 +344,10 @@ async def test_a_deleted_client_at_google_is_the_operators_fault(desk, leave):
     desk.sim.post(f"google/clients/{client}", trouble="deleted")
     try:
         with pytest.raises(OperatorError):
-            await desk.source(mailbox, desk.another_process()).current()
+            await desk.source(mailbox, desk.another_process()).get_token()
     finally:
         desk.sim.post(f"google/clients/{client}", trouble="")
-    assert (await health_of(desk, mailbox)).health is Health.ACTIVE
+    assert (await health_of(desk, mailbox)).health is MailboxHealth.ACTIVE
     assert (await desk.told()).count("APPLICATION_REFUSED") == 1
 
 
@@ -352,14 +356,14 @@ async def test_after_a_reconnect_it_goes_on(desk, provider):
     mailbox = (await desk.login(provider, address)).mailbox
     desk.sim.post(f"mailboxes/{address}/revoke")
     with pytest.raises(InvalidGrant):
-        await desk.source(mailbox).instead_of(await desk.source(mailbox).current())
+        await desk.source(mailbox).replace_rejected(await desk.source(mailbox).get_token())
     await desk.login(provider, address)
     found = await health_of(desk, mailbox)
-    assert (found.health, found.last_error) == (Health.ACTIVE, None)
+    assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, None)
     await desk.remote(mailbox).check()
 
 
 async def test_a_mailbox_that_is_not_connected_has_no_token(desk, organization, make_mailbox):
     mailbox = await make_mailbox(organization)
     with pytest.raises(InvalidGrant, match="not connected"):
-        await desk.tokens.of(organization, mailbox).current()
+        await desk.tokens.for_mailbox(organization, mailbox).get_token()

@@ -23,7 +23,7 @@ async def main() -> None:
         tokens = wiring.access_tokens(wiring.desk(settings, database, client, "http://127.0.0.1:9"))
         print("ready", flush=True)
         sys.stdin.readline()
-        token = await tokens.of(UUID(given["organization"]), UUID(given["mailbox"])).current()
+        token = await tokens.for_mailbox(UUID(given["organization"]), UUID(given["mailbox"])).get_token()
         print("token", sha256(token.reveal().encode()).hexdigest(), flush=True)
 
 

@@ -159,8 +159,8 @@ class Postroom:
         self.world.sim.create(provider, address, messages=messages, **given)
         return await self.connect(provider, address)
 
-    async def connect(self, provider: str, address: str, wish=None) -> Mirrored:
-        done = await self.world.login(provider, address, wish)
+    async def connect(self, provider: str, address: str, request=None) -> Mirrored:
+        done = await self.world.login(provider, address, request)
         given = settings(self.world.sim, self.home, **self.changed)
         parts = wiring.syncing(given, self.world.database, self.world.remote)
         return Mirrored(self.world, self.owner, parts, address, done.mailbox.id)

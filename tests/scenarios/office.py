@@ -14,7 +14,7 @@ from flow.connecting import settings
 from mailsim import samples
 from postroom import wiring
 from postroom.config import Settings
-from postroom.documents.sandbox.file_reader import Readers
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import TransientError
 from postroom.flow.documents import review, upload
 from postroom.flow.documents.review import ReviewContext
@@ -31,22 +31,22 @@ from scenarios.mirrored import Mirrored, Postroom
 class Office:
     room: Postroom
     settings: Settings
-    readers: Readers
+    readers: FileSandbox
 
     @property
     def reviewing(self) -> ReviewContext:
         return wired.reviewing(self.settings)
 
-    def order(self, kind: str, variant: str, *, seed: int = 1, **given: Any) -> samples.Order:
+    def order(self, kind: str, variant: str, *, seed: int = 1, **given: Any) -> samples.MessageSpec:
         now = datetime.fromisoformat(self.room.world.sim.get("clock")["now"])
-        return samples.Order(
+        return samples.MessageSpec(
             seed=seed, kind=kind, variant=variant, language="en", date=now.replace(microsecond=0), **given
         )
 
-    async def deliver(self, box: Mirrored, *mail: samples.Order | bytes) -> None:
+    async def deliver(self, box: Mirrored, *mail: samples.MessageSpec | bytes) -> None:
         """Letters come, are mirrored, and everything that follows from them is done."""
         for each in mail:
-            box.sim.deliver(box.address, each if isinstance(each, bytes) else samples.write(each))
+            box.sim.deliver(box.address, each if isinstance(each, bytes) else samples.write_message(each))
         await box.wake()
         await box.sync()
         await self.work()
@@ -104,7 +104,7 @@ class Office:
     async def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return await (await self.room.owner.execute(query.encode(), parameters)).fetchall()
 
-    async def document(self, pipeline: str, order: samples.Order) -> Document:
+    async def document(self, pipeline: str, order: samples.MessageSpec) -> Document:
         """What the pipeline made of the file that a letter brought."""
         digest = sha256(attached(order)[1]).digest()
         query = "SELECT id FROM documents WHERE pipeline = %s AND sha256 = %s"
@@ -132,13 +132,13 @@ class Office:
 
 @asynccontextmanager
 async def office(room: Postroom, home: Path, **changed: Any) -> AsyncGenerator[Office]:
-    async with Readers(parallel=2, engines=1) as readers:
+    async with FileSandbox(parallel=2, engines=1) as readers:
         yield Office(room, settings(room.world.sim, home, **changed), readers)
 
 
-def attached(order: samples.Order) -> tuple[str, bytes]:
+def attached(order: samples.MessageSpec) -> tuple[str, bytes]:
     """Name and bytes of the first file that a letter brings."""
-    message = message_from_bytes(samples.write(order), policy=policy.default)
+    message = message_from_bytes(samples.write_message(order), policy=policy.default)
     part = next(part for part in message.walk() if part.get_filename())
     return part.get_filename() or "", part.get_payload(decode=True)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import httpx2
 import pytest
 
-from postroom.store.embedded.stale_processes import processes_of
+from postroom.store.embedded.stale_processes import find_server_processes
 from scenarios.programs import Program, children, running_in, wait_until
 from web.signing import signed_in
 
@@ -58,7 +58,7 @@ def test_whatever_part_is_killed_comes_back(demo, tmp_path):
     parts = {
         "web": lambda pid: children(pid).get("serve", []),
         "a worker": lambda pid: children(pid).get("work", []),
-        "the database": lambda _: processes_of(data)[:1],
+        "the database": lambda _: find_server_processes(data)[:1],
     }
     with demo() as running:
         with visitor(running) as (_, is_well):

@@ -99,7 +99,7 @@ async def _assert_mail_is_archived(desk, provider, stands):
 
 async def _assert_archived(desk, provider, pipeline, order, stands):
     name, content = attached(order)
-    facts = samples.facts(order)
+    facts = samples.get_document_facts(order)
     document = await desk.document(pipeline, order)
     assert document.state is DocumentState.COMPLETED, document
     record = await desk.record(document)
@@ -170,8 +170,8 @@ async def test_forwarded_mail_and_zip_files_are_opened(desk, box):
     forwarded = desk.order("invoice-forwarded", "")
     zipped = desk.order("invoice-zip", "nested", seed=3)
     await desk.deliver(box, forwarded, zipped)
-    wanted = {each["number"] for each in samples.facts(zipped)["documents"]}
-    wanted.add(samples.facts(forwarded)["number"])
+    wanted = {each["number"] for each in samples.get_document_facts(zipped)["documents"]}
+    wanted.add(samples.get_document_facts(forwarded)["number"])
     read = await desk.rows(
         "SELECT DISTINCT fields->'number'->>'value' FROM extractions"
         " JOIN documents ON documents.id = document_id WHERE pipeline = 'invoices'"
@@ -198,7 +198,7 @@ async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
     fates = {(each["screen"]["fate"], each["route"]["state"]) for each in tried}
     assert fates >= {("open", "opened"), ("leave", "left"), ("take", "completed"), ("take", "skipped")}
     read = {each["extract"]["fields"]["number"]["value"] for each in tried if "extract" in each}
-    assert read == {each["number"] for each in samples.facts(zipped)["documents"]}
+    assert read == {each["number"] for each in samples.get_document_facts(zipped)["documents"]}
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--no-xml"]) == 0
     assert "  screen      open: it holds other files" in capsys.readouterr().out
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
@@ -323,7 +323,7 @@ async def test_what_came_twice_is_archived_by_the_way_that_was_not_purged(strict
 async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_exact_data(strict, box):
     first = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, first)
-    read = samples.facts(first)
+    read = samples.get_document_facts(first)
     await strict.confirm(document, supplier="Ballyfern Group", gross="1.00")
     record = await strict.record(await strict.by_id(document.id))
     assert (record.fields["supplier"], record.fields["gross"]) == ("Ballyfern Group", "1.00")
@@ -376,7 +376,7 @@ async def test_what_a_person_rejects_is_skipped_with_their_reason(strict, box):
 
 async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(desk, box):
     note = desk.order("contract-note", "statement")
-    told = samples.facts(note)
+    told = samples.get_document_facts(note)
     placed = {name: str(told[name]) for name in ("isin", "direction", "quantity")}
     async with desk.transaction() as connection:
         await records.import_orders(

@@ -71,13 +71,13 @@ async def holding(database_url, stage):
 # Where a worker is stopped (D5 to D9), and at which call: five notes come while a scan is recognised, and one
 # of them stays behind in each stage.
 STAGES = {
-    "recognise": ("postroom.documents.sandbox.file_reader:Readers._look", 1),
+    "recognise": ("postroom.documents.sandbox.file_sandbox:FileSandbox._look", 1),
     "transcribe": (
-        "postroom.documents.sandbox.file_reader:Readers._run",
+        "postroom.documents.sandbox.file_sandbox:FileSandbox._run",
         7,
     ),  # the scan was opened, and drawn
     "classify": ("postroom.documents.classifier:classify", 4),
-    "extract": ("postroom.documents.fields.offline_reader:read", 3),
+    "extract": ("postroom.documents.fields.offline_reader:read_fields", 3),
     "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
     "archive": (
         "postroom.blobs.disk_archive:DiskArchive.fetch",
@@ -121,7 +121,7 @@ async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
 
 async def _place(desk, *notes):
     """An open order for each."""
-    told = [samples.facts(note) for note in notes]
+    told = [samples.get_document_facts(note) for note in notes]
     names = ("isin", "direction", "quantity", "net")
     orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in told]
     async with desk.transaction() as connection:
@@ -130,12 +130,12 @@ async def _place(desk, *notes):
 
 async def _send(box, *mail):
     for order in mail:
-        box.sim.deliver(box.address, samples.write(order))
+        box.sim.deliver(box.address, samples.write_message(order))
     await box.wake()
 
 
 async def _assert_ended_once(desk, order):
-    facts = samples.facts(order)
+    facts = samples.get_document_facts(order)
     document = await desk.document("contract-notes", order)
     record = await desk.record(document)
     told = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
@@ -149,7 +149,7 @@ async def _assert_ended_once(desk, order):
 async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     database_url, owner, organization, make_mailbox, tmp_path, worker
 ):
-    zipped = samples.Order(seed=3, kind="invoice-zip", variant="nested", language="en")
+    zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en")
     name, content = attached(zipped)
     async with open_database(database_url, pool_size=6, name="test") as database:
         blob = await wiring.blobs(Settings(home=tmp_path)).put(organization, content)
@@ -175,4 +175,4 @@ async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
         program.end()
     query = "SELECT count(*), count(DISTINCT (document_id, part)), count(DISTINCT document_id) FROM arrivals"
     [(arrivals, different, documents)] = await (await owner.execute(query)).fetchall()
-    assert arrivals == different == documents == 2 * len(samples.facts(zipped)["documents"])
+    assert arrivals == different == documents == 2 * len(samples.get_document_facts(zipped)["documents"])

@@ -12,9 +12,9 @@ from psycopg import sql
 from databases import session, with_database
 from postroom.errors import SchemaError
 from postroom.store import roles
-from postroom.store.embedded import attach
+from postroom.store.embedded import start_or_join
 from postroom.store.embedded.server import SUPERUSER
-from postroom.store.schema_migrations import migrate, shipped, status
+from postroom.store.schema_migrations import list_shipped, migrate, read_status
 
 PROGRAM = """
 import asyncio, sys
@@ -22,7 +22,7 @@ from postroom.store.schema_migrations import migrate
 for applied in asyncio.run(migrate(sys.argv[1])):
     print(applied.version)
 """
-VERSIONS = [migration.version for migration in shipped()]
+VERSIONS = [migration.version for migration in list_shipped()]
 
 
 async def migrate_in_a_process(url: str) -> list[int]:
@@ -37,13 +37,13 @@ async def migrate_in_a_process(url: str) -> list[int]:
 async def test_ten_processes_at_once_apply_each_migration_once(empty_database_url):
     applied = await asyncio.gather(*(migrate_in_a_process(empty_database_url) for _ in range(10)))
     assert sorted(version for each in applied for version in each) == VERSIONS
-    assert (await status(empty_database_url)).current
+    assert (await read_status(empty_database_url)).current
 
 
 @pytest.fixture(scope="module")
 def own_server():
     """A server of its own, on which roles may come and go."""
-    with attach(Path(os.environ["TEST_SERVERS"]) / f"own-{os.getpid()}") as attached:
+    with start_or_join(Path(os.environ["TEST_SERVERS"]) / f"own-{os.getpid()}") as attached:
         yield with_database(as_role(attached.url, SUPERUSER), "postgres")
 
 
@@ -78,7 +78,7 @@ async def test_databases_of_one_server_that_migrate_at_once_share_the_roles(supe
         await superuser.execute(sql.SQL("CREATE DATABASE {} OWNER maker").format(sql.Identifier(name)))
     urls = [with_database(as_role(own_server, "maker"), name) for name in names]
     await asyncio.gather(*(migrate(each) for each in urls))
-    assert all([(await status(each)).current for each in urls])
+    assert all([(await read_status(each)).current for each in urls])
 
 
 async def test_a_role_without_rights_gets_the_statements_for_the_administrator(superuser, own_server):
@@ -89,7 +89,7 @@ async def test_a_role_without_rights_gets_the_statements_for_the_administrator(s
         await migrate(jane)
     remedy = str(refusal.value).splitlines()[1:]
     assert remedy == roles.statements("plain Jane")
-    assert (await status(jane)).missing_roles == [roles.APPLICATION, roles.ENGINE]
+    assert (await read_status(jane)).missing_roles == [roles.APPLICATION, roles.ENGINE]
     async with session(with_database(own_server, "shop")) as administrator:
         for _ in range(2):  # an administrator may run them again
             for statement in remedy:

@@ -68,7 +68,7 @@ def failures(said):
 
 async def test_no_output_of_any_process_holds_personal_data(tmp_path):
     said = []
-    with embedded.attach(tmp_path / "home") as attachment:
+    with embedded.start_or_join(tmp_path / "home") as attachment:
         await schema_migrations.migrate(attachment.url)
         await provide(attachment.url)
         url = attachment.url.replace("postroom@", f"postroom:{MARK}@")

@@ -15,7 +15,7 @@ from postroom.cli import doctor_checks
 from postroom.config import Settings
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.documents import sqs_dispatch
-from postroom.model import Done, ProviderName, WorkKind
+from postroom.model import ProviderName, StepResult, WorkKind
 from postroom.store import sqs_dispatches, work
 from postroom.store.database import open_database
 from postroom.store.work import Wake
@@ -26,7 +26,7 @@ from scenarios.programs import Program
 from scenarios.test_documents_crashes import ENDED
 from scenarios.workers import until
 
-READING = {"extract": ("postroom.documents.fields.offline_reader:read", 1)}
+READING = {"extract": ("postroom.documents.fields.offline_reader:read_fields", 1)}
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +82,11 @@ def named(messages):
 
 async def test_what_is_due_is_told_once_however_many_tell(database, organization, queue):
     await due(database, organization, "one", "two")
-    await asyncio.gather(*(sqs_dispatch.tell(database, queue) for _ in range(3)))
+    await asyncio.gather(*(sqs_dispatch.send_due(database, queue) for _ in range(3)))
     messages = await queue.receive(10, invisible_seconds=60)
     messages += await queue.receive(10, invisible_seconds=60) if len(messages) < 2 else []
     assert sorted(named(messages)) == ["one", "two"]
-    found = await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60)
+    found = await sqs_dispatch.claim_received(database, queue, messages, lease_seconds=60)
     assert sorted(lease.subject for lease, _ in found) == ["one", "two"]
 
 
@@ -94,15 +94,15 @@ async def test_who_ends_between_commit_and_send_loses_nothing(database, organiza
     await due(database, organization, "one")
     async with database.engine() as connection:
         # What a process does that is killed before it sends, and what one does that cannot reach the queue.
-        assert await sqs_dispatches.to_tell(connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS) == [
-            "one"
-        ]
-    assert not await sqs_dispatch.tell(database, queue)
+        assert await sqs_dispatches.reserve_due_documents(
+            connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS
+        ) == ["one"]
+    assert not await sqs_dispatch.send_due(database, queue)
     await move_clock(sqs_dispatch.HOLD_SECONDS + 1)
     with pytest.raises(TransientError, match="cannot be reached"):
-        await sqs_dispatch.tell(database, sqs.connect("http://127.0.0.1:9/123456789012/nothing"))
+        await sqs_dispatch.send_due(database, sqs.connect("http://127.0.0.1:9/123456789012/nothing"))
     await move_clock(sqs_dispatch.HOLD_SECONDS + 1)
-    await sqs_dispatch.tell(database, queue)
+    await sqs_dispatch.send_due(database, queue)
     assert named(await queue.receive(10, invisible_seconds=60)) == ["one"]
 
 
@@ -110,20 +110,20 @@ async def test_a_lease_that_ends_without_a_word_and_a_lost_message_are_told_agai
     database, organization, queue, client, move_clock
 ):
     await due(database, organization, "one")
-    await sqs_dispatch.tell(database, queue)
+    await sqs_dispatch.send_due(database, queue)
     messages = await queue.receive(1, invisible_seconds=1)
-    [(lease, receipt)] = await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60)
-    assert await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60) == [], (
+    [(lease, receipt)] = await sqs_dispatch.claim_received(database, queue, messages, lease_seconds=60)
+    assert await sqs_dispatch.claim_received(database, queue, messages, lease_seconds=60) == [], (
         "one claim at a time"
     )
     await move_clock(61)
-    await sqs_dispatch.tell(database, queue)
+    await sqs_dispatch.send_due(database, queue)
     assert len(visible(client, queue.url)) == 1
     client.purge_queue(QueueUrl=queue.url)
-    await sqs_dispatch.tell(database, queue)
+    await sqs_dispatch.send_due(database, queue)
     assert visible(client, queue.url) == []
-    await move_clock(sqs_dispatch.AGAIN_AFTER_SECONDS + 1)
-    await sqs_dispatch.tell(database, queue)
+    await move_clock(sqs_dispatch.RESEND_SECONDS + 1)
+    await sqs_dispatch.send_due(database, queue)
     assert len(visible(client, queue.url)) == 1
     assert (lease.subject, receipt != "") == ("one", True)
 
@@ -132,7 +132,7 @@ async def test_waiting_for_messages_holds_nobody_up(queue):
     waiting = asyncio.create_task(queue.receive(1, invisible_seconds=60))
     await asyncio.sleep(0.2)
     assert not waiting.done()
-    await queue.send([sqs.Named(WorkKind.PROCESS_DOCUMENT, "one")])
+    await queue.send([sqs.WorkReference(WorkKind.PROCESS_DOCUMENT, "one")])
     assert named(await waiting) == ["one"]
 
 
@@ -140,12 +140,12 @@ async def test_a_message_about_nothing_goes_and_one_that_says_nothing_becomes_a_
     database, queue, queues, client
 ):
     url, dead = queues
-    await queue.send([sqs.Named(WorkKind.PROCESS_DOCUMENT, "done already")])
+    await queue.send([sqs.WorkReference(WorkKind.PROCESS_DOCUMENT, "done already")])
     for body in ("nonsense", '{"kind": 1}', "[]"):
         client.send_message(QueueUrl=url, MessageBody=body)
     for _ in range(2):
         messages = await queue.receive(10, invisible_seconds=60)
-        assert await sqs_dispatch.claimed(database, queue, messages, lease_seconds=60) == []
+        assert await sqs_dispatch.claim_received(database, queue, messages, lease_seconds=60) == []
         await queue.extend([each.receipt for each in messages if each.named is None], invisible_seconds=1)
         await asyncio.sleep(1.1)
     assert visible(client, url) == []
@@ -158,9 +158,9 @@ async def test_a_queue_that_cannot_be_used_says_why(queue, moto):
     with pytest.raises(OperatorError, match=r"Amazon SQS refuses \(.*NonExistentQueue"):
         await sqs.connect(missing).check()
     assert (
-        await doctor_checks.queue(Settings(queue=f"sqs:{queue.url}"))
+        await doctor_checks.check_queue(Settings(queue=f"sqs:{queue.url}"))
     ).state is doctor_checks.DoctorCheckState.OK
-    found = await doctor_checks.queue(Settings(queue=f"sqs:{missing}"))
+    found = await doctor_checks.check_queue(Settings(queue=f"sqs:{missing}"))
     assert (found.state, "Check POSTROOM_QUEUE" in found.remedy) == (
         doctor_checks.DoctorCheckState.FAIL,
         True,
@@ -183,18 +183,18 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
     async def step(lease):
         began.put_nowait(lease.kind)
         await may_end.acquire()
-        return Done()
+        return StepResult()
 
     async def begun(number):
         return sorted([await began.get() for _ in range(number)])
 
     kinds = {"other": Kind(step, None), WorkKind.PROCESS_DOCUMENT: Kind(step, None)}
     stop = asyncio.Event()
-    limits = replace(worker.limits(Settings()), concurrency=2)
+    limits = replace(worker.worker_limits(Settings()), concurrency=2)
     await work.wake(owner, [Wake(organization, "other", each) for each in "abc"])
     async with open_database(database_url, pool_size=20, name="test") as database:
         await due(database, organization, "one", "two")
-        await sqs_dispatch.tell(database, queue)
+        await sqs_dispatch.send_due(database, queue)
         async with asyncio.TaskGroup() as tasks:
             async with owner.transaction():
                 await work.hold_all(owner, WorkKind.PROCESS_DOCUMENT)
@@ -227,7 +227,7 @@ async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_wo
         for provider, orders in mail.items():
             box = await room.mailbox(provider)
             for order in orders:
-                sim.deliver(box.address, samples.write(order))
+                sim.deliver(box.address, samples.write_message(order))
             await box.wake()
         with Program(tmp_path, "work", held=READING, **given) as program:
             await asyncio.to_thread(program.line, "inside extract")
@@ -247,7 +247,7 @@ async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_wo
 
 
 async def _assert_read(desk, pipeline, order, *fields):
-    facts = samples.facts(order)
+    facts = samples.get_document_facts(order)
     document = await desk.document(pipeline, order)
     record = await desk.record(document)
     assert {name: record.fields[name] for name in fields} == {name: facts[name] for name in fields}

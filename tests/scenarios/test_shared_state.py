@@ -10,7 +10,7 @@ from databases import session
 from flow.connecting import TOPIC
 from mailsim import samples
 from postroom.flow.documents import review
-from postroom.flow.documents.shared_state import LOOK_AGAIN_SECONDS, PROCESSED_ELSEWHERE
+from postroom.flow.documents.shared_state import POLL_SECONDS, PROCESSED_ELSEWHERE
 from postroom.model import DocumentState, ProviderName, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import Wake
@@ -70,14 +70,14 @@ async def passing_ids(box):
     """The ids of a mailbox's messages, newest first, as they are for who does not ask for lasting ones."""
     async with box.database.transaction(box.organization) as connection:
         mailbox = await mailboxes.get(connection, box.mailbox)
-    token = await box.world.source(mailbox).current()
+    token = await box.world.source(mailbox).get_token()
     url = f"{box.sim.http}/v1.0/users/{quote(mailbox.provider_user_id)}/messages?$select=id,subject&$top=50"
     async with httpx2.AsyncClient() as client:
         answer = await client.get(url, headers={"authorization": f"Bearer {token.reveal()}"})
     return [each["id"] for each in answer.json()["value"]]
 
 
-async def later(desk, seconds=LOOK_AGAIN_SECONDS + 1):
+async def later(desk, seconds=POLL_SECONDS + 1):
     await desk.room.move_clock(seconds)
     await desk.work()
 
@@ -122,7 +122,7 @@ async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_si
 
 async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box, them):
     note = desk.order("contract-note", "statement")
-    box.sim.deliver(box.address, samples.write(note))
+    box.sim.deliver(box.address, samples.write_message(note))
     [theirs] = await passing_ids(box)
     await foreign.claim(them, theirs, box.address)
     await desk.deliver(box)
@@ -142,7 +142,7 @@ async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box,
 @pytest.mark.parametrize("end", ["failure", "death"])
 async def test_what_they_fail_at_or_leave_behind_is_processed_by_us(desk, box, them, end):
     note = desk.order("contract-note", "statement")
-    box.sim.deliver(box.address, samples.write(note))
+    box.sim.deliver(box.address, samples.write_message(note))
     [theirs] = await passing_ids(box)
     await foreign.claim(them, theirs, box.address)
     await desk.deliver(box)
@@ -214,7 +214,7 @@ async def test_beside_the_scheduler_nothing_is_read_twice_by_us_and_nothing_is_l
 ):
     notes = [desk.order("contract-note", "statement", seed=seed) for seed in range(6)]
     for note in notes:
-        box.sim.deliver(box.address, samples.write(note))
+        box.sim.deliver(box.address, samples.write_message(note))
     theirs, stop = await passing_ids(box), asyncio.Event()
     workers = [
         asyncio.create_task(foreign.run(database_url, name, box.address, theirs, stop))

@@ -23,7 +23,7 @@ from postroom.flow.mail.sync import SyncContext
 from postroom.model import OrganizationId, ProviderName, WorkKind
 from postroom.store.database import open_database
 from postroom.wiring import Kind
-from postroom.worker import Limits
+from postroom.worker import WorkerLimits
 from scenarios.mirrored import environment, postroom
 from scenarios.owner_of_mail import Person
 from scenarios.programs import Program
@@ -109,7 +109,7 @@ async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker
 async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator[None]:
     """So many workers in this process, each with connections of its own."""
     stop = asyncio.Event()
-    limits = Limits(
+    limits = WorkerLimits(
         concurrency=2,
         lease_seconds=3,
         poll_seconds=0.2,

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import databases
 from flow.connecting import TOPIC
-from postroom.flow.mail.sync.page_fetch import EARLY_WAITS
+from postroom.flow.mail.sync.page_fetch import UNREADABLE_WAITS
 from postroom.model import OrganizationId, ProviderName
 from scenarios.interrupted import cancel_step, overtake_step, try_step
 from scenarios.mirrored import postroom
@@ -146,7 +146,7 @@ class Mirroring(RuleBasedStateMachine):
         self.sim.delete("faults")
         await self.room.move_clock(SWEEP)
         await self.box.sync()
-        for _ in EARLY_WAITS:
+        for _ in UNREADABLE_WAITS:
             if await self.box.one(OPEN_FAILURES, self.box.mailbox):
                 await self.room.move_clock(PATIENCE)
                 await self.box.sync()

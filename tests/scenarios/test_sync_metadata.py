@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flow.connecting import TOPIC
-from postroom.flow.mailboxes.connect import Wish
+from postroom.flow.mailboxes.connect import ConnectRequest
 from postroom.model import ContentPolicy, ProviderName
 from scenarios.mirrored import postroom
 from scenarios.owner_of_mail import Person
@@ -48,7 +48,7 @@ async def test_nothing_inside_a_message_is_asked_for(
     sim.create(provider, address, messages=20, days=10)
     sim.deliver(address, MAIL)
     async with postroom(sim, database_url, owner, organization, tmp_path) as room:
-        box = await room.connect(provider, address, Wish(policy=ContentPolicy.METADATA))
+        box = await room.connect(provider, address, ConnectRequest(policy=ContentPolicy.METADATA))
         await box.sync()
         sim.deliver(address, MAIL.replace(b"one@", b"two@"))
         await box.sync()

@@ -158,7 +158,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
     given = {"pubsub_subscription": SUBSCRIPTION, "pubsub_token": TOKEN}
     async with (
         postroom(sim, database_url, owner, organization, tmp_path, **given) as room,
-        push.taking_in(room.world.database, room.world.desk.providers, organization) as routes,
+        push.open_endpoints(room.world.database, room.world.desk.providers, organization) as routes,
         serving(app.create(gate_of(room.world.database, organization), webhooks=routes)) as url,
     ):
         endpoint = f"{url}/webhooks/gmail?token={TOKEN}"
@@ -174,7 +174,7 @@ async def open_channel(room, box, url) -> None:
     async with world.database.engine() as connection:
         await work.wake(connection, [Wake(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
         claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)
-    parts = SubscribeContext(world.database, world.desk.providers, world.tokens.of, url, CADENCES)
+    parts = SubscribeContext(world.database, world.desk.providers, world.tokens.for_mailbox, url, CADENCES)
     await subscribe.run(parts, claim.leases[0])
 
 

@@ -62,7 +62,7 @@ async def at_work(desk):
         kinds = wiring.kinds(desk.settings, database, client)
         kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers, desk.room.world.remote)}
         wanted = {name: kinds[name] for name in (WorkKind.SYNC, WorkKind.PROCESS_DOCUMENT, WorkKind.ARCHIVE)}
-        working = asyncio.create_task(worker.run(database, wanted, worker.limits(desk.settings), stop))
+        working = asyncio.create_task(worker.run(database, wanted, worker.worker_limits(desk.settings), stop))
         yield
         stop.set()
         await working
@@ -78,7 +78,7 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(desk):
     box = await desk.room.mailbox(ProviderName.GMAIL)
     await box.sync()
     order = desk.order("invoice", "letterhead")
-    world.sim.deliver(box.address, samples.write(order))
+    world.sim.deliver(box.address, samples.write_message(order))
     async with collecting() as (url, spans), hooks(world.database) as hook:
         traces.start("test", url)
         try:
@@ -110,8 +110,8 @@ from postroom import traces, worker
 from postroom.providers import transport
 from postroom.web import webhooks
 with traces.span("x", parent="nonsense"):
-    traces.note({"a": 1})
-    assert traces.current() is None
+    traces.set_attributes({"a": 1})
+    assert traces.current_traceparent() is None
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -122,10 +122,10 @@ async def test_what_is_no_traceparent_begins_a_new_trace_and_errors_tell_their_c
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     kept = InMemorySpanExporter()
-    traces.begin("test", lambda: SimpleSpanProcessor(kept))
+    traces.start_with_processor("test", lambda: SimpleSpanProcessor(kept))
     try:
         with suppress(KeyError), traces.span("a", parent="00-nonsense"):
-            parent = traces.current()
+            parent = traces.current_traceparent()
             raise KeyError("ann@example.org")
         with traces.span("b", parent=parent):
             pass

@@ -13,7 +13,7 @@ import pytest
 import amazon
 from mailsim import samples
 from postroom.config import Settings
-from postroom.documents.sandbox.file_reader import Readers
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import watched_files, work
@@ -24,8 +24,8 @@ from scenarios.office import attached
 from scenarios.programs import Program
 from scenarios.workers import until
 
-BILL = attached(samples.Order(seed=1, kind="invoice", variant="letterhead", language="en"))[1]
-OTHER = attached(samples.Order(seed=2, kind="invoice", variant="letterhead", language="en"))[1]
+BILL = attached(samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en"))[1]
+OTHER = attached(samples.MessageSpec(seed=2, kind="invoice", variant="letterhead", language="en"))[1]
 PIPELINE = '[invoices]\nkind = "invoice"\nwatch = "{place}"\nwatch_seconds = 1\n'
 ARRIVALS = """
     SELECT file_name, sender, source, bucket_generation, received_at::date::text
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 async def readers():
-    async with Readers(parallel=1, engines=1) as started:
+    async with FileSandbox(parallel=1, engines=1) as started:
         yield started
 
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_taken_is_refused_with_its_reason_and_what_is_gone_
         await look(folder)
     assert await rows("SELECT count(*) FROM documents") == [(0,)]
     async with database.transaction(organization) as connection:
-        [known] = await watched_files.known(connection)
+        [known] = await watched_files.list_states(connection)
     assert (known.name, known.taken_at) == ("notes.doc", None)
     assert "it is no PDF" in known.refused
     (folder / "notes.doc").unlink()

@@ -14,7 +14,7 @@ import time
 
 from postroom import logs, worker
 from postroom.errors import OperatorError, PermanentError, TransientError
-from postroom.model import Done
+from postroom.model import StepResult
 from postroom.store import work
 from postroom.store.database import Database, open_database
 from postroom.store.work import Finish, Lease
@@ -50,23 +50,23 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
         async with work.fenced(database, lease) as connection:
             await work.finish(connection, [Finish(lease)])
 
-    async def tick(_lease: Lease) -> Done:
-        return Done(again_after=step_seconds)
+    async def tick(_lease: Lease) -> StepResult:
+        return StepResult(again_after=step_seconds)
 
-    async def transient(_lease: Lease) -> Done:
+    async def transient(_lease: Lease) -> StepResult:
         raise TransientError("the provider is busy", retry_after=0)
 
-    async def operator(_lease: Lease) -> Done:
+    async def operator(_lease: Lease) -> StepResult:
         print("tried operator", flush=True)
         raise OperatorError("the secret has expired")
 
-    async def permanent(_lease: Lease) -> Done:
+    async def permanent(_lease: Lease) -> StepResult:
         raise PermanentError("the provider has no such message")
 
-    async def bug(_lease: Lease) -> Done:
+    async def bug(_lease: Lease) -> StepResult:
         raise ZeroDivisionError("secret words of a stranger")
 
-    async def deadly(_lease: Lease) -> Done:
+    async def deadly(_lease: Lease) -> StepResult:
         os._exit(9)
 
     return {
@@ -87,7 +87,7 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
 
 async def main() -> None:
     options = json.loads(sys.argv[1])
-    limits = worker.Limits(
+    limits = worker.WorkerLimits(
         concurrency=options.get("concurrency", 10),
         lease_seconds=options.get("lease_seconds", 30),
         poll_seconds=options.get("poll_seconds", 0.2),
@@ -105,6 +105,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    logs.setup("scenario", level="info", style="json")
+    logs.configure("scenario", level="info", style="json")
     logging.captureWarnings(capture=False)
     asyncio.run(main())

@@ -19,7 +19,7 @@ from providers.conftest import Tokens, graph
 
 async def main() -> None:
     options = json.loads(sys.argv[1])
-    limits = worker.Limits(
+    limits = worker.WorkerLimits(
         concurrency=2,
         lease_seconds=2,
         poll_seconds=0.2,

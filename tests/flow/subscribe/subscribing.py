@@ -19,7 +19,7 @@ DAY = 86400
 HOUR = 3600
 CADENCES = {
     ProviderName.OUTLOOK: RenewalSchedule(DAY),
-    ProviderName.GMAIL: RenewalSchedule(DAY, every_seconds=DAY),
+    ProviderName.GMAIL: RenewalSchedule(DAY, interval_seconds=DAY),
 }
 
 

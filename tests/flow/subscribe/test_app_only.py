@@ -55,7 +55,7 @@ class AppOnly:
         credential = AppCredential(
             tenant or self.tenant, known["client_id"], client_secret=Secret(known["client_secret"])
         )
-        done = await connect.connect_app(
+        done = await connect.connect_app_only(
             self.desk.desk,
             self.desk.organization,
             credential,

@@ -163,7 +163,7 @@ async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker
 
 async def made_by_others(kept) -> dict[str, str]:
     """An orphan of ours, and a channel of another system."""
-    token = await kept.tokens[kept.mailbox].current()
+    token = await kept.tokens[kept.mailbox].get_token()
     made = {}
     for folder, url in (
         ("inbox", f"{kept.base}/webhooks/outlook/{uuid4()}"),
@@ -224,7 +224,7 @@ async def test_a_new_public_address_moves_the_channel(kept):
 async def test_replaced_rows_are_kept_for_seven_days_and_then_removed(kept):
     await kept.run()
     async with kept.database.transaction(kept.organization) as connection:
-        assert not await subscribe.push_is_silent(
+        assert not await subscribe.replace_silent_subscription(
             connection, kept.organization, kept.mailbox, changed_at=await now(kept)
         )
     await kept.owner.execute("UPDATE subscriptions SET replaced_at = postroom_now(), status = 'removed'")
@@ -246,7 +246,7 @@ async def now(kept):
 
 async def silent(kept, changed_at):
     async with kept.database.transaction(kept.organization) as connection:
-        return await subscribe.push_is_silent(
+        return await subscribe.replace_silent_subscription(
             connection, kept.organization, kept.mailbox, changed_at=changed_at
         )
 
@@ -273,18 +273,18 @@ async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(kept):
 
 
 async def test_mailboxes_that_nobody_looks_after_are_found(kept):
-    assert await subscribe.keep_due(kept.database) == 1
+    assert await subscribe.schedule_missing(kept.database) == 1
     assert await kept.work_off() == []
     await kept.check_stands()
-    assert await subscribe.keep_due(kept.database) == 0
+    assert await subscribe.schedule_missing(kept.database) == 0
     await kept.owner.execute("UPDATE mailboxes SET disconnected_at = postroom_now()")
     await kept.owner.execute("DELETE FROM work")
-    assert await subscribe.keep_due(kept.database) == 0
+    assert await subscribe.schedule_missing(kept.database) == 0
 
 
 async def test_a_lost_grant_ends_the_work_until_a_reconnect(kept):
     class Lost:
-        async def current(self):
+        async def get_token(self):
             raise InvalidGrant("The grant is gone. Connect the mailbox again.")
 
     kept.tokens[kept.mailbox] = Lost()
@@ -302,7 +302,7 @@ async def test_a_grant_found_lost_after_a_reconnect_is_the_former_one(kept):
     good = kept.tokens[kept.mailbox]
 
     class Former:
-        async def current(self):
+        async def get_token(self):
             await kept.owner.execute("UPDATE mailboxes SET connected_at = postroom_now()")
             await kept.wake()
             kept.tokens[kept.mailbox] = good

@@ -132,7 +132,7 @@ async def test_killed_between_the_provider_s_answer_and_the_commit(kept, databas
 async def test_killed_between_a_renewal_and_its_commit(kept, database_url):
     await kept.run()
     await kept.move(HOUR)
-    await kept.tokens[kept.mailbox].instead_of(await kept.tokens[kept.mailbox].current())
+    await kept.tokens[kept.mailbox].replace_rejected(await kept.tokens[kept.mailbox].get_token())
     kept.sim.control.patch("microsoft/options", json={"revalidate": True})
     try:
         await kill_before_commit(kept, database_url, "subscriptions.update")

@@ -43,7 +43,7 @@ class Mirror:
             "database": self.database,
             "remote": lambda _: self.remote,
             "blobs": self.blobs,
-            "accept": sync.accepts,
+            "accept": sync.accepts_attachment,
             "sweep_seconds": dict.fromkeys(ProviderName, 900.0),
             "backfill_days": 30,
             "slice_seconds": 60,
@@ -139,7 +139,7 @@ class Mirror:
 
 def _row(item) -> tuple:
     state = item.state
-    digests = [sha256(each.content).hexdigest() for each in item.enclosures] or None
+    digests = [sha256(each.content).hexdigest() for each in item.attachments] or None
     return (
         item.key,
         state.thread,

@@ -11,18 +11,18 @@ from itertools import count
 
 from postroom.errors import CursorExpired, NotFound, TransientError
 from postroom.model import (
-    Change,
+    ChangePage,
     ContentPolicy,
-    Enclosure,
-    Fetched,
+    FetchedMessage,
+    FetchFailure,
     FolderRole,
-    Letter,
-    Page,
+    MessageChange,
+    MessageContent,
+    ObservedState,
     Person,
     Presence,
+    RemoteAttachment,
     RemoteFolder,
-    State,
-    Unfetched,
 )
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -33,10 +33,10 @@ DAY = timedelta(days=1)
 class Item:
     key: str
     version: int
-    state: State
+    state: ObservedState
     subject: str
     body: str
-    enclosures: tuple[Enclosure, ...]
+    attachments: tuple[RemoteAttachment, ...]
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Remote:
     tree: list[RemoteFolder]
     labelled: bool
     page: int = 3
-    pushes_apart_seconds: float = 0.0
+    push_interval_seconds: float = 0.0
     items: dict[str, Item] = field(default_factory=dict)
-    log: list[tuple[str, Change]] = field(default_factory=list)
+    log: list[tuple[str, MessageChange]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
@@ -69,7 +69,7 @@ class Remote:
         number = next(self.numbers)
         key = f"m{number:04d}"
         where = {"labels": frozenset(labels)} if self.labelled else {"folder": folder}
-        told = State(
+        told = ObservedState(
             thread=thread or f"t-{key}",
             categories=frozenset(),
             is_read=False,
@@ -79,7 +79,7 @@ class Remote:
             **where,
         )
         enclosures = tuple(
-            Enclosure(str(part), "file", media, len(data), name, content=data)
+            RemoteAttachment(str(part), "file", media, len(data), name, content=data)
             for part, (name, media, data) in enumerate(files, start=1)
         )
         self.items[key] = Item(key, 0, told, f"Subject {key}", f"Body of {key}", enclosures)
@@ -88,7 +88,7 @@ class Remote:
 
     def change(self, key, **state):
         self.items[key].state = replace(self.items[key].state, **state)
-        self._changed(key, told=State(**state))
+        self._changed(key, told=ObservedState(**state))
 
     def label(self, key, add=(), remove=()):
         item = self.items[key]
@@ -97,9 +97,9 @@ class Remote:
         self.log.append(
             (
                 "",
-                Change(
+                MessageChange(
                     key,
-                    Presence.HERE,
+                    Presence.PRESENT,
                     f"{item.version:08d}",
                     labels_added=frozenset(add),
                     labels_removed=frozenset(remove),
@@ -110,7 +110,7 @@ class Remote:
     def move(self, key, folder):
         before = self.items[key].state.folder
         self.items[key].state = replace(self.items[key].state, folder=folder)
-        self.log.append((before, Change(key, Presence.LEFT)))
+        self.log.append((before, MessageChange(key, Presence.LEFT)))
         self._changed(key)
 
     def write(self, key, body):
@@ -120,9 +120,9 @@ class Remote:
     def delete(self, key):
         item = self.items.pop(key)
         if self.labelled:
-            self.log.append(("", Change(key, Presence.DELETED, f"{next(self.numbers):08d}")))
+            self.log.append(("", MessageChange(key, Presence.DELETED, f"{next(self.numbers):08d}")))
         else:
-            self.log.append((item.state.folder, Change(key, Presence.LEFT)))
+            self.log.append((item.state.folder, MessageChange(key, Presence.LEFT)))
 
     def choose(self, key):
         """Only this folder is read."""
@@ -140,10 +140,10 @@ class Remote:
         item = self.items[key]
         item.version = next(self.numbers)
         scope = "" if self.labelled else item.state.folder
-        state = told or (State(thread=item.state.thread) if self.labelled else item.state)
+        state = told or (ObservedState(thread=item.state.thread) if self.labelled else item.state)
         if self.labelled and not added and told is None:
             state = item.state
-        self.log.append((scope, Change(key, Presence.HERE, f"{item.version:08d}", state)))
+        self.log.append((scope, MessageChange(key, Presence.PRESENT, f"{item.version:08d}", state)))
 
     # The port
 
@@ -153,17 +153,17 @@ class Remote:
         if self.refused:
             raise self.refused.pop(0)
 
-    async def folders(self):
+    async def list_folders(self):
         self._call("folders")
         return list(self.tree)
 
-    async def pin(self, scope):
+    async def get_current_cursor(self, scope):
         if not self.labelled:
             return None
         self._call("pin")
         return str(len(self.log))
 
-    async def listing(self, scope, *, cursor, since):
+    async def list_messages(self, scope, *, cursor, since):
         self._call("listing")
         if not self.labelled and scope not in {folder.key for folder in self.tree}:
             raise NotFound("no such folder")
@@ -180,15 +180,15 @@ class Remote:
         shown = there[start : start + self.page]
         more = start + self.page < len(there)
         changes = tuple(
-            Change(each.key, Presence.HERE, state=State(thread=each.state.thread))
+            MessageChange(each.key, Presence.PRESENT, state=ObservedState(thread=each.state.thread))
             if self.labelled
             else self._seen(each)
             for each in shown
         )
         live = None if more or self.labelled else str(pinned)
-        return Page(changes, f"{start + self.page}:{pinned}", more, live, len(there))
+        return ChangePage(changes, f"{start + self.page}:{pinned}", more, live, len(there))
 
-    async def changes(self, scope, cursor):
+    async def list_changes(self, scope, cursor):
         self._call("changes")
         if not self.labelled and scope not in {folder.key for folder in self.tree}:
             raise NotFound("no such folder")
@@ -199,11 +199,11 @@ class Remote:
         ]
         shown = found[: self.page]
         more = len(found) > self.page
-        return Page(
+        return ChangePage(
             tuple(change for _, change in shown), str(shown[-1][0] + 1 if more else len(self.log)), more
         )
 
-    async def recent(self, since, *, drafts=False):
+    async def list_recent(self, since, *, drafts=False):
         if self.labelled:
             return
         self._call("recent")
@@ -213,17 +213,17 @@ class Remote:
         for start in range(0, len(found), self.page):
             yield found[start : start + self.page]
 
-    async def look(self, keys: Sequence[str]):
+    async def look_up(self, keys: Sequence[str]):
         self._call("look")
         return [self._looked(key) for key in keys]
 
     def _looked(self, key):
         if key in self.hidden:
-            return Unfetched(key, gone=False, reason="It cannot be looked at.")
-        return self._seen(self.items[key]) if key in self.items else Change(key, Presence.DELETED)
+            return FetchFailure(key, gone=False, reason="It cannot be looked at.")
+        return self._seen(self.items[key]) if key in self.items else MessageChange(key, Presence.DELETED)
 
     def _seen(self, item):
-        return Change(item.key, Presence.HERE, f"{item.version:08d}", item.state)
+        return MessageChange(item.key, Presence.PRESENT, f"{item.version:08d}", item.state)
 
     async def fetch(self, wanted, policy):
         self._call("fetch")
@@ -233,12 +233,12 @@ class Remote:
 
     def _fetched(self, key, policy):
         if key not in self.items:
-            return Unfetched(key, gone=True, reason="gone")
+            return FetchFailure(key, gone=True, reason="gone")
         if key in self.poison:
-            return Unfetched(key, gone=False, reason="It cannot be read.")
+            return FetchFailure(key, gone=False, reason="It cannot be read.")
         item = self.items[key]
         bare = policy is ContentPolicy.METADATA
-        letter = Letter(
+        letter = MessageContent(
             f"<{key}@example.org>",
             Person("Ann", self.senders.get(key, "Ann@Example.org")),
             (Person("Bob, B.", "bob@example.com"),),
@@ -247,17 +247,17 @@ class Remote:
             item.subject,
             item.state.received_at,
             self.sizes.get(key, 100),
-            bool(item.enclosures),
+            bool(item.attachments),
             is_newsletter=False,
             is_automated=False,
             headers=(("Subject", item.subject),),
             snippet=None if bare else item.body[:20],
             body_plain=None if bare else item.body,
-            enclosures=() if bare else item.enclosures,
+            attachments=() if bare else item.attachments,
         )
-        return Fetched(key, f"{item.version:08d}", item.state, letter)
+        return FetchedMessage(key, f"{item.version:08d}", item.state, letter)
 
-    async def enclosure(self, key, enclosure):
+    async def fetch_attachment(self, key, enclosure):
         self._call("enclosure")
         if enclosure.part in self.unreadable:
             raise TransientError("It was cut.")

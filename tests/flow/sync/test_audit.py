@@ -7,7 +7,7 @@ import pytest
 from flow.sync.provider import NOW
 from postroom.errors import PermanentError
 from postroom.flow.mail import audit
-from postroom.flow.mail.audit import Depth
+from postroom.flow.mail.audit import AuditDepth
 from postroom.model import WorkKind
 from postroom.store import audits, work
 from postroom.store.work import Wake
@@ -23,8 +23,8 @@ async def mirror(mirror):
     return mirror
 
 
-async def audited(mirror, depth=Depth.STATES):
-    return await audit.audit(mirror.parts(), await mirror.get(), depth)
+async def audited(mirror, depth=AuditDepth.STATES):
+    return await audit.audit_mailbox(mirror.parts(), await mirror.get(), depth)
 
 
 def summary(found):
@@ -113,14 +113,14 @@ async def found_and_mended(mirror, key, depth):
     async with mirror.database.transaction(mirror.organization) as connection:
         await audit.repair(connection, mirror.organization, mirror.mailbox, found)
     await mirror.settle()
-    assert summary(await audited(mirror, Depth.CONTENTS))[1:] == ([], [], [])
+    assert summary(await audited(mirror, AuditDepth.CONTENTS))[1:] == ([], [], [])
 
 
 @pytest.mark.parametrize("what", SPOILED_IN_ANY_CASE)
 async def test_what_is_not_all_there_is_different(mirror, with_attachment, what):
     key, id_ = with_attachment
     await mirror.owner.execute(SPOILED_IN_ANY_CASE[what], [id_])
-    await found_and_mended(mirror, key, Depth.STATES)
+    await found_and_mended(mirror, key, AuditDepth.STATES)
 
 
 @pytest.mark.parametrize("what", SPOILED_INSIDE)
@@ -128,7 +128,7 @@ async def test_what_is_stored_otherwise_is_seen_when_contents_are_compared(mirro
     key, id_ = with_attachment
     await mirror.owner.execute(SPOILED_INSIDE[what], [id_])
     assert summary(await audited(mirror))[1:] == ([], [], [])
-    await found_and_mended(mirror, key, Depth.CONTENTS)
+    await found_and_mended(mirror, key, AuditDepth.CONTENTS)
 
 
 async def test_an_audit_moves_no_cursor(mirror):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from postroom.model import Change, Presence
+from postroom.model import MessageChange, Presence
 
 DAY = timedelta(days=1)
 
@@ -126,13 +126,13 @@ async def test_mail_in_a_folder_that_is_not_mirrored_has_left(folders):
 
 
 async def test_an_update_without_a_version_is_merged(folders):
-    from postroom.model import State
+    from postroom.model import ObservedState
 
     key = folders.remote.deliver()
     await folders.settle()
     item = folders.remote.items[key]
     folders.remote.change(key, is_read=True)
-    folders.remote.log[-1] = ("inbox", Change(key, Presence.HERE, "", State(is_read=True)))
+    folders.remote.log[-1] = ("inbox", MessageChange(key, Presence.PRESENT, "", ObservedState(is_read=True)))
     await folders.sync()
     assert item.state.is_read
     await folders.assert_mirrors()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.flow.mail import sync
-from postroom.model import Health, RemoteFolder, WorkKind
+from postroom.model import MailboxHealth, RemoteFolder, WorkKind
 from postroom.store import notifications, work
 
 DAY = timedelta(days=1)
@@ -131,7 +131,7 @@ async def test_a_sweep_is_made_even_while_pushes_come_all_day(folders, move_cloc
 
 
 async def test_where_close_pushes_are_dropped_a_second_look_follows_the_last_one(labels, move_clock):
-    labels.remote.pushes_apart_seconds = 100
+    labels.remote.push_interval_seconds = 100
     await labels.settle()
     await move_clock(200)
     await labels.hint()
@@ -185,7 +185,7 @@ async def test_mail_that_no_push_told_of_gets_the_channel_made_anew(mirror, chan
     await move_clock(1300)
     await mirror.sync()
     assert await mirror.one(channel) == "expired"
-    assert (await mirror.get()).health is Health.SUBSCRIPTION_EXPIRED
+    assert (await mirror.get()).health is MailboxHealth.SUBSCRIPTION_EXPIRED
     assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'subscribe'")
     told = "SELECT count(*) FROM ledger WHERE event_type = 'SUBSCRIPTION_EXPIRED'"
     assert await mirror.one(told) == 1
@@ -201,7 +201,7 @@ async def test_a_channel_that_tells_is_kept_though_clocks_disagree(mirror, chann
         await mirror.sync()
         await move_clock(1300)
     assert await mirror.one(channel) == "active"
-    assert (await mirror.get()).health is Health.ACTIVE
+    assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
 async def test_a_channel_is_not_blamed_for_mail_from_before_it(mirror, channel, move_clock):

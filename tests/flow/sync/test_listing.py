@@ -8,7 +8,7 @@ import pytest
 from postroom.errors import NotFound, TransientError
 from postroom.flow.mail.sync import sync_requests
 from postroom.flow.mail.sync.sync_step import UNREADABLE
-from postroom.model import FolderRole, Health, RemoteFolder
+from postroom.model import FolderRole, MailboxHealth, RemoteFolder
 
 DAY = timedelta(days=1)
 
@@ -76,7 +76,7 @@ async def test_new_mail_does_not_wait_behind_old_mail(mirror):
     for age in range(2, 12):
         mirror.remote.deliver(age=age * DAY)
     order = []
-    real = mirror.remote.listing
+    real = mirror.remote.list_messages
 
     async def listing(scope, **given):
         page = await real(scope, **given)
@@ -85,7 +85,7 @@ async def test_new_mail_does_not_wait_behind_old_mail(mirror):
             await mirror.hint(*([] if mirror.remote.labelled else order))
         return page
 
-    mirror.remote.listing = listing
+    mirror.remote.list_messages = listing
     await mirror.sync()
     await mirror.assert_mirrors()
     ids = [key for (key,) in await mirror.rows("SELECT provider_message_id FROM messages ORDER BY id")]
@@ -124,7 +124,7 @@ async def test_a_full_sync_that_is_asked_for_lists_everything_once(mirror, durin
     else:
         await mirror.sync(slice_seconds=0)
     async with mirror.database.transaction(mirror.organization) as connection:
-        await sync_requests.ask(connection, mirror.organization, mirror.mailbox, full=True)
+        await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=True)
     await mirror.sync()
     pages = {"labels": 4 + 4, "folders": 4 + 1 + 1}  # of keys alone the window is listed too, for what is new
     assert mirror.remote.calls["listing"] == pages["labels" if mirror.remote.labelled else "folders"]
@@ -202,7 +202,7 @@ async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before
     await folders.sync(slice_seconds=0)
     folders.remote.delete(keys[0])
     async with folders.database.transaction(folders.organization) as connection:
-        await sync_requests.reach_back(connection, folders.organization, folders.mailbox, days=60)
+        await sync_requests.extend_backfill(connection, folders.organization, folders.mailbox, days=60)
     await folders.settle()
     await folders.assert_mirrors()
 
@@ -249,7 +249,7 @@ async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone
     missing = {late} if during == "changes" else {kept, late}
     await folders.assert_mirrors(but=missing)
     found = await folders.get()
-    assert (found.health, found.last_error) == (Health.ACTIVE, UNREADABLE)
+    assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, UNREADABLE)
     setattr(folders.remote, during, real)
     await folders.settle()
     await folders.assert_mirrors()

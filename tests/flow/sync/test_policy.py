@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from postroom.flow.mail import policy as policies
-from postroom.model import ContentPolicy, Done, WorkKind
+from postroom.model import ContentPolicy, StepResult, WorkKind
 from postroom.store import mailboxes, work
 from scenarios.workers import until
 
@@ -27,23 +27,23 @@ async def change(mirror, policy):
     async with mirror.database.transaction(mirror.organization) as connection:
         before = (await mailboxes.get(connection, mirror.mailbox)).policy
         whose = connection, mirror.organization, mirror.mailbox
-        await policies.hold(*whose, before=before, after=policy)
+        await policies.block_commits(*whose, before=before, after=policy)
         if await mailboxes.set_policy(connection, mirror.mailbox, policy):
-            await policies.apply(*whose, before=before, after=policy)
+            await policies.schedule_refill(*whose, before=before, after=policy)
 
 
 async def set_policy(mirror, policy):
     await change(mirror, policy)
-    await policies.settle(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+    await policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
 
 
 async def go_on(mirror, move_clock):
     """What a worker does some time later."""
-    await move_clock(policies.SPARE_SECONDS + 1)
+    await move_clock(policies.TAKEOVER_SECONDS + 1)
     async with mirror.database.engine() as connection:
         claim = await work.claim(connection, [WorkKind.APPLY_POLICY], batch=1, lease_seconds=60)
     [lease] = claim.leases
-    assert await policies.run(mirror.database, lease) == Done()
+    assert await policies.run(mirror.database, lease) == StepResult()
 
 
 async def found(mirror, word):
@@ -121,7 +121,7 @@ async def test_each_batch_of_a_lowering_is_committed_on_its_own(mirror, owner):
     async with owner.transaction():
         await owner.execute("SELECT FROM messages WHERE id = (SELECT max(id) FROM messages) FOR UPDATE")
         going = asyncio.create_task(
-            policies.settle(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+            policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
         )
         await until(owner, "SELECT count(snippet) = 1 FROM messages")
     await going
@@ -141,7 +141,7 @@ async def test_raising_fetches_again_what_is_stored(mirror):
 
 async def test_a_page_fetched_under_the_former_policy_is_not_stored(mirror):
     mirror.remote.deliver(files=FILES)
-    real = mirror.remote.listing
+    real = mirror.remote.list_messages
 
     async def listing(scope, **given):
         page = await real(scope, **given)
@@ -149,7 +149,7 @@ async def test_a_page_fetched_under_the_former_policy_is_not_stored(mirror):
             await set_policy(mirror, ContentPolicy.METADATA)
         return page
 
-    mirror.remote.listing = listing
+    mirror.remote.list_messages = listing
     with pytest.raises(Exception, match="changed during its sync"):
         await mirror.sync()
     assert await mirror.one("SELECT count(*) FROM messages") == 0

@@ -23,12 +23,12 @@ def stored(mirror):
 
 async def list_anew(mirror):
     async with mirror.database.transaction(mirror.organization) as connection:
-        await sync_requests.ask(connection, mirror.organization, mirror.mailbox, full=True)
+        await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=True)
 
 
 async def reach_back(mirror, days):
     async with mirror.database.transaction(mirror.organization) as connection:
-        await sync_requests.reach_back(connection, mirror.organization, mirror.mailbox, days=days)
+        await sync_requests.extend_backfill(connection, mirror.organization, mirror.mailbox, days=days)
 
 
 async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, stored):
@@ -38,7 +38,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     remote.senders = dict.fromkeys(hers, JANE)
     await mirror.settle()
     assert await stored() == sorted(ours + hers[:2])
-    assert (await purge.person(mirror.database, mirror.organization, JANE)).messages == 2
+    assert (await purge.purge_person(mirror.database, mirror.organization, JANE)).messages == 2
     remote.change(hers[0], is_read=True)
     await mirror.hint(hers[1])
     await mirror.settle()
@@ -49,7 +49,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     await mirror.settle()
     assert await stored() == ours
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
-    found = await audit.audit(mirror.parts(), await mirror.get(), audit.Depth.STATES)
+    found = await audit.audit_mailbox(mirror.parts(), await mirror.get(), audit.AuditDepth.STATES)
     assert found.everything == []
 
 
@@ -58,12 +58,12 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
     hers = [remote.deliver(age=DAY), remote.deliver(age=-DAY / 24)]
     remote.senders = dict.fromkeys(hers, JANE)
     await mirror.sync()
-    await purge.person(mirror.database, mirror.organization, JANE)
+    await purge.purge_person(mirror.database, mirror.organization, JANE)
     await move_clock(7200)
     await list_anew(mirror)
     await mirror.settle()
     assert await stored() == hers[1:]
-    await purge.person(mirror.database, mirror.organization, JANE.upper())
+    await purge.purge_person(mirror.database, mirror.organization, JANE.upper())
     await list_anew(mirror)
     await mirror.settle()
     assert await stored() == []
@@ -71,7 +71,7 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
 
 
 async def test_people_of_another_organization_are_not_forgotten_here(mirror, stored, other_organization):
-    await purge.person(mirror.database, other_organization, "ann@example.org")
+    await purge.purge_person(mirror.database, other_organization, "ann@example.org")
     key = mirror.remote.deliver()
     await mirror.settle()
     assert await stored() == [key]
@@ -91,4 +91,6 @@ async def test_mail_that_would_be_removed_by_its_age_is_not_stored_again(mirror,
     await mirror.sync(**kept)
     await mirror.sync(**kept)
     assert await stored() == [young]
-    assert (await audit.audit(mirror.parts(**kept), await mirror.get(), audit.Depth.STATES)).everything == []
+    assert (
+        await audit.audit_mailbox(mirror.parts(**kept), await mirror.get(), audit.AuditDepth.STATES)
+    ).everything == []

@@ -8,8 +8,8 @@ import pytest
 
 from postroom.errors import InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync.sync_step import MOST_LOST
-from postroom.model import Health
+from postroom.flow.mail.sync.sync_step import MAX_LOST_LEASES
+from postroom.model import MailboxHealth
 from postroom.store import work
 
 DAY = timedelta(days=1)
@@ -83,12 +83,12 @@ async def without_bytes(mirror):
     """A message whose attachment cannot be read; its key."""
     key = mirror.remote.deliver(files=[("a.pdf", "application/pdf", b"%PDF-")])
     item = mirror.remote.items[key]
-    whole = item.enclosures
-    item.enclosures = tuple(replace(each, content=None) for each in whole)
+    whole = item.attachments
+    item.attachments = tuple(replace(each, content=None) for each in whole)
     mirror.remote.unreadable = {"1"}
     await mirror.settle()
     assert await mirror.rows("SELECT kind, resolved_at FROM failures") == [("attachment", None)]
-    item.enclosures = whole
+    item.attachments = whole
     return key
 
 
@@ -161,7 +161,7 @@ async def test_a_lost_grant_stops_the_sync_and_it_goes_on_from_its_cursor(mirror
         mirror.remote.refused.append(InvalidGrant("gone")) if mirror.remote.calls["listing"] == 2 else None
     )
     await mirror.sync()
-    assert (await mirror.get()).health is Health.TOKEN_REFRESH_FAILED
+    assert (await mirror.get()).health is MailboxHealth.TOKEN_REFRESH_FAILED
     assert await mirror.one("SELECT count(*) FROM work") == 0
     mirror.remote.before = lambda _: None
     mirror.remote.refused.clear()
@@ -176,9 +176,9 @@ async def test_a_provider_that_refuses_is_shown_and_asked_again_later(mirror):
     mirror.remote.refused.append(PermanentError("No licence."))
     await mirror.sync()
     found = await mirror.get()
-    assert (found.health, found.last_error) == (Health.PROVIDER_ERROR, "No licence.")
+    assert (found.health, found.last_error) == (MailboxHealth.PROVIDER_ERROR, "No licence.")
     await mirror.settle()
-    assert (await mirror.get()).health is Health.ACTIVE
+    assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
 async def lost(mirror, move_clock, times: int) -> None:
@@ -189,18 +189,18 @@ async def lost(mirror, move_clock, times: int) -> None:
 
 async def test_a_mailbox_over_which_every_worker_ends_is_shown_and_tried_again_later(mirror, move_clock):
     mirror.remote.deliver()
-    await lost(mirror, move_clock, MOST_LOST)
+    await lost(mirror, move_clock, MAX_LOST_LEASES)
     await mirror.sync()
     assert not mirror.remote.calls
     found = await mirror.get()
     assert (found.health, found.last_error.split(".")[0]) == (
-        Health.PROVIDER_ERROR,
+        MailboxHealth.PROVIDER_ERROR,
         "Its worker ended at every attempt",
     )
     await move_clock(3600)
     await mirror.settle()
     await mirror.assert_mirrors()
-    assert (await mirror.get()).health is Health.ACTIVE
+    assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
 async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(mirror, move_clock):
@@ -210,7 +210,7 @@ async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(m
     for age in range(1, 28):
         mirror.remote.deliver(age=age * DAY)
     for _ in range(3):
-        await lost(mirror, move_clock, MOST_LOST // 2)
+        await lost(mirror, move_clock, MAX_LOST_LEASES // 2)
         mirror.remote.before = lambda _: mirror.remote.calls["listing"] < 4 or ended()
         with pytest.raises(SystemError):
             await mirror.sync()
@@ -218,7 +218,7 @@ async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(m
     mirror.remote.before = lambda _: None
     await mirror.settle()
     await mirror.assert_mirrors()
-    assert (await mirror.get()).health is Health.ACTIVE
+    assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
 async def test_passing_trouble_is_told_in_words(mirror):

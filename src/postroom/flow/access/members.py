@@ -29,11 +29,13 @@ async def add(
         made = await members.add(connection, address, name=name or address.partition("@")[0], role=role)
         if made is None:
             raise PermanentError("There is a member with this address already.")
-        await _told(connection, organization, "MEMBER_ADDED", made, actor, {"role": role}, address=address)
-        return await _found(connection, made)
+        await _record_event(
+            connection, organization, "MEMBER_ADDED", made, actor, {"role": role}, address=address
+        )
+        return await _require_member(connection, made)
 
 
-async def provide_admin(database: Database, organization: OrganizationId) -> tuple[Member, bool]:
+async def ensure_admin(database: Database, organization: OrganizationId) -> tuple[Member, bool]:
     """An admin of the organization, made where there is none yet; whether made."""
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
@@ -47,7 +49,7 @@ async def provide_admin(database: Database, organization: OrganizationId) -> tup
             member = await members.of_address(connection, FIRST_ADDRESS)
             assert member is not None, "the address is taken"
             await members.set_role(connection, member.id, Role.ADMIN)
-            return await _found(connection, member.id), False
+            return await _require_member(connection, member.id), False
 
 
 async def find(database: Database, organization: OrganizationId, address: str) -> Member:
@@ -62,10 +64,10 @@ async def set_role(database: Database, member: Member, role: Role, *, actor: str
     """False: the member has it already. The last admin stays one, or nobody could change it back."""
     async with database.transaction(member.organization) as connection:
         if role is not Role.ADMIN:
-            await _not_the_last_admin(connection, member)
+            await _require_other_admin(connection, member)
         changed = await members.set_role(connection, member.id, role)
         if changed:
-            await _told(
+            await _record_event(
                 connection, member.organization, "MEMBER_ROLE_CHANGED", member.id, actor, {"role": role}
             )
     return changed
@@ -75,35 +77,35 @@ async def set_password(
     database: Database, member: Member, password: Secret | None, *, actor: str | None = None
 ) -> None:
     """A new password, or none. Whoever is signed in with the old one is signed out."""
-    kept = await passwords.hashed(password) if password is not None else None
+    kept = await passwords.hash_password(password) if password is not None else None
     async with database.transaction(member.organization) as connection:
         await members.set_password(connection, member.id, kept)
         await sessions.end_all(connection, member.id)
         event = "MEMBER_PASSWORD_CHANGED" if kept else "MEMBER_PASSWORD_REMOVED"
-        await _told(connection, member.organization, event, member.id, actor, {})
+        await _record_event(connection, member.organization, event, member.id, actor, {})
 
 
 async def remove(database: Database, member: Member, *, actor: str | None = None) -> None:
     async with database.transaction(member.organization) as connection:
-        await _not_the_last_admin(connection, member)
+        await _require_other_admin(connection, member)
         if await members.remove(connection, member.id):
-            await _told(connection, member.organization, "MEMBER_REMOVED", member.id, actor, {})
+            await _record_event(connection, member.organization, "MEMBER_REMOVED", member.id, actor, {})
 
 
-async def _not_the_last_admin(connection: Connection, member: Member) -> None:
+async def _require_other_admin(connection: Connection, member: Member) -> None:
     others = await members.other_admins(connection, member.id)
     found = await members.get(connection, member.id)
     if found is not None and found.role is Role.ADMIN and not others:
         raise PermanentError("This is the last admin. Make another member admin before.")
 
 
-async def _found(connection: Connection, member: MemberId) -> Member:
+async def _require_member(connection: Connection, member: MemberId) -> Member:
     found = await members.get(connection, member)
     assert found is not None, "it was there a moment ago, in this transaction"
     return found
 
 
-async def _told(
+async def _record_event(
     connection: Connection,
     organization: OrganizationId,
     event: str,

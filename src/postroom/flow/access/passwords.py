@@ -10,41 +10,41 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from postroom.errors import PermanentError
 from postroom.model import Secret
 
-SHORTEST: Final = 12
-LONGEST: Final = 1000
+MIN_LENGTH: Final = 12
+MAX_LENGTH: Final = 1000
 _hasher: Final = PasswordHasher()
 # Each takes 64 MB for a moment: a storm of tries waits in line instead of filling the memory.
-_AT_A_TIME: Final = 2
+_MAX_CONCURRENT: Final = 2
 
 
 @cache
-def _turns(_loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
-    return asyncio.Semaphore(_AT_A_TIME)
+def _hashing_slots(_loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+    return asyncio.Semaphore(_MAX_CONCURRENT)
 
 
-async def hashed(password: Secret) -> Secret:
+async def hash_password(password: Secret) -> Secret:
     """What may be kept. Raises PermanentError, with the rule, for a password that is too short."""
-    if not SHORTEST <= len(password.reveal()) <= LONGEST:
-        raise PermanentError(f"A password has {SHORTEST} to {LONGEST} characters.")
-    async with _turns(asyncio.get_running_loop()):
+    if not MIN_LENGTH <= len(password.reveal()) <= MAX_LENGTH:
+        raise PermanentError(f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters.")
+    async with _hashing_slots(asyncio.get_running_loop()):
         return Secret(await asyncio.to_thread(_hasher.hash, password.reveal()))
 
 
-async def is_right(kept: Secret | None, password: Secret) -> bool:
+async def verify_password(kept: Secret | None, password: Secret) -> bool:
     """Takes the same time where nothing is kept, so that nobody learns who has a password here."""
-    if len(password.reveal()) > LONGEST:
+    if len(password.reveal()) > MAX_LENGTH:
         return False
-    async with _turns(asyncio.get_running_loop()):
+    async with _hashing_slots(asyncio.get_running_loop()):
         return await asyncio.to_thread(_verify, kept, password.reveal())
 
 
 def _verify(kept: Secret | None, password: str) -> bool:
     try:
-        return _hasher.verify(kept.reveal() if kept else _nobodys(), password) and kept is not None
+        return _hasher.verify(kept.reveal() if kept else _dummy_hash(), password) and kept is not None
     except (Argon2Error, InvalidHashError):
         return False
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _hasher.hash("of nobody")

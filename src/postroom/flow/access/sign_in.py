@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from postroom.flow.access import passwords
 from postroom.model import MemberId, OrganizationId, Secret
-from postroom.ports import Identity
+from postroom.ports import OpenIdIdentity
 from postroom.store import ledger, members, sessions
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
@@ -17,19 +17,19 @@ from postroom.store.members import Member
 
 LINK_SECONDS: Final = 3600
 # One address may be a member of several organizations; not of so many that a sign-in takes for ever.
-_MOST_ORGANIZATIONS: Final = 3
+_MAX_ORGANIZATIONS: Final = 3
 
-Way = Literal["link", "password", "openid"]
+SignInMethod = Literal["link", "password", "openid"]
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class NewSession:
     organization: OrganizationId
     member: MemberId
     session: Secret
 
 
-async def new_link(
+async def create_link(
     database: Database, member: Member, *, seconds: float = LINK_SECONDS, actor: str | None = None
 ) -> Secret:
     """The token of a link that signs this member in, once. `actor` is who asked for it."""
@@ -41,51 +41,53 @@ async def new_link(
     return token
 
 
-def link_url(url: str, token: Secret, *, following: str = "") -> str:
+def build_link_url(url: str, token: Secret, *, following: str = "") -> str:
     """`following` is the path to which the link leads; the first page, where none is named."""
     way = f"&next={following}" if following else ""
     return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{way}"
 
 
-async def by_link(database: Database, token: Secret, *, seconds: float) -> SignedIn | None:
+async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) -> NewSession | None:
     async with database.engine() as engine:
         organization = await sessions.organization_of(engine, token)
     if organization is None:
         return None
     async with database.transaction(organization) as connection:
         member = await sessions.use_link(connection, token)
-        return await _open(connection, organization, member, "link", seconds) if member else None
+        return await _start_session(connection, organization, member, "link", seconds) if member else None
 
 
-async def by_password(
+async def sign_in_by_password(
     database: Database, address: str, password: Secret, *, first: OrganizationId, seconds: float
-) -> SignedIn | None:
+) -> NewSession | None:
     """Whoever is refused cannot tell whether the address, the password or a lock is why."""
     async with database.engine() as engine:
         found = await members.organizations_of(engine, address)
     found.sort(key=lambda each: each != first)
     checked = False
-    for organization in found[:_MOST_ORGANIZATIONS]:
+    for organization in found[:_MAX_ORGANIZATIONS]:
         async with database.transaction(organization) as connection:
             member = await members.of_address(connection, address)
             attempt = await members.count_attempt(connection, member.id) if member else None
         if member is None or attempt is None:
             continue
         checked = True
-        right = await passwords.is_right(attempt.kept, password)
+        right = await passwords.verify_password(attempt.kept, password)
         async with database.transaction(organization) as connection:
             if right:
                 await members.forget_failures(connection, member.id)
-                return await _open(connection, organization, member.id, "password", seconds)
+                return await _start_session(connection, organization, member.id, "password", seconds)
             payload = {"locked": attempt.locks}
             entry = Entry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
             await ledger.append(connection, organization, [entry])
     if not checked:
-        await passwords.is_right(None, password)
+        await passwords.verify_password(None, password)
     return None
 
 
-async def by_identity(database: Database, identity: Identity, *, seconds: float) -> SignedIn | None:
+async def sign_in_by_identity(
+    database: Database, identity: OpenIdIdentity, *, seconds: float
+) -> NewSession | None:
     """The member whose identity it is; at first the one with that address, if the provider vouches for it."""
     async with database.engine() as engine:
         known = await members.of_openid(engine, identity.issuer, identity.subject)
@@ -93,16 +95,16 @@ async def by_identity(database: Database, identity: Identity, *, seconds: float)
         asked = await members.organizations_of(engine, vouched) if vouched and not known else []
     for organization, member in known:
         async with database.transaction(organization) as connection:
-            return await _open(connection, organization, member, "openid", seconds)
+            return await _start_session(connection, organization, member, "openid", seconds)
     for organization in asked:
         async with database.transaction(organization) as connection:
             found = await members.of_address(connection, vouched or "")
             if found and await members.bind_openid(connection, found.id, identity.issuer, identity.subject):
-                return await _open(connection, organization, found.id, "openid", seconds)
+                return await _start_session(connection, organization, found.id, "openid", seconds)
     return None
 
 
-async def leave(database: Database, token: Secret) -> None:
+async def sign_out(database: Database, token: Secret) -> None:
     async with database.engine() as engine:
         organization = await sessions.organization_of(engine, token)
     if organization is None:
@@ -114,11 +116,11 @@ async def leave(database: Database, token: Secret) -> None:
             await ledger.append(connection, organization, [entry])
 
 
-async def _open(
-    connection: Connection, organization: OrganizationId, member: MemberId, way: Way, seconds: float
-) -> SignedIn:
+async def _start_session(
+    connection: Connection, organization: OrganizationId, member: MemberId, way: SignInMethod, seconds: float
+) -> NewSession:
     token = Secret(token_urlsafe(32))
     await sessions.begin(connection, member, token, kind="session", seconds=seconds)
     entry = Entry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
     await ledger.append(connection, organization, [entry])
-    return SignedIn(organization, member, token)
+    return NewSession(organization, member, token)

@@ -9,11 +9,11 @@ from typing import Final
 from uuid import UUID
 
 from postroom.documents import archive_path
-from postroom.documents.archive_path import Parcel
+from postroom.documents.archive_path import ArchiveItem
 from postroom.errors import PermanentError, PostroomError
-from postroom.flow.documents.process import content_of
-from postroom.flow.documents.route import at_its_end, origin
-from postroom.model import Done, OrganizationId
+from postroom.flow.documents.process import read_blob
+from postroom.flow.documents.route import get_origin, wake_shared_state
+from postroom.model import OrganizationId, StepResult
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
 from postroom.store.database import Database
@@ -21,7 +21,7 @@ from postroom.store.documents import Document
 from postroom.store.ledger import Entry
 from postroom.store.work import Lease
 
-MOST_OF_ONE_NAME: Final = 1000
+MAX_SAME_NAME: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class ArchiveContext:
     archive: Archive
 
 
-async def run(archiving: ArchiveContext, lease: Lease) -> Done:
+async def run(archiving: ArchiveContext, lease: Lease) -> StepResult:
     """Put one document where it belongs. Repeated after a crash, it finds its own bytes there."""
     document_id = UUID(lease.subject)
     async with archiving.database.transaction(lease.organization) as connection:
         document = await documents.get(connection, document_id)
         if document is None or document.archived_at is not None:
-            return Done()
+            return StepResult()
         arrivals = await documents.arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
-    first, sender = origin(arrivals)
-    parcel = Parcel(
+    first, sender = get_origin(arrivals)
+    parcel = ArchiveItem(
         sender=sender,
         received_at=first.received_at or document.created_at,
         file_name=first.file_name or "",  # the shelf has a word for that
@@ -55,14 +55,14 @@ async def run(archiving: ArchiveContext, lease: Lease) -> Done:
         bucket_generation=first.bucket_generation,
     )
     try:
-        path = await _put(archiving, lease.organization, document, parcel)
+        path = await _write_and_verify(archiving, lease.organization, document, parcel)
     except PostroomError as error:
         async with work.fenced(archiving.database, lease) as connection:
             await documents.not_archived(connection, document_id, f"not archived yet: {error}")
         raise
     async with work.fenced(archiving.database, lease) as connection:
         await documents.archived(connection, document_id, path)
-        await at_its_end(connection, document_id)
+        await wake_shared_state(connection, document_id)
         told = {"archived": True}
         await feed.tell(connection, "document.changed", "document", lease.subject, told)
         await ledger.append(
@@ -78,17 +78,17 @@ async def run(archiving: ArchiveContext, lease: Lease) -> Done:
                 )
             ],
         )
-    return Done()
+    return StepResult()
 
 
-async def _put(
-    archiving: ArchiveContext, organization: OrganizationId, document: Document, parcel: Parcel
+async def _write_and_verify(
+    archiving: ArchiveContext, organization: OrganizationId, document: Document, parcel: ArchiveItem
 ) -> str:
     """The first free name of its place, or the one under which these very bytes stand already; read back."""
-    content = await content_of(archiving.blobs, organization, document.sha256)
-    metadata = archive_path.metadata(parcel, processed_at=document.state_since)
-    for number in range(1, MOST_OF_ONE_NAME):
-        path = archive_path.path(parcel, number=number)
+    content = await read_blob(archiving.blobs, organization, document.sha256)
+    metadata = archive_path.build_metadata(parcel, processed_at=document.state_since)
+    for number in range(1, MAX_SAME_NAME):
+        path = archive_path.build_path(parcel, number=number)
         await archiving.archive.put_once(path, content, metadata)
         if sha256(await archiving.archive.fetch(path)).digest() == document.sha256:
             return path

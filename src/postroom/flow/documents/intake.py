@@ -11,7 +11,7 @@ from uuid import UUID
 
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.flow.documents import screen
-from postroom.flow.documents.screen import Fate, File, Mail
+from postroom.flow.documents.screen import AttachmentFacts, MessageFacts, ScreeningAction
 from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
 from postroom.store import documents, feed, ledger, work
 from postroom.store.database import Connection
@@ -38,15 +38,15 @@ async def take_in(
 ) -> None:
     """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
     incoming = await documents.incoming(connection, messages)
-    decided = [each for message in incoming for each in _screened(pipelines, message)]
+    decided = [each for message in incoming for each in _screen_message(pipelines, message)]
     await documents.decide(connection, [each.verdict for each in decided])
-    await record(connection, organization, [each.arrival for each in decided if each.arrival])
+    await record_arrivals(connection, organization, [each.arrival for each in decided if each.arrival])
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
     await work.wake(connection, [Wake(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)])
-    await work.wake(connection, _shared(pipelines, organization, decided))
+    await work.wake(connection, _list_shared_state_wakes(pipelines, organization, decided))
 
 
-async def record(
+async def record_arrivals(
     connection: Connection, organization: OrganizationId, arrivals: Sequence[Arrival]
 ) -> list[Taken]:
     """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
@@ -55,14 +55,16 @@ async def record(
     await work.wake(
         connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
     )
-    await feed.tell_all(connection, [_news(document, arrival) for document, arrival in new.items()])
+    await feed.tell_all(connection, [_build_event(document, arrival) for document, arrival in new.items()])
     await ledger.append(
-        connection, organization, [_entry(document, arrival) for document, arrival in new.items()]
+        connection, organization, [_build_entry(document, arrival) for document, arrival in new.items()]
     )
     return taken
 
 
-def _shared(pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_Decided"]) -> list[Wake]:
+def _list_shared_state_wakes(
+    pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_ScreeningResult"]
+) -> list[Wake]:
     """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
     return [
         Wake(organization, WorkKind.SHARE_STATE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
@@ -74,24 +76,26 @@ def _shared(pipelines: Pipelines, organization: OrganizationId, decided: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _ScreeningResult:
     verdict: Verdict
     arrival: Arrival | None = None
     opens: bool = False
 
 
-def _screened(pipelines: Pipelines, message: Incoming) -> Iterator[_Decided]:
-    mail = mail_of(message)
+def _screen_message(pipelines: Pipelines, message: Incoming) -> Iterator[_ScreeningResult]:
+    mail = to_message_facts(message)
     for pipeline in pipelines.values():
-        overall = screen.mail(pipeline, mail)
-        yield _Decided(Verdict(message.message_id, "", pipeline.name, overall.accepted, overall.reason))
+        overall = screen.screen_message(pipeline, mail)
+        yield _ScreeningResult(
+            Verdict(message.message_id, "", pipeline.name, overall.accepted, overall.reason)
+        )
         if overall.accepted:
             for file in message.files:
-                yield _decide(pipeline, message, file)
+                yield _screen_file(pipeline, message, file)
 
 
-def mail_of(message: Incoming) -> Mail:
-    return Mail(
+def to_message_facts(message: Incoming) -> MessageFacts:
+    return MessageFacts(
         mailbox=message.mailbox_address,
         sender=message.sender,
         folder_names=tuple(message.folder_names),
@@ -101,36 +105,38 @@ def mail_of(message: Incoming) -> Mail:
     )
 
 
-def file_of(file: Attachment) -> File:
-    return File(
+def to_attachment_facts(file: Attachment) -> AttachmentFacts:
+    return AttachmentFacts(
         file.kind, file.name, file.media_type, file.size, file.is_inline, file.content_id, file.detected
     )
 
 
-def _decide(pipeline: Pipeline, message: Incoming, file: Attachment) -> _Decided:
-    found = screen.attachment(file_of(file))
+def _screen_file(pipeline: Pipeline, message: Incoming, file: Attachment) -> _ScreeningResult:
+    found = screen.screen_attachment(to_attachment_facts(file))
     if found.accepted and file.sha256 is None:
-        found = screen.Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
+        found = screen.ScreeningVerdict(
+            ScreeningAction.LEAVE, "its bytes are not kept under the mailbox's content policy"
+        )
     verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
-    if found.fate is Fate.TAKE and file.sha256 is not None:
-        arrival = arrival_of(
+    if found.fate is ScreeningAction.TAKE and file.sha256 is not None:
+        arrival = build_arrival(
             pipeline.name,
             message,
             part=file.part,
             name=file.name,
             sha256=file.sha256,
-            media_type=media_type(file.detected, file.media_type),
+            media_type=choose_media_type(file.detected, file.media_type),
         )
-        return _Decided(verdict, arrival)
-    return _Decided(verdict, opens=found.fate is Fate.OPEN)
+        return _ScreeningResult(verdict, arrival)
+    return _ScreeningResult(verdict, opens=found.fate is ScreeningAction.OPEN)
 
 
-def media_type(detected: str | None, declared: str) -> str:
+def choose_media_type(detected: str | None, declared: str) -> str:
     """What the bytes are goes before what they are said to be."""
     return MEDIA_TYPES.get(detected or "", declared)
 
 
-def arrival_of(
+def build_arrival(
     pipeline: str, message: Incoming, *, part: str, name: str, sha256: bytes, media_type: str
 ) -> Arrival:
     """That bytes came with a message, themselves or inside one of its attachments."""
@@ -150,12 +156,12 @@ def arrival_of(
     )
 
 
-def _news(document: UUID, arrival: Arrival) -> News:
+def _build_event(document: UUID, arrival: Arrival) -> News:
     told = {"state": "queued", "pipeline": arrival.pipeline}
     return News("document.created", "document", str(document), told)
 
 
-def _entry(document: UUID, arrival: Arrival) -> Entry:
+def _build_entry(document: UUID, arrival: Arrival) -> Entry:
     return Entry(
         "DOCUMENT_TAKEN_IN",
         "document",

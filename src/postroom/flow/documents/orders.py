@@ -14,7 +14,7 @@ from postroom.store.ledger import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OrderRequest:
     """One order as it was given: `fields` are some of its kind's, as the document will tell them."""
 
     reference: str
@@ -22,22 +22,24 @@ class Wanted:
     fields: Mapping[str, str]
 
 
-def fault(kind: str, identity: RecordIdentity, order: Wanted) -> str | None:
+def find_fault(kind: str, identity: RecordIdentity, order: OrderRequest) -> str | None:
     """The first field that is none of the kind's, or holds what does not fit it, in words."""
     for name, value in order.fields.items():
         if name not in identity.shapes:
             return f"{name} is no field of {kind}; there are {', '.join(identity.shapes)}"
-        if right := field_validation.misfit(identity.shapes[name], value, identity.choices.get(name, ())):
+        if right := field_validation.describe_expected_format(
+            identity.shapes[name], value, identity.choices.get(name, ())
+        ):
             return f"{name} is {right}, not {value}"
     return None
 
 
-async def take(
+async def import_orders(
     connection: Connection,
     by: RouteContext,
     organization: OrganizationId,
     kind: str,
-    orders: Sequence[Wanted],
+    orders: Sequence[OrderRequest],
     *,
     actor: str | None = None,
 ) -> tuple[int, int]:
@@ -50,7 +52,7 @@ async def take(
         if each.reference in given_before:
             raise PermanentError(f"The order {each.reference} is given twice.")
         given_before.add(each.reference)
-        if why := fault(kind, identity, each):
+        if why := find_fault(kind, identity, each):
             raise PermanentError(f"The order {each.reference}: {why}.")
     given = [(each.reference, each.username, each.fields) for each in orders]
     new, changed = await records.import_orders(connection, kind, given)
@@ -62,7 +64,7 @@ async def take(
     return new, changed
 
 
-async def close(
+async def close_order(
     connection: Connection, organization: OrganizationId, order: UUID, *, actor: str | None = None
 ) -> None:
     """Nothing is expected any more."""

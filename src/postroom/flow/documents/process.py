@@ -15,15 +15,15 @@ from uuid import UUID
 
 from postroom.documents import record_matching
 from postroom.documents import stored_extraction as lessons
-from postroom.documents.files.transcript import Reading, Transcript
-from postroom.documents.kinds.document_kind import Shape
+from postroom.documents.files.transcript import FileReading, Transcript
+from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.documents.stored_extraction import Understood
+from postroom.documents.stored_extraction import StoredExtraction
 from postroom.errors import LeaseLost, PermanentError, PostroomError
 from postroom.flow.documents import route, shared_state
-from postroom.flow.documents.route import Case, RouteContext
+from postroom.flow.documents.route import DocumentCase, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
-from postroom.model import DocumentState, Done, OrganizationId
+from postroom.model import DocumentState, OrganizationId, StepResult
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
 from postroom.store.database import Connection, Database
@@ -32,12 +32,12 @@ from postroom.store.records import Extraction
 from postroom.store.reviews import Lesson
 from postroom.store.work import Lease
 
-BEGINNING: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
+PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 # What stays the same from one document of a supplier to the next; amounts, dates and numbers do not.
-LASTING: Final = frozenset[Shape]({"party", "vat_id", "iban"})
+LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
-Read = Callable[[bytes], Awaitable[Reading]]
-Understand = Callable[[Reading, Pipeline, bytes, OrganizationId], Awaitable[Understood]]
+ReadFunction = Callable[[bytes], Awaitable[FileReading]]
+UnderstandFunction = Callable[[FileReading, Pipeline, bytes, OrganizationId], Awaitable[StoredExtraction]]
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,26 @@ class ProcessDocumentContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
-    read: Read
-    understand: Understand
+    read: ReadFunction
+    understand: UnderstandFunction
     routing: RouteContext
     max_attempts: int
     sharing: SharedStateContext | None = None  # where a pipeline shares its state with a foreign scheduler
 
 
-async def run(processing: ProcessDocumentContext, lease: Lease) -> Done:
+async def run(processing: ProcessDocumentContext, lease: Lease) -> StepResult:
     """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
-    if processing.sharing and (instead := await shared_state.instead_of_reading(processing.sharing, lease)):
+    if processing.sharing and (instead := await shared_state.defer_or_skip(processing.sharing, lease)):
         return instead
     document = await _begin(processing, lease)
     if document is None:
-        return Done()
+        return StepResult()
     try:
-        pipeline = _pipeline(processing, lease, document)
-        content = await content_of(processing.blobs, lease.organization, document.sha256)
+        pipeline = _get_pipeline(processing, lease, document)
+        content = await read_blob(processing.blobs, lease.organization, document.sha256)
         reading = await processing.read(content)
         understood = await processing.understand(reading, pipeline, content, lease.organization)
-        await _settle(processing, lease, document, pipeline, reading, understood)
+        await _commit_result(processing, lease, document, pipeline, reading, understood)
     except PermanentError as error:
         await _fail(processing, lease, document, str(error))
     except LeaseLost:
@@ -75,25 +75,25 @@ async def run(processing: ProcessDocumentContext, lease: Lease) -> Done:
         defect = f"reading it met a defect: {type(error).__name__}"
         words = str(error) if isinstance(error, PostroomError) else defect
         await _fail(processing, lease, document, words)
-    return Done()
+    return StepResult()
 
 
-async def _settle(
+async def _commit_result(
     processing: ProcessDocumentContext,
     lease: Lease,
     document: Document,
     pipeline: Pipeline,
-    reading: Reading,
-    understood: Understood,
+    reading: FileReading,
+    understood: StoredExtraction,
 ) -> None:
     async with work.fenced(processing.database, lease) as connection:
-        understood = await _taught(connection, processing.routing, understood)
-        await _keep(connection, document, reading.transcript, understood)
-        case = Case(lease.organization, document)
-        await route.settle(connection, processing.routing, pipeline, case, understood)
+        understood = await _apply_lessons(connection, processing.routing, understood)
+        await _store_extraction(connection, document, reading.transcript, understood)
+        case = DocumentCase(lease.organization, document)
+        await route.route_document(connection, processing.routing, pipeline, case, understood)
 
 
-async def content_of(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
+async def read_blob(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
     return b"".join([piece async for piece in blobs.read(organization, sha256)])
 
 
@@ -101,14 +101,14 @@ async def _begin(processing: ProcessDocumentContext, lease: Lease) -> Document |
     """The document, if it is still to be read: a repeated wake-up finds it ended."""
     async with work.fenced(processing.database, lease) as connection:
         document = await documents.move(
-            connection, UUID(lease.subject), among=BEGINNING, to=DocumentState.PROCESSING
+            connection, UUID(lease.subject), among=PROCESSABLE, to=DocumentState.PROCESSING
         )
         if document is not None:
-            await route.tell(connection, document)
+            await route.publish_state(connection, document)
         return document
 
 
-def _pipeline(processing: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
+def _get_pipeline(processing: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
     if lease.lost >= processing.max_attempts:
         raise PermanentError("its worker ended at every attempt")
     pipeline = processing.pipelines.get(document.pipeline)
@@ -119,32 +119,38 @@ def _pipeline(processing: ProcessDocumentContext, lease: Lease, document: Docume
 
 async def _fail(processing: ProcessDocumentContext, lease: Lease, document: Document, words: str) -> None:
     async with work.fenced(processing.database, lease) as connection:
-        await route.fail(connection, Case(lease.organization, document), words)
+        await route.fail_document(connection, DocumentCase(lease.organization, document), words)
 
 
-async def _taught(connection: Connection, by: RouteContext, understood: Understood) -> Understood:
+async def _apply_lessons(
+    connection: Connection, by: RouteContext, understood: StoredExtraction
+) -> StoredExtraction:
     """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
     if understood.skip_reason is not None or understood.is_exact:
         return understood
     shapes = by.identities[understood.kind].shapes
-    known = record_matching.parties(understood.values, shapes)
+    known = record_matching.issuer_keys(understood.values, shapes)
     learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
     corrected = {
-        name: {str(each.read_value or ""): each.right_value for each in reversed(found) if fits(each, known)}
+        name: {
+            str(each.read_value or ""): each.right_value
+            for each in reversed(found)
+            if lesson_applies(each, known)
+        }
         for name, found in learned.items()
-        if shapes.get(name) in LASTING
+        if shapes.get(name) in LEARNABLE_SHAPES
     }
-    return lessons.taught(understood, corrected, shapes)
+    return lessons.apply_corrections(understood, corrected, shapes)
 
 
-def fits(lesson: Lesson, known: Mapping[str, str]) -> bool:
+def lesson_applies(lesson: Lesson, known: Mapping[str, str]) -> bool:
     """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
     name = (lesson.party or "").partition("=")[0]
     return name not in known or known[name] == lesson.party
 
 
-async def _keep(
-    connection: Connection, document: Document, transcript: Transcript, understood: Understood
+async def _store_extraction(
+    connection: Connection, document: Document, transcript: Transcript, understood: StoredExtraction
 ) -> None:
     await records.keep_transcript(
         connection,
@@ -152,13 +158,13 @@ async def _keep(
         method=transcript.method,
         pages=len(transcript.pages),
         text=transcript.text.replace("\0", ""),
-        words=words_of(transcript),
+        words=to_stored_words(transcript),
     )
     if understood.skip_reason is None:
-        await records.keep_extraction(connection, document.id, _extraction(understood))
+        await records.keep_extraction(connection, document.id, _to_extraction(understood))
 
 
-def words_of(transcript: Transcript) -> Mapping[str, Any]:
+def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
     """Pages and words as they are kept for the page that shows them: places in thousandths of a page."""
     pages = [[page.width, page.height, page.turned] for page in transcript.pages]
     words = [
@@ -169,7 +175,7 @@ def words_of(transcript: Transcript) -> Mapping[str, Any]:
     return {"pages": pages, "words": words}
 
 
-def _extraction(understood: Understood) -> Extraction:
+def _to_extraction(understood: StoredExtraction) -> Extraction:
     return Extraction(
         kind=understood.kind,
         reader=understood.reader,

@@ -8,10 +8,10 @@ from uuid import UUID
 from postroom.documents import record_matching
 from postroom.documents.fields import field_validation, table_validation
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.documents.record_matching import Expected
+from postroom.documents.record_matching import ExpectedOrder
 from postroom.errors import InvalidField, NotFound, PermanentError
 from postroom.flow.documents import route
-from postroom.flow.documents.route import Case, RecordIdentity, RouteContext, Told
+from postroom.flow.documents.route import DocumentCase, ExtractedValues, RecordIdentity, RouteContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
@@ -21,7 +21,7 @@ from postroom.store.records import Extraction, Record
 from postroom.store.reviews import Decision, Lesson
 from postroom.store.work import Wake
 
-AGAIN = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
+REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,68 +42,70 @@ async def confirm(
     corrections: Mapping[str, Any] | None = None,
 ) -> UUID:
     """The record that a person vouches for, with what they put right; the next document learns from it."""
-    case, pipeline, extraction = await _case(connection, by, organization, document, actor)
+    case, pipeline, extraction = await _load_case(connection, by, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
-    given = _checked(corrections or {}, by.routing.identities[extraction.kind])
+    given = _validate_corrections(corrections or {}, by.routing.identities[extraction.kind])
     right = {name: value for name, value in given.items() if value != read.get(name)}
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        known = record_matching.parties(read, by.routing.identities[extraction.kind].shapes)
+        known = record_matching.issuer_keys(read, by.routing.identities[extraction.kind].shapes)
         lessons = [
             Lesson(name, read.get(name), value, next((known[each] for each in known if each != name), None))
             for name, value in right.items()
         ]
         await reviews.learn(connection, review, lessons, layout=extraction.layout)
-    await _tell(connection, case, decision, list(right))
+    await _record_decision(connection, case, decision, list(right))
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
     orders = await records.open_orders(connection, extraction.kind)
     shapes = by.routing.identities[extraction.kind].shapes
-    match = record_matching.match(values, [Expected(each.reference, each.fields) for each in orders], shapes)
+    match = record_matching.match_order(
+        values, [ExpectedOrder(each.reference, each.fields) for each in orders], shapes
+    )
     identity = by.routing.identities[extraction.kind]
-    unsure = route.doubted(extraction.fields, identity, is_recognised=extraction.is_recognised)
-    told = Told(extraction.kind, values, unsure - set(right))
+    unsure = route.find_uncertain_fields(extraction.fields, identity, is_recognised=extraction.is_recognised)
+    told = ExtractedValues(extraction.kind, values, unsure - set(right))
     # What a person says is another thing than the record that it looks like becomes a record of its own.
-    known = await route.seen(connection, by.routing, pipeline, told)
+    known = await route.look_up_record(connection, by.routing, pipeline, told)
     if known.record:
-        _nothing_is_lost(known.record, right)
-    return await route.confirm(connection, by.routing, pipeline, case, told, known, orders, match)
+        _require_same_values(known.record, right)
+    return await route.confirm_record(connection, by.routing, pipeline, case, told, known, orders, match)
 
 
-def _nothing_is_lost(record: Record, right: Mapping[str, Any]) -> None:
+def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
     """What is the same as a record adds nothing to it, so a correction that it does not have is refused."""
     for name, value in right.items():
         if value != record.fields.get(name):
             raise InvalidField(
                 f"This is the same as record {record.key or record.id}, which says"
-                f" {_said(record.fields.get(name))} for {name}: confirm it without that correction,"
+                f" {_describe_value(record.fields.get(name))} for {name}: confirm it without that correction,"
                 " or reject it.",
                 field=name,
             )
 
 
-def _said(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, list):
         return f"otherwise in {len(cast('list[Any]', value))} rows"
     return "nothing" if value is None else str(value)
 
 
-def _checked(corrections: Mapping[str, Any], identity: RecordIdentity) -> dict[str, Any]:
+def _validate_corrections(corrections: Mapping[str, Any], identity: RecordIdentity) -> dict[str, Any]:
     """Corrections as values are kept; an empty one says that the document does not tell."""
-    return {name: _value(name, value, identity) for name, value in corrections.items()}
+    return {name: _validate_correction(name, value, identity) for name, value in corrections.items()}
 
 
-def _value(name: str, value: Any, identity: RecordIdentity) -> Any:
+def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any:
     shape = identity.shapes.get(name)
     if shape is None:
         raise InvalidField(f"{name} is no field; there are {', '.join(identity.shapes)}.", field=name)
     if value in (None, ""):
         return None
-    if shape in table_validation.TABLES:
-        return table_validation.rows(name, value, identity.tables.get(name, {}))
+    if shape in table_validation.TABLE_SHAPES:
+        return table_validation.parse_rows(name, value, identity.tables.get(name, {}))
     if not isinstance(value, str):
         raise InvalidField(f"{name} is no table.", field=name)
-    if right := field_validation.misfit(shape, value, identity.choices.get(name, ())):
+    if right := field_validation.describe_expected_format(shape, value, identity.choices.get(name, ())):
         raise InvalidField(f"{name} is {right}, not {value}.", field=name)
     return value
 
@@ -118,57 +120,59 @@ async def reject(
     reason: str,
 ) -> None:
     """It is nothing for this pipeline."""
-    case, _, _ = await _case(connection, by, organization, document, actor)
+    case, _, _ = await _load_case(connection, by, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
-    await _tell(connection, case, Decision.REJECTED, [])
-    await route.end(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
+    await _record_decision(connection, case, Decision.REJECTED, [])
+    await route.finish_document(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
 
 
 async def read_again(
     connection: Connection, organization: OrganizationId, document: UUID, *, actor: str
 ) -> None:
     """Queue a document that ended without a record once more."""
-    found = await _found(connection, document)
-    moved = await documents.move(connection, document, among=AGAIN, to=DocumentState.QUEUED)
+    found = await _get_document(connection, document)
+    moved = await documents.move(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
             f"The document is {found.state}; only what ended without a record is read again."
         )
     await reviews.withdraw(connection, document)
-    await route.tell(connection, moved)
+    await route.publish_state(connection, moved)
     entry = Entry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
     await ledger.append(connection, organization, [entry])
     await work.wake(connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
 
 
-async def _found(connection: Connection, document: UUID) -> Document:
+async def _get_document(connection: Connection, document: UUID) -> Document:
     found = await documents.get(connection, document)
     if found is None:
         raise NotFound("There is no such document.")
     return found
 
 
-async def _case(
+async def _load_case(
     connection: Connection, by: ReviewContext, organization: OrganizationId, document: UUID, actor: str
-) -> tuple[Case, Pipeline, Extraction]:
-    found = await _found(connection, document)
+) -> tuple[DocumentCase, Pipeline, Extraction]:
+    found = await _get_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
         raise PermanentError(f"The document is {found.state}; there is nothing to decide.")
     pipeline = by.pipelines.get(found.pipeline)
     extraction = await records.newest_extraction(connection, document)
     if pipeline is None or extraction is None:
         raise PermanentError(f"The pipeline {found.pipeline} is no longer declared.")
-    return Case(organization, found, actor), pipeline, extraction
+    return DocumentCase(organization, found, actor), pipeline, extraction
 
 
-async def _decide(connection: Connection, case: Case, decision: Decision) -> int:
+async def _decide(connection: Connection, case: DocumentCase, decision: Decision) -> int:
     review = await reviews.decide(connection, case.document.id, decision, actor=case.actor)
     if review is None:
         raise PermanentError("Somebody else has decided about this document meanwhile.")
     return review
 
 
-async def _tell(connection: Connection, case: Case, decision: Decision, corrected: list[str]) -> None:
+async def _record_decision(
+    connection: Connection, case: DocumentCase, decision: Decision, corrected: list[str]
+) -> None:
     entry = Entry(
         f"REVIEW_{decision.upper()}",
         "document",

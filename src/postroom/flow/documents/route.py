@@ -9,11 +9,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from postroom.documents import record_matching
-from postroom.documents.fields.table_validation import Column
-from postroom.documents.kinds.document_kind import Shape
+from postroom.documents.fields.table_validation import TableColumn
+from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.record_matching import Expected, Match, Said
-from postroom.documents.stored_extraction import Understood
+from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadValue
+from postroom.documents.stored_extraction import StoredExtraction
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
 from postroom.store.database import Connection
@@ -23,8 +23,8 @@ from postroom.store.records import Order, Record
 from postroom.store.work import Wake
 
 MACHINE: Final = "postroom"  # who confirmed, where no person did
-NOBODY: Final = "unknown@localhost"  # the sender, where a purge took the name away
-CERTAIN: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
+UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, where a purge took the name away
+CERTAIN_CONFIDENCE: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,14 @@ class RecordIdentity:
     needed: tuple[str, ...]
     fingerprint: tuple[str, ...]
     key: tuple[str, ...]
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, FieldShape]
     choices: Mapping[str, Sequence[str]]  # of the fields that have some
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     apart: tuple[str, ...] = ()
     # Of the fields that are tables, the columns.
-    tables: Mapping[str, Mapping[str, Column]] = field(default_factory=dict[str, Mapping[str, Column]])
+    tables: Mapping[str, Mapping[str, TableColumn]] = field(
+        default_factory=dict[str, Mapping[str, TableColumn]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class RouteContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DocumentCase:
     """A document on its way to a state, and who sends it there."""
 
     organization: OrganizationId
@@ -60,7 +62,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExtractedValues:
     """What a document says, and which fields are too uncertain to know anybody by."""
 
     kind: str
@@ -69,7 +71,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordLookup:
     """The record of the very same thing, or why it cannot be the same as the one that it looks like."""
 
     marks: tuple[bytes, ...]
@@ -77,10 +79,12 @@ class Seen:
     conflict: str | None = None
 
 
-async def seen(connection: Connection, by: RouteContext, pipeline: Pipeline, told: Told) -> Seen:
+async def look_up_record(
+    connection: Connection, by: RouteContext, pipeline: Pipeline, told: ExtractedValues
+) -> RecordLookup:
     """What is known of the thing that a document tells of. Others wait until this transaction ends."""
     identity = by.identities[told.kind]
-    marks = record_matching.marks(
+    marks = record_matching.identity_hashes(
         told.kind,
         identity.fingerprint,
         told.values,
@@ -90,61 +94,65 @@ async def seen(connection: Connection, by: RouteContext, pipeline: Pipeline, tol
     )
     conflict: str | None = None
     for each in await records.marked(connection, pipeline.name, marks):
-        others = await _others(connection, identity, each, told)
+        others = await _find_differing_values(connection, identity, each, told)
         if any(other.is_sure and name not in told.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all the same, but for the note's number
-        wrong = record_matching.disagreements(told.values, each.fields, identity.needed, identity.shapes)
+        wrong = record_matching.find_disagreements(told.values, each.fields, identity.needed, identity.shapes)
         instead = {name: each.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
-            return Seen(marks, record=each)
+            return RecordLookup(marks, record=each)
         words = ", ".join(f"{name} {told.values[name]} instead of {other}" for name, other in instead.items())
         same = " and ".join(identity.fingerprint)
         conflict = conflict or f"the same {same} as record {each.key or each.id}, but {words}"
-    return Seen(marks, conflict=conflict)
+    return RecordLookup(marks, conflict=conflict)
 
 
-async def _others(
-    connection: Connection, identity: RecordIdentity, record: Record, told: Told
-) -> dict[str, Said]:
+async def _find_differing_values(
+    connection: Connection, identity: RecordIdentity, record: Record, told: ExtractedValues
+) -> dict[str, ReadValue]:
     """What the record and its documents say otherwise, of the fields that tell records apart."""
     if not identity.apart:
         return {}
-    found: dict[str, list[Said]] = {name: [] for name in identity.apart}
+    found: dict[str, list[ReadValue]] = {name: [] for name in identity.apart}
     for each in await records.extractions_of(connection, record.id):
-        unsure = doubted(each.fields, identity, is_recognised=each.is_recognised)
+        unsure = find_uncertain_fields(each.fields, identity, is_recognised=each.is_recognised)
         for name in identity.apart:
             if name in each.fields:
-                found[name].append(Said(each.fields[name]["value"], name not in unsure))
+                found[name].append(ReadValue(each.fields[name]["value"], name not in unsure))
     for name, sayings in found.items():
         value = record.fields.get(name)
         if value not in [each.value for each in sayings]:
-            sayings.append(Said(value, is_sure=True))  # a person said so
+            sayings.append(ReadValue(value, is_sure=True))  # a person said so
     shapes = identity.shapes
     told_otherwise = {
-        name: record_matching.said_instead(told.values.get(name), sayings, shapes[name])
+        name: record_matching.find_contradiction(told.values.get(name), sayings, shapes[name])
         for name, sayings in found.items()
     }
     return {name: other for name, other in told_otherwise.items() if other}
 
 
-def doubted(
+def find_uncertain_fields(
     fields: Mapping[str, Mapping[str, Any]], identity: RecordIdentity, *, is_recognised: bool
 ) -> frozenset[str]:
     """What was not surely read: numbers of a picture have no check digits that would tell."""
     return frozenset(
         name
         for name, each in fields.items()
-        if each["confidence"] < CERTAIN or (is_recognised and identity.shapes.get(name) == "code")
+        if each["confidence"] < CERTAIN_CONFIDENCE or (is_recognised and identity.shapes.get(name) == "code")
     )
 
 
-async def settle(
-    connection: Connection, by: RouteContext, pipeline: Pipeline, case: Case, understood: Understood
+async def route_document(
+    connection: Connection,
+    by: RouteContext,
+    pipeline: Pipeline,
+    case: DocumentCase,
+    understood: StoredExtraction,
 ) -> None:
     """The state that follows from what was understood."""
     if understood.skip_reason is not None:
-        await end(
+        await finish_document(
             connection,
             case,
             DocumentState.SKIPPED,
@@ -154,13 +162,13 @@ async def settle(
         return
     orders = await records.open_orders(connection, understood.kind)
     identity = by.identities[understood.kind]
-    expected = [Expected(each.reference, each.fields) for each in orders]
-    match = record_matching.match(understood.values, expected, identity.shapes)
+    expected = [ExpectedOrder(each.reference, each.fields) for each in orders]
+    match = record_matching.match_order(understood.values, expected, identity.shapes)
     read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
-    unsure = doubted(read, identity, is_recognised=understood.is_recognised)
-    told = Told(understood.kind, understood.values, unsure)
-    known = await seen(connection, by, pipeline, told)
-    doubts = record_matching.doubts(
+    unsure = find_uncertain_fields(read, identity, is_recognised=understood.is_recognised)
+    told = ExtractedValues(understood.kind, understood.values, unsure)
+    known = await look_up_record(connection, by, pipeline, told)
+    doubts = record_matching.find_review_reasons(
         needed=identity.needed,
         confidences={name: each.confidence for name, each in understood.fields.items()},
         confirm_above=pipeline.confirm_above,
@@ -170,25 +178,25 @@ async def settle(
     )
     if doubts:
         await reviews.ask(connection, case.document.id, str(doubts))
-        await end(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
+        await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
         return
-    await confirm(connection, by, pipeline, case, told, known, orders, match)
+    await confirm_record(connection, by, pipeline, case, told, known, orders, match)
 
 
-async def confirm(
+async def confirm_record(
     connection: Connection,
     by: RouteContext,
     pipeline: Pipeline,
-    case: Case,
-    said: Told,
-    known: Seen,
+    case: DocumentCase,
+    said: ExtractedValues,
+    known: RecordLookup,
     orders: Sequence[Order],
-    match: Match,
+    match: OrderMatch,
 ) -> UUID:
     """The record of these values: the one that the same thing by other bytes made before, or a new one."""
     identity, values = by.identities[said.kind], said.values
     order = next((each for each in orders if each.reference == match.reference), None)
-    _, sender = origin(await documents.arrivals(connection, case.document.id))
+    _, sender = get_origin(await documents.arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
@@ -198,10 +206,13 @@ async def confirm(
             kind=said.kind,
             pipeline=pipeline.name,
             # Without all that tells one record from another, only the same bytes are the same.
-            fingerprint=record_matching.fingerprint(known.marks[0], told_apart, values, identity.shapes)
+            fingerprint=record_matching.record_fingerprint(
+                known.marks[0], told_apart, values, identity.shapes
+            )
             if known.marks
             else case.document.sha256,
-            key=record_matching.key(identity.key, values, identity.shapes, username=username) or "",
+            key=record_matching.build_record_key(identity.key, values, identity.shapes, username=username)
+            or "",
             fields=values,
             order=order.id if order else None,
             confirmed_by=case.actor,
@@ -210,26 +221,26 @@ async def confirm(
     if order and is_new:
         await records.match_order(connection, order.id)
     told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
-    await end(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
+    await finish_document(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
     if by.archives and pipeline.archive:
         await work.wake(connection, [Wake(case.organization, WorkKind.ARCHIVE, str(case.document.id))])
     return record
 
 
-def origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
+def get_origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
     """The first way that a document came and whose sender is still known, and that sender."""
     first = next((each for each in arrivals if each.sender is not None), arrivals[0])
-    return first, NOBODY if first.sender is None else first.sender
+    return first, UNKNOWN_SENDER if first.sender is None else first.sender
 
 
-async def fail(connection: Connection, case: Case, words: str) -> None:
+async def fail_document(connection: Connection, case: DocumentCase, words: str) -> None:
     """It cannot be read. A person may look and try again."""
-    await end(connection, case, DocumentState.FAILED, error=words)
+    await finish_document(connection, case, DocumentState.FAILED, error=words)
 
 
-async def end(
+async def finish_document(
     connection: Connection,
-    case: Case,
+    case: DocumentCase,
     state: DocumentState,
     *,
     kind: str | None = None,
@@ -251,8 +262,8 @@ async def end(
     )
     if moved is None:
         return
-    await tell(connection, moved)
-    await at_its_end(connection, moved.id)
+    await publish_state(connection, moved)
+    await wake_shared_state(connection, moved.id)
     payload: dict[str, Plain] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
     payload |= {"reason": skip_reason or error} if skip_reason or error else {}
     await ledger.append(
@@ -262,12 +273,14 @@ async def end(
     )
 
 
-async def at_its_end(connection: Connection, document: UUID) -> None:
+async def wake_shared_state(connection: Connection, document: UUID) -> None:
     """Whoever waits for the documents of its message looks again."""
-    await work.nudge(connection, WorkKind.SHARE_STATE, await shared_messages.subjects(connection, document))
+    await work.nudge(
+        connection, WorkKind.SHARE_STATE, await shared_messages.list_work_subjects(connection, document)
+    )
 
 
-async def tell(connection: Connection, document: Document) -> None:
+async def publish_state(connection: Connection, document: Document) -> None:
     """Let pages and applications know how the document stands."""
     await feed.tell(
         connection,

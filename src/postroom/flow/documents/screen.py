@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from postroom.documents.files.file_type import E_INVOICES
+from postroom.documents.files.file_type import E_INVOICE_ROOTS
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.model import FolderRole
@@ -18,10 +18,10 @@ from postroom.model import FolderRole
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
 CONTAINERS: Final = frozenset({"zip", "message"})
 # What says that it is XML; or, where nothing does, the first element of an e-invoice.
-_ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICES))
+_ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICE_ROOTS))
 _XML: Final = re.compile(rf"\s*(?:<\?xml\s|(?:<!--.*?-->\s*)*<(?:[\w.-]+:)?(?:{_ROOTS})[\s>])", re.DOTALL)
 _SIGNATURES: Final = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc"})
-_CARDS: Final = frozenset({".ics", ".vcf"})
+_CALENDAR_AND_CONTACT_FILES: Final = frozenset({".ics", ".vcf"})
 _BY_SUFFIX: Final = {
     ".pdf": "pdf",
     ".png": "png",
@@ -49,7 +49,7 @@ _BY_MEDIA_TYPE: Final = {
 }
 
 
-class Fate(Enum):
+class ScreeningAction(Enum):
     """What becomes of an attachment."""
 
     TAKE = "take"  # it becomes a document
@@ -58,17 +58,17 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    fate: Fate
+class ScreeningVerdict:
+    fate: ScreeningAction
     reason: str
 
     @property
     def accepted(self) -> bool:
-        return self.fate is not Fate.LEAVE
+        return self.fate is not ScreeningAction.LEAVE
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class MessageFacts:
     """What is known of a message without its body."""
 
     mailbox: str
@@ -80,7 +80,7 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class AttachmentFacts:
     """What is known of an attachment before it is read; `detected`: what its first bytes say it is."""
 
     kind: Literal["file", "item", "reference"]
@@ -92,61 +92,63 @@ class File:
     detected: str | None = None
 
 
-def mail(pipeline: Pipeline, message: Mail) -> Verdict:
+def screen_message(pipeline: Pipeline, message: MessageFacts) -> ScreeningVerdict:
     """Stage 1, before anything is fetched or read: whether a message may hold what the pipeline wants."""
     if not pipeline.takes_mailbox(message.mailbox):
-        return _leave("the pipeline does not take from this mailbox")
+        return _ignore("the pipeline does not take from this mailbox")
     if not pipeline.takes_folder(message.folder_names, message.folder_roles):
-        return _leave(_place(pipeline, message.folder_roles))
+        return _ignore(_explain_folder(pipeline, message.folder_roles))
     if message.is_draft and FolderRole.DRAFTS not in pipeline.folders:
-        return _leave("it is a draft")
+        return _ignore("it is a draft")
     if not pipeline.takes_sender(message.sender):
-        return _leave("the pipeline does not take from this sender")
+        return _ignore("the pipeline does not take from this sender")
     if message.attachments == 0:
-        return _leave("it has no attachment")
-    return Verdict(Fate.TAKE, "it may hold a document")
+        return _ignore("it has no attachment")
+    return ScreeningVerdict(ScreeningAction.TAKE, "it may hold a document")
 
 
-def attachment(file: File) -> Verdict:
+def screen_attachment(file: AttachmentFacts) -> ScreeningVerdict:
     """Stage 1 for one attachment: by what it is called, what it is declared as, and what its bytes say."""
     suffix = PurePosixPath(file.name.lower().strip()).suffix
     if file.kind == "reference":
-        return _leave("it is a link to a file elsewhere; the mail does not hold its bytes")
+        return _ignore("it is a link to a file elsewhere; the mail does not hold its bytes")
     if suffix in _SIGNATURES or "signature" in file.media_type:
-        return _leave("it is a signature")
-    if suffix in _CARDS or file.media_type in {"text/calendar", "text/vcard"}:
-        return _leave("it is a calendar entry or a contact card")
+        return _ignore("it is a signature")
+    if suffix in _CALENDAR_AND_CONTACT_FILES or file.media_type in {"text/calendar", "text/vcard"}:
+        return _ignore("it is a calendar entry or a contact card")
     if file.size > FILE_BYTES:
-        return _leave(f"it is larger than {FILE_BYTES:,} bytes")
+        return _ignore(f"it is larger than {FILE_BYTES:,} bytes")
     if file.size == 0:
-        return _leave("it is empty")
+        return _ignore("it is empty")
     if file.kind == "item":
-        return Verdict(Fate.OPEN, "it is a forwarded message; what is attached there is screened")
-    return _by_content(file, suffix)
+        return ScreeningVerdict(
+            ScreeningAction.OPEN, "it is a forwarded message; what is attached there is screened"
+        )
+    return _screen_by_content(file, suffix)
 
 
-def _by_content(file: File, suffix: str) -> Verdict:
+def _screen_by_content(file: AttachmentFacts, suffix: str) -> ScreeningVerdict:
     claimed = _BY_SUFFIX.get(suffix) or _BY_MEDIA_TYPE.get(file.media_type)
     found = file.detected or claimed
     if found in READABLE and _is_decoration(file, found):
-        return _leave("it is a picture inside the text")
+        return _ignore("it is a picture inside the text")
     if found in READABLE:
-        return Verdict(Fate.TAKE, f"it is a {found.upper()} file")
+        return ScreeningVerdict(ScreeningAction.TAKE, f"it is a {found.upper()} file")
     if found in CONTAINERS or (found == "other" and claimed == "message"):
-        return Verdict(Fate.OPEN, "it holds other files; they are screened")
+        return ScreeningVerdict(ScreeningAction.OPEN, "it holds other files; they are screened")
     if found == "xml":
-        return Verdict(Fate.TAKE, "it may be an electronic invoice")
+        return ScreeningVerdict(ScreeningAction.TAKE, "it may be an electronic invoice")
     if claimed in READABLE:
-        return _leave(f"it is called {claimed.upper()}, but its bytes are not")
-    return _leave("it is no PDF, PNG, JPEG or TIFF")
+        return _ignore(f"it is called {claimed.upper()}, but its bytes are not")
+    return _ignore("it is no PDF, PNG, JPEG or TIFF")
 
 
-def _is_decoration(file: File, found: str) -> bool:
+def _is_decoration(file: AttachmentFacts, found: str) -> bool:
     """Pictures shown in the text. Some mail programs mark a PDF so, too, only because they can preview it."""
     return file.is_inline and (found != "pdf" or file.content_id is not None)
 
 
-def detected(head: bytes) -> str:
+def detect_type(head: bytes) -> str:
     """What the first bytes say a file is. A PDF may begin with some other bytes."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"  # even where a PDF stands at its beginning, packed as it is
@@ -158,10 +160,10 @@ def detected(head: bytes) -> str:
         return "jpeg"
     if head.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
         return "tiff"
-    return "xml" if _XML.match(_beginning(head)) else "other"
+    return "xml" if _XML.match(_decode_head(head)) else "other"
 
 
-def _beginning(head: bytes) -> str:
+def _decode_head(head: bytes) -> str:
     """The first characters, in the encoding that the mark before them tells, or that `<` shows."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return head.decode("utf-16", errors="ignore")
@@ -170,11 +172,11 @@ def _beginning(head: bytes) -> str:
     return head.removeprefix(b"\xef\xbb\xbf").decode(errors="ignore")
 
 
-def _place(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:
+def _explain_folder(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:
     if pipeline.folders:
         return "it does not stand in a folder that the pipeline takes from"
     return f"it stands in {', '.join(sorted(roles))}"
 
 
-def _leave(reason: str) -> Verdict:
-    return Verdict(Fate.LEAVE, reason)
+def _ignore(reason: str) -> ScreeningVerdict:
+    return ScreeningVerdict(ScreeningAction.LEAVE, reason)

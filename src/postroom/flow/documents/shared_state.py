@@ -15,18 +15,18 @@ from uuid import UUID
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.errors import OperatorError, PermanentError
 from postroom.flow.documents import route
-from postroom.flow.documents.route import Case
-from postroom.model import DocumentState, Done, OrganizationId, WorkKind
+from postroom.flow.documents.route import DocumentCase
+from postroom.model import DocumentState, OrganizationId, StepResult, WorkKind
 from postroom.ports import RemoteMailbox
 from postroom.store import documents, mailboxes, shared_messages, shared_state, work
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Document
 from postroom.store.mailboxes import Mailbox
 from postroom.store.shared_messages import SharedMessage
-from postroom.store.shared_state import Claim, Key
+from postroom.store.shared_state import SharedClaim, SharedStateKey
 from postroom.store.work import Lease, Wake
 
-LOOK_AGAIN_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
+POLL_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
 PROCESSED_ELSEWHERE: Final = "the other system that shares the pipeline's state has processed its message"
 
 
@@ -39,102 +39,108 @@ class SharedStateContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _SharedPipeline:
     """A pipeline with shared state and the name under which it shares."""
 
     pipeline: Pipeline
     app_name: str
 
 
-async def run(sharing: SharedStateContext, lease: Lease) -> Done:
+async def run(sharing: SharedStateContext, lease: Lease) -> StepResult:
     """One message of one pipeline: claim it, tell how it ended, or look again."""
     name, _, number = lease.subject.partition("/")
-    shared = _shared(sharing, name)
+    shared = _get_shared_pipeline(sharing, name)
     if shared is None:
-        return Done()
+        return StepResult()
     async with sharing.database.transaction(lease.organization) as connection:
-        found = await shared_messages.get(connection, name, [int(number)])
+        found = await shared_messages.list_by_ids(connection, name, [int(number)])
         mailbox = await mailboxes.get(connection, found[0].mailbox) if found else None
     if mailbox is None:
-        return Done()  # the message is gone meanwhile
+        return StepResult()  # the message is gone meanwhile
     [message] = found
-    foreign_id = message.foreign_id or await _foreign_id(sharing, shared.pipeline, mailbox, message)
+    foreign_id = message.foreign_id or await _find_foreign_id(sharing, shared.pipeline, mailbox, message)
     async with work.fenced(sharing.database, lease) as connection:
         if message.foreign_id is None:
-            await shared_messages.remember(connection, name, message.id, foreign_id)
+            await shared_messages.store_foreign_id(connection, name, message.id, foreign_id)
         claimed = await _claim(connection, shared, lease.organization, message, foreign_id)
-        if claimed is Claim.OURS and await _settle(
+        if claimed is SharedClaim.OURS and await _finish_row(
             connection, sharing, shared, lease, message.id, foreign_id
         ):
-            return Done()
+            return StepResult()
         # Those that may be read now, or need not be read any more.
-        waiting = await shared_messages.queued(connection, name, message.id)
+        waiting = await shared_messages.list_queued_documents(connection, name, message.id)
         await work.nudge(connection, WorkKind.PROCESS_DOCUMENT, waiting)
-    return Done() if claimed in {Claim.DONE, Claim.ENDED} else Done(again_after=LOOK_AGAIN_SECONDS)
+    return (
+        StepResult()
+        if claimed in {SharedClaim.DONE, SharedClaim.ENDED}
+        else StepResult(again_after=POLL_SECONDS)
+    )
 
 
-async def instead_of_reading(sharing: SharedStateContext, lease: Lease) -> Done | None:
+async def defer_or_skip(sharing: SharedStateContext, lease: Lease) -> StepResult | None:
     """How the work on a document ends that is not ours to read now; None where it is."""
     async with work.fenced(sharing.database, lease) as connection:
         document = await documents.get(connection, UUID(lease.subject))
         if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
             return None
-        shared = _shared(sharing, document.pipeline)
+        shared = _get_shared_pipeline(sharing, document.pipeline)
         if shared is None:
             return None
-        match await _permission(connection, shared, lease.organization, document):
-            case _Permission.READ:
+        match await _check_permission(connection, shared, lease.organization, document):
+            case _ReadPermission.READ:
                 return None
-            case _Permission.WAIT:
-                return Done(again_after=LOOK_AGAIN_SECONDS)
-            case _Permission.LEAVE:
-                case = Case(lease.organization, document)
-                await route.end(connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE)
-                return Done()
+            case _ReadPermission.WAIT:
+                return StepResult(again_after=POLL_SECONDS)
+            case _ReadPermission.LEAVE:
+                case = DocumentCase(lease.organization, document)
+                await route.finish_document(
+                    connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE
+                )
+                return StepResult()
 
 
-class _Permission(Enum):
+class _ReadPermission(Enum):
     READ = "read"
     WAIT = "wait"
     LEAVE = "leave"
 
 
-async def _permission(
-    connection: Connection, shared: _Shared, organization: OrganizationId, document: Document
-) -> _Permission:
+async def _check_permission(
+    connection: Connection, shared: _SharedPipeline, organization: OrganizationId, document: Document
+) -> _ReadPermission:
     """By one message that is ours, it is ours. What somebody gave us by hand is, too."""
     arrivals = await documents.arrivals(connection, document.id)
     if any(each.source in {"manual_upload", "poller"} for each in arrivals):
-        return _Permission.READ
+        return _ReadPermission.READ
     brought = [each.message_id for each in arrivals if each.message_id is not None]
-    messages = await shared_messages.get(connection, shared.pipeline.name, brought)
+    messages = await shared_messages.list_by_ids(connection, shared.pipeline.name, brought)
     claims = [
         await _claim(connection, shared, organization, each, each.foreign_id)
         for each in messages
         if each.foreign_id is not None
     ]
     # The work on each message ends its row later; and it finds ids that are not known yet.
-    await work.provide(connection, [_wake(organization, shared, each) for each in messages])
-    if not messages or Claim.OURS in claims or Claim.ENDED in claims:
-        return _Permission.READ
-    if Claim.THEIRS in claims or len(claims) < len(messages):
-        return _Permission.WAIT
-    return _Permission.LEAVE
+    await work.provide(connection, [_build_wake(organization, shared, each) for each in messages])
+    if not messages or SharedClaim.OURS in claims or SharedClaim.ENDED in claims:
+        return _ReadPermission.READ
+    if SharedClaim.THEIRS in claims or len(claims) < len(messages):
+        return _ReadPermission.WAIT
+    return _ReadPermission.LEAVE
 
 
-def _wake(organization: OrganizationId, shared: _Shared, message: SharedMessage) -> Wake:
-    delay = 0 if message.foreign_id is None else LOOK_AGAIN_SECONDS
+def _build_wake(organization: OrganizationId, shared: _SharedPipeline, message: SharedMessage) -> Wake:
+    delay = 0 if message.foreign_id is None else POLL_SECONDS
     return Wake(organization, WorkKind.SHARE_STATE, f"{shared.pipeline.name}/{message.id}", delay)
 
 
-def _shared(sharing: SharedStateContext, name: str) -> _Shared | None:
+def _get_shared_pipeline(sharing: SharedStateContext, name: str) -> _SharedPipeline | None:
     pipeline = sharing.pipelines.get(name)
     if pipeline is None or pipeline.shared_state is None:
         return None
-    return _Shared(pipeline, pipeline.shared_state)
+    return _SharedPipeline(pipeline, pipeline.shared_state)
 
 
-async def _foreign_id(
+async def _find_foreign_id(
     sharing: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
 ) -> str:
     """The id by which the other side knows the message; ours where the provider has no other any more."""
@@ -142,7 +148,7 @@ async def _foreign_id(
     if pipeline.shared_state_ids == "immutable":
         return ours
     try:
-        found = await sharing.remote(mailbox).passing_ids([ours])
+        found = await sharing.remote(mailbox).get_mutable_ids([ours])
     except PermanentError as error:
         raise OperatorError(
             f"The ids of messages cannot be translated for the pipeline {pipeline.name} ({error}). Let the"
@@ -153,32 +159,32 @@ async def _foreign_id(
 
 async def _claim(
     connection: Connection,
-    shared: _Shared,
+    shared: _SharedPipeline,
     organization: OrganizationId,
     message: SharedMessage,
     foreign_id: str,
-) -> Claim:
+) -> SharedClaim:
     return await shared_state.claim(
         connection,
-        Key(shared.app_name, foreign_id),
+        SharedStateKey(shared.app_name, foreign_id),
         message.mail,
-        _worker(organization),
+        _worker_name(organization),
         stale_seconds=shared.pipeline.shared_state_minutes * 60,
     )
 
 
-async def _settle(
+async def _finish_row(
     connection: Connection,
     sharing: SharedStateContext,
-    shared: _Shared,
+    shared: _SharedPipeline,
     lease: Lease,
     message: int,
     foreign_id: str,
 ) -> bool:
     """End the row as the documents ended. False: not all of them have."""
-    key, worker = Key(shared.app_name, foreign_id), _worker(lease.organization)
+    key, worker = SharedStateKey(shared.app_name, foreign_id), _worker_name(lease.organization)
     archives = sharing.archives and shared.pipeline.archive
-    found = await shared_messages.standing(connection, shared.pipeline.name, message, archives=archives)
+    found = await shared_messages.get_progress(connection, shared.pipeline.name, message, archives=archives)
     if found.pending:
         return False
     if not found.documents:
@@ -193,6 +199,6 @@ async def _settle(
     return True
 
 
-def _worker(organization: OrganizationId) -> str:
+def _worker_name(organization: OrganizationId) -> str:
     """One name for all of us: which of us is at it, our own leases say."""
     return f"postroom {organization}"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from postroom import mime
 from postroom.documents.files import unpack
 from postroom.documents.files.file_type import detect
-from postroom.documents.files.unpack import Enclosed, Found, LeftOut
+from postroom.documents.files.unpack import AttachedFile, SkippedEntry, UnpackedFile
 from postroom.documents.pipelines import Pipelines
 from postroom.flow.documents import intake, screen
-from postroom.flow.documents.process import content_of
-from postroom.flow.documents.screen import Fate, File
-from postroom.model import Done
+from postroom.flow.documents.process import read_blob
+from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
+from postroom.model import StepResult
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
 from postroom.store import documents, work
@@ -32,86 +32,90 @@ class UnpackContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class ScreenedFile:
     """A file that was inside: what becomes of it, and its bytes where they are taken."""
 
     part: str
     name: str
     media_type: str
-    verdict: screen.Verdict
+    verdict: screen.ScreeningVerdict
     content: bytes | None = None
 
 
-async def run(unpacking: UnpackContext, lease: Lease) -> Done:
+async def run(unpacking: UnpackContext, lease: Lease) -> StepResult:
     """One container of one message. What was inside before a crash is found again, and is the same."""
     message_id, _, part = lease.subject.partition("/")
     async with unpacking.database.transaction(lease.organization) as connection:
         found = await documents.incoming(connection, [int(message_id)])
     container = next((file for each in found for file in each.files if file.part == part), None)
     if container is None or container.sha256 is None:
-        return Done()  # the message or its bytes are gone meanwhile
-    content = await content_of(unpacking.blobs, lease.organization, container.sha256)
-    inside = await asyncio.to_thread(opened, content, container)
+        return StepResult()  # the message or its bytes are gone meanwhile
+    content = await read_blob(unpacking.blobs, lease.organization, container.sha256)
+    inside = await asyncio.to_thread(unpack_container, content, container)
     kept = [
         (each, await unpacking.blobs.put(lease.organization, each.content))
         for each in inside
         if each.content is not None
     ]
-    await _record(unpacking, lease, found[0], inside, kept)
-    return Done()
+    await _record_files(unpacking, lease, found[0], inside, kept)
+    return StepResult()
 
 
-def opened(content: bytes, container: Attachment) -> list[Inside]:
+def unpack_container(content: bytes, container: Attachment) -> list[ScreenedFile]:
     """Everything inside, each with its verdict."""
     name = container.name or ("message.eml" if container.kind == "item" else "container")
-    found = unpack.unpack(content, name, files_of)
-    return [_judged(f"{container.part}/{number}", each) for number, each in enumerate(found)]
+    found = unpack.unpack(content, name, iterate_files)
+    return [_screen_file(f"{container.part}/{number}", each) for number, each in enumerate(found)]
 
 
-def _judged(part: str, found: Found | LeftOut) -> Inside:
-    if isinstance(found, LeftOut):
-        return Inside(part, found.name, "", screen.Verdict(Fate.LEAVE, found.reason))
-    file = File(
+def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
+    if isinstance(found, SkippedEntry):
+        return ScreenedFile(
+            part, found.name, "", screen.ScreeningVerdict(ScreeningAction.LEAVE, found.reason)
+        )
+    file = AttachmentFacts(
         "file",
         found.name,
         found.media_type,
         len(found.content),
         found.is_inline,
         found.content_id,
-        screen.detected(found.content[:1024]),
+        screen.detect_type(found.content[:1024]),
     )
-    verdict = screen.attachment(file)
-    if verdict.fate is Fate.OPEN:
+    verdict = screen.screen_attachment(file)
+    if verdict.fate is ScreeningAction.OPEN:
         # Whatever can be opened was opened before it came here.
-        verdict = screen.Verdict(Fate.LEAVE, detect(found.content, found.name).reason)
-    taken = found.content if verdict.fate is Fate.TAKE else None
-    return Inside(part, found.name, intake.media_type(file.detected, found.media_type), verdict, taken)
+        verdict = screen.ScreeningVerdict(ScreeningAction.LEAVE, detect(found.content, found.name).reason)
+    taken = found.content if verdict.fate is ScreeningAction.TAKE else None
+    return ScreenedFile(
+        part, found.name, intake.choose_media_type(file.detected, found.media_type), verdict, taken
+    )
 
 
-def files_of(message: bytes) -> Iterator[Enclosed]:
+def iterate_files(message: bytes) -> Iterator[AttachedFile]:
     """The files that a message encloses; a message among them as its bytes."""
     for each in mime.parse(message).attachments:
         if each.kind != "reference":
             name = each.file_name or ("message.eml" if each.kind == "item" else "")
-            yield Enclosed(name, each.media_type, each.content, each.is_inline, each.content_id)
+            yield AttachedFile(name, each.media_type, each.content, each.is_inline, each.content_id)
 
 
-async def _record(
+async def _record_files(
     unpacking: UnpackContext,
     lease: Lease,
     message: Incoming,
-    inside: Sequence[Inside],
-    kept: Sequence[tuple[Inside, Blob]],
+    inside: Sequence[ScreenedFile],
+    kept: Sequence[tuple[ScreenedFile, Blob]],
 ) -> None:
-    mail = intake.mail_of(message)
-    taking = [each for each in unpacking.pipelines.values() if screen.mail(each, mail).accepted]
+    mail = intake.to_message_facts(message)
+    taking = [each for each in unpacking.pipelines.values() if screen.screen_message(each, mail).accepted]
     verdicts = [
         Verdict(message.message_id, each.part, pipeline.name, each.verdict.accepted, each.verdict.reason)
         for pipeline in taking
         for each in inside
     ]
     arrivals = [
-        intake.arrival_of(
+        intake.build_arrival(
             pipeline.name,
             message,
             part=each.part,
@@ -125,4 +129,4 @@ async def _record(
     async with work.fenced(unpacking.database, lease) as connection:
         await stored.record(connection, lease.organization, [blob for _, blob in kept])
         await documents.decide(connection, verdicts)
-        await intake.record(connection, lease.organization, arrivals)
+        await intake.record_arrivals(connection, lease.organization, arrivals)

@@ -10,14 +10,14 @@ from typing import Final
 from postroom.documents.pipelines import Pipeline
 from postroom.errors import PermanentError
 from postroom.flow.documents import intake, screen, unpack
-from postroom.flow.documents.screen import Fate, File
+from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
 from postroom.model import OrganizationId
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Arrival, Attachment, Source, Taken
 
-MOST_TOLD: Final = 5  # of files that are left out
+MAX_LISTED_REASONS: Final = 5  # of files that are left out
 UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
 
 
@@ -34,7 +34,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class UploadedFile:
     """A file that was given, or was inside one: what becomes of it, and its bytes where they are taken."""
 
     name: str
@@ -44,12 +44,12 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedUpload:
     """Bytes that are stored, and what is to be committed about them."""
 
     blobs: Sequence[Blob]
     arrivals: Sequence[Arrival]
-    left: Sequence[Given] = ()  # what was inside and is not taken in
+    left: Sequence[UploadedFile] = ()  # what was inside and is not taken in
 
 
 async def add(
@@ -67,9 +67,9 @@ async def add(
 
 async def prepare(
     blobs: BlobStore, organization: OrganizationId, pipeline: Pipeline, upload: Upload
-) -> Prepared:
+) -> PreparedUpload:
     """Store what is to be taken in. Without the commit it is nothing, and collected later."""
-    found = await asyncio.to_thread(files, upload)
+    found = await asyncio.to_thread(screen_upload, upload)
     kept = [
         (each.name, each.media_type, await blobs.put(organization, each.content))
         for each in found
@@ -89,48 +89,54 @@ async def prepare(
         for name, kind, blob in kept
     ]
     left = [each for each in found if each.content is None]
-    return Prepared([blob for _, _, blob in kept], arrivals, left)
+    return PreparedUpload([blob for _, _, blob in kept], arrivals, left)
 
 
-async def commit(connection: Connection, organization: OrganizationId, prepared: Prepared) -> list[Taken]:
+async def commit(
+    connection: Connection, organization: OrganizationId, prepared: PreparedUpload
+) -> list[Taken]:
     await stored.record(connection, organization, prepared.blobs)
-    return await intake.record(connection, organization, prepared.arrivals)
+    return await intake.record_arrivals(connection, organization, prepared.arrivals)
 
 
-def label(name: str) -> str:
+def clean_file_name(name: str) -> str:
     """A file's name as it is kept: text, on one line. Disks allow other bytes in it."""
     text = name.encode(errors="surrogateescape").decode(errors="replace")
     return "".join(" " if unicodedata.category(each) == "Cc" else each for each in text)
 
 
-def files(upload: Upload) -> list[Given]:
+def screen_upload(upload: Upload) -> list[UploadedFile]:
     """What is to be taken in, and what is left out of a container. Raises where nothing is taken."""
-    name = label(upload.name)
-    detected = screen.detected(upload.content[:1024])
+    name = clean_file_name(upload.name)
+    detected = screen.detect_type(upload.content[:1024])
     if detected == "other" and name.lower().endswith(".txt"):
-        return [Given(name, "text/plain", "it is text", upload.content)]
-    verdict = screen.attachment(File("file", name, "", len(upload.content), False, detected=detected))
+        return [UploadedFile(name, "text/plain", "it is text", upload.content)]
+    verdict = screen.screen_attachment(
+        AttachmentFacts("file", name, "", len(upload.content), False, detected=detected)
+    )
     match verdict.fate:
-        case Fate.TAKE:
-            return [Given(name, intake.media_type(detected, ""), verdict.reason, upload.content)]
-        case Fate.LEAVE:
+        case ScreeningAction.TAKE:
+            return [
+                UploadedFile(name, intake.choose_media_type(detected, ""), verdict.reason, upload.content)
+            ]
+        case ScreeningAction.LEAVE:
             raise PermanentError(f"{name} is not taken in: {verdict.reason}.")
-        case Fate.OPEN:
-            return _inside(upload, name, detected)
+        case ScreeningAction.OPEN:
+            return _unpack_upload(upload, name, detected)
 
 
-def _inside(upload: Upload, name: str, detected: str) -> list[Given]:
+def _unpack_upload(upload: Upload, name: str, detected: str) -> list[UploadedFile]:
     container = Attachment("", "file", name, "", len(upload.content), False, None, None, detected)
     found = [
-        Given(each.name, each.media_type, each.verdict.reason, each.content)
-        for each in unpack.opened(upload.content, container)
+        UploadedFile(each.name, each.media_type, each.verdict.reason, each.content)
+        for each in unpack.unpack_container(upload.content, container)
     ]
     if all(each.content is None for each in found):
-        why = "; ".join(told(each, within=name) for each in found[:MOST_TOLD])
+        why = "; ".join(describe_ignored(each, within=name) for each in found[:MAX_LISTED_REASONS])
         raise PermanentError(f"{name} holds nothing that can be taken in{': ' if why else ''}{why}")
     return found
 
 
-def told(left: Given, *, within: str) -> str:
+def describe_ignored(left: UploadedFile, *, within: str) -> str:
     """Why a file is left out, in words."""
     return left.reason if left.name == within else f"{left.name}: {left.reason}"

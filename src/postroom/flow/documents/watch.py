@@ -20,15 +20,15 @@ from postroom.errors import DatabaseUnavailable, NotFound, PermanentError, Postr
 from postroom.flow.documents import upload
 from postroom.flow.documents.upload import Upload
 from postroom.logs import Log
-from postroom.model import Done, OrganizationId, WorkKind
-from postroom.ports import BlobStore, Folder, WatchedFile
+from postroom.model import OrganizationId, StepResult, WorkKind
+from postroom.ports import BlobStore, WatchedFile, WatchedFolder
 from postroom.store import organizations, watched_files, work
 from postroom.store.database import Database
 from postroom.store.work import Lease, Wake
 
 log = Log()
-SENDER: Final = "folder@localhost"  # where the path names nobody
-MOST_AT_A_TIME: Final = 50
+UNKNOWN_SENDER: Final = "folder@localhost"  # where the path names nobody
+MAX_FILES_PER_RUN: Final = 50
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class WatchContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
-    folders: Mapping[str, Folder]  # by pipeline
+    folders: Mapping[str, WatchedFolder]  # by pipeline
 
 
-async def keep_all_due(database: Database, organization: OrganizationId, watching: Sequence[str]) -> None:
+async def keep_scheduled(database: Database, organization: OrganizationId, watching: Sequence[str]) -> None:
     """Every folder is looked at, for ever."""
     wakes = [Wake(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in watching]
     while True:
@@ -51,56 +51,56 @@ async def keep_all_due(database: Database, organization: OrganizationId, watchin
         await asyncio.sleep(3600)
 
 
-async def run(watching: WatchContext, lease: Lease) -> Done:
+async def run(watching: WatchContext, lease: Lease) -> StepResult:
     """One look at the folder of one pipeline."""
     name = lease.subject.partition("/")[2]
     pipeline, folder = watching.pipelines.get(name), watching.folders.get(name)
     if pipeline is None or folder is None:
-        return Done()
-    listed = {each.name: each for each in await folder.listing()}
-    ready = await _ready(watching, lease, pipeline, folder, listed)
-    for file in ready[:MOST_AT_A_TIME]:
-        await _take(watching, lease, pipeline, folder, file)
-    return Done(again_after=0 if len(ready) > MOST_AT_A_TIME else pipeline.watch_seconds)
+        return StepResult()
+    listed = {each.name: each for each in await folder.list_files()}
+    ready = await _list_ready_files(watching, lease, pipeline, folder, listed)
+    for file in ready[:MAX_FILES_PER_RUN]:
+        await _take_in(watching, lease, pipeline, folder, file)
+    return StepResult(again_after=0 if len(ready) > MAX_FILES_PER_RUN else pipeline.watch_seconds)
 
 
-async def _ready(
+async def _list_ready_files(
     watching: WatchContext,
     lease: Lease,
     pipeline: Pipeline,
-    folder: Folder,
+    folder: WatchedFolder,
     listed: Mapping[str, WatchedFile],
 ) -> list[WatchedFile]:
     """What is to be taken in now; what is new is remembered, what is gone forgotten."""
     async with work.fenced(watching.database, lease) as connection:
-        known = {each.name: each for each in await watched_files.known(connection, pipeline.name)}
+        known = {each.name: each for each in await watched_files.list_states(connection, pipeline.name)}
         new = [
             file
             for file in listed.values()
             if file.name not in known or known[file.name].version != file.version
         ]
-        await watched_files.see(connection, pipeline.name, new)
-        await watched_files.forget(connection, pipeline.name, sorted(known.keys() - listed.keys()))
+        await watched_files.record_seen(connection, pipeline.name, new)
+        await watched_files.remove_missing(connection, pipeline.name, sorted(known.keys() - listed.keys()))
     appeared = {file.name for file in new}
     return [
         file
         for file in listed.values()
-        if (not folder.settles if file.name in appeared else not known[file.name].is_done)
+        if (not folder.may_hold_partial_files if file.name in appeared else not known[file.name].is_done)
     ]
 
 
-async def _take(
-    watching: WatchContext, lease: Lease, pipeline: Pipeline, folder: Folder, file: WatchedFile
+async def _take_in(
+    watching: WatchContext, lease: Lease, pipeline: Pipeline, folder: WatchedFolder, file: WatchedFile
 ) -> None:
     if file.size > FILE_BYTES:
         refused = f"it is larger than {FILE_BYTES:,} bytes"
     else:
         try:
-            given = _upload(file, await folder.read(file))
+            given = _to_upload(file, await folder.read(file))
             prepared = await upload.prepare(watching.blobs, lease.organization, pipeline, given)
             async with work.fenced(watching.database, lease) as connection:
                 await upload.commit(connection, lease.organization, prepared)
-                await watched_files.end(connection, pipeline.name, file)
+                await watched_files.record_outcome(connection, pipeline.name, file)
         except NotFound:
             return  # it is not what it was: the next look tells
         except PermanentError as error:
@@ -113,23 +113,23 @@ async def _take(
         else:
             return
     async with work.fenced(watching.database, lease) as connection:
-        await watched_files.end(connection, pipeline.name, file, refused=refused)
+        await watched_files.record_outcome(connection, pipeline.name, file, refused=refused)
 
 
-def _upload(file: WatchedFile, content: bytes) -> Upload:
+def _to_upload(file: WatchedFile, content: bytes) -> Upload:
     path = PurePosixPath(file.name)
     told = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
     return Upload(
         name=unquote(path.name),
         content=content,
-        sender=unquote(told.get("sender_email", "")) or SENDER,
+        sender=unquote(told.get("sender_email", "")) or UNKNOWN_SENDER,
         source="poller",
-        received_at=_day(told.get("received_date", "")) or file.modified_at,
+        received_at=_parse_day(told.get("received_date", "")) or file.modified_at,
         bucket_generation=file.generation,
     )
 
 
-def _day(text: str) -> datetime | None:
+def _parse_day(text: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.strptime(unquote(text), "%Y-%m-%d").replace(tzinfo=UTC)
     return None

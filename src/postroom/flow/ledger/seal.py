@@ -24,7 +24,7 @@ SignatureCheck = Callable[[str, bytes, bytes], bool | None]
 
 
 @dataclass
-class Proof:
+class LedgerVerification:
     """What a verification found. The ledger is whole when there is no fault."""
 
     entries: int = 0
@@ -53,7 +53,12 @@ async def run(database: Database, signer: Signer, lease: Lease) -> None:
                 return
 
 
-async def listen(database: Database) -> None:
+async def run_with_current_key(database: Database, find_signer: Callable[[], Signer], lease: Lease) -> None:
+    """Seal with the key that is current now: a process that seals nothing creates none."""
+    await run(database, find_signer(), lease)
+
+
+async def keep_scheduled(database: Database) -> None:
     """Make sealing due where entries or events came, for ever. Writers only notify, so they share no row.
 
     What was committed while nobody listened is found when the listening begins, and once a minute.
@@ -71,18 +76,18 @@ async def listen(database: Database) -> None:
 
 async def verify(
     database: Database, organization: UUID, check: SignatureCheck, *, head: str | None = None
-) -> Proof:
+) -> LedgerVerification:
     """Compute everything again. `head` is what an earlier verification printed.
 
     Piece by piece, each in a transaction of its own and computed in a thread: however long the ledger is,
     nobody waits for it.
     """
-    proof, before, seen_head = Proof(), None, head is None
-    while piece := await _piece(database, organization, before):
-        await asyncio.to_thread(_check_piece, proof, organization, before, piece, check)
-        seen_head = seen_head or any(_head(seal) == head for seal, _ in piece)
+    proof, before, seen_head = LedgerVerification(), None, head is None
+    while piece := await _load_seals(database, organization, before):
+        await asyncio.to_thread(_check_seals, proof, organization, before, piece, check)
+        seen_head = seen_head or any(_format_head(seal) == head for seal, _ in piece)
         before = piece[-1][0]
-    proof.head = _head(before) if before else None
+    proof.head = _format_head(before) if before else None
     if not seen_head:
         proof.faults.append(
             f"the head {head} is not in the ledger: it was cut off, or rewritten before there"
@@ -91,7 +96,7 @@ async def verify(
     return proof
 
 
-async def _piece(
+async def _load_seals(
     database: Database, organization: UUID, before: Seal | None
 ) -> list[tuple[Seal, list[Stored]]]:
     """The next seals with what they cover: as many as cover a batch, one at least."""
@@ -107,8 +112,8 @@ async def _piece(
     return piece
 
 
-def _check_piece(
-    proof: Proof,
+def _check_seals(
+    proof: LedgerVerification,
     organization: UUID,
     before: Seal | None,
     piece: Sequence[tuple[Seal, list[Stored]]],
@@ -120,12 +125,12 @@ def _check_piece(
         before = seal
 
 
-def _head(seal: Seal) -> str:
+def _format_head(seal: Seal) -> str:
     return f"{seal.number}:{seal.sha256.hex()}"
 
 
 def _check_seal(
-    proof: Proof,
+    proof: LedgerVerification,
     organization: UUID,
     before: Seal | None,
     seal: Seal,
@@ -158,7 +163,7 @@ def _check_seal(
         proof.faults.append(f"{name} has a false signature")
 
 
-def _check_entries(proof: Proof, organization: UUID, entries: Sequence[Stored]) -> None:
+def _check_entries(proof: LedgerVerification, organization: UUID, entries: Sequence[Stored]) -> None:
     for entry in entries:
         proof.entries += 1
         if entry.sha256 != ledger.digest(organization, entry, entry.personal_sha256, entry.occurred_at):
@@ -171,7 +176,7 @@ def _check_entries(proof: Proof, organization: UUID, entries: Sequence[Stored]) 
             proof.faults.append(f"the personal values of entry {entry.id} were changed")
 
 
-async def _check_unsealed(proof: Proof, organization: UUID, database: Database) -> None:
+async def _check_unsealed(proof: LedgerVerification, organization: UUID, database: Database) -> None:
     after: int | None = 0
     while after is not None:
         async with database.transaction(organization) as connection:

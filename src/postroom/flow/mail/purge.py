@@ -15,17 +15,17 @@ from postroom.store.purge import Traces
 BATCH: Final = 500
 
 
-async def traces(database: Database, organization: OrganizationId, address: str) -> Traces:
+async def find_traces(database: Database, organization: OrganizationId, address: str) -> Traces:
     """What forgetting would remove; nothing is changed."""
     async with database.transaction(organization) as connection:
         return await purge.traces(connection, address)
 
 
-async def person(
+async def purge_person(
     database: Database, organization: OrganizationId, address: str, *, actor_id: str | None = None
 ) -> Traces:
     """Forget, in batches that may be repeated after a crash; what was there before."""
-    before = await traces(database, organization, address)
+    before = await find_traces(database, organization, address)
     async with database.transaction(organization) as connection:
         await work.hold_all(
             connection, WorkKind.SYNC

@@ -14,9 +14,9 @@ from secrets import token_bytes
 from typing import Final
 
 from postroom.errors import PostroomError, TransientError
-from postroom.flow.mail.push_rejections import Refusals
+from postroom.flow.mail.push_rejections import PushRejections
 from postroom.logs import Log
-from postroom.model import LifecycleEvent, Notice, ProviderName, Secret, SubscriptionId, WorkKind
+from postroom.model import LifecycleEvent, Notification, ProviderName, Secret, SubscriptionId, WorkKind
 from postroom.store import notifications
 from postroom.store.database import Connection, Database
 from postroom.store.group_commit import GroupCommit, Patience
@@ -25,26 +25,26 @@ from postroom.store.work import Wake
 
 # A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
 PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
-LARGEST_GROUP: Final = 1000
+MAX_GROUP: Final = 1000
 # What an unknown subscription's secret is compared with: nothing has this digest.
-_NOBODY: Final = token_bytes(32)
+_UNMATCHABLE_DIGEST: Final = token_bytes(32)
 
 log = Log()
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedPush:
     """One push: who sends it, which subscription its address names, where it came from, what it says."""
 
     provider: ProviderName
     subscription: SubscriptionId | None
     source: str
-    notices: Sequence[Notice]
+    notices: Sequence[Notification]
     trace: str | None = None
 
 
 @dataclass(slots=True)
-class Verdict:
+class PushVerdict:
     """How many items of a push were right. One that names an address was proven as a whole before."""
 
     right: int = 0
@@ -52,11 +52,13 @@ class Verdict:
 
 
 @dataclass
-class Group:
+class PushGroup:
     """What the pushes of one group add up to."""
 
-    verdicts: list[Verdict] = field(default_factory=list[Verdict])
-    refused: list[tuple[Known | None, Arrival]] = field(default_factory=list[tuple[Known | None, Arrival]])
+    verdicts: list[PushVerdict] = field(default_factory=list[PushVerdict])
+    refused: list[tuple[Known | None, ReceivedPush]] = field(
+        default_factory=list[tuple[Known | None, ReceivedPush]]
+    )
     told: dict[Reached, dict[str, None]] = field(default_factory=dict[Reached, dict[str, None]])
     missed: set[Reached] = field(default_factory=set[Reached])
     subscriptions: set[SubscriptionId] = field(default_factory=set[SubscriptionId])
@@ -90,15 +92,15 @@ class Group:
         return Wake(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
 
 
-class Ingress:
+class PushReceiver:
     """Takes pushes in, and answers when what they said is on disk."""
 
-    def __init__(self, database: Database, refusals: Refusals) -> None:
+    def __init__(self, database: Database, refusals: PushRejections) -> None:
         self._database = database
         self._refusals = refusals
-        self._group = GroupCommit(self._flush, largest=LARGEST_GROUP, patience=PATIENCE)
+        self._group = GroupCommit(self._flush, largest=MAX_GROUP, patience=PATIENCE)
 
-    async def accept(self, arrival: Arrival) -> Verdict:
+    async def accept(self, arrival: ReceivedPush) -> PushVerdict:
         """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
         return await self._group.write(arrival)
 
@@ -106,13 +108,13 @@ class Ingress:
         """A whole push was not from whom it claims to be; that concerns no subscription."""
         self._refusals.note(None, provider, source)
 
-    async def _flush(self, arrivals: Sequence[Arrival]) -> Sequence[Verdict]:
+    async def _flush(self, arrivals: Sequence[ReceivedPush]) -> Sequence[PushVerdict]:
         try:
             async with self._database.engine() as connection:
                 try:
-                    group = await _take(connection, arrivals)
+                    group = await _process_group(connection, arrivals)
                 except TransientError:  # it gave way to another, or a mailbox went meanwhile
-                    group = await _take(connection, arrivals)
+                    group = await _process_group(connection, arrivals)
         except asyncio.CancelledError:  # it took too long
             log.warning("push.not_stored", count=len(arrivals))
             raise
@@ -124,12 +126,12 @@ class Ingress:
         return group.verdicts
 
 
-async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> Group:
-    group = Group()
-    named = await _subscriptions(connection, arrivals)
-    addressed = await _addresses(connection, arrivals)
+async def _process_group(connection: Connection, arrivals: Sequence[ReceivedPush]) -> PushGroup:
+    group = PushGroup()
+    named = await _load_subscriptions(connection, arrivals)
+    addressed = await _load_addresses(connection, arrivals)
     for arrival in arrivals:
-        verdict = Verdict()
+        verdict = PushVerdict()
         group.trace = arrival.trace
         for notice in arrival.notices:
             if notice.address is not None:
@@ -139,16 +141,22 @@ async def _take(connection: Connection, arrivals: Sequence[Arrival]) -> Group:
                     if subscription is not None:
                         group.subscriptions.add(subscription)
             else:
-                judge(arrival, notice, named, verdict, group)
+                check_notification(arrival, notice, named, verdict, group)
         group.verdicts.append(verdict)
     if group.told:
-        await _write(connection, group)
+        await _write_group(connection, group)
     return group
 
 
-def judge(arrival: Arrival, notice: Notice, named: "Named", verdict: Verdict, group: Group) -> None:
+def check_notification(
+    arrival: ReceivedPush,
+    notice: Notification,
+    named: "SubscriptionIndex",
+    verdict: PushVerdict,
+    group: PushGroup,
+) -> None:
     candidates = named.candidates(arrival.subscription, notice.provider_subscription_id)
-    right = proven(notice.client_state, candidates)
+    right = find_by_secret(notice.client_state, candidates)
     if right is None:
         verdict.wrong += 1
         group.refused.append((candidates[0] if candidates else None, arrival))
@@ -161,19 +169,19 @@ def judge(arrival: Arrival, notice: Notice, named: "Named", verdict: Verdict, gr
         group.tell(right.reached, notice.message_id)
 
 
-def proven(secret: Secret | None, candidates: Sequence[Known]) -> Known | None:
+def find_by_secret(secret: Secret | None, candidates: Sequence[Known]) -> Known | None:
     """The subscription whose secret this is. For an unknown one nobody's is compared: it costs the same."""
     given = sha256(secret.reveal().encode(errors="surrogatepass") if secret else b"").digest()
     right: Known | None = None
     for known in candidates or (None,):
         digest = known.client_state_sha256 if known else None
-        if hmac.compare_digest(given, digest or _NOBODY):
+        if hmac.compare_digest(given, digest or _UNMATCHABLE_DIGEST):
             right = known
     return right
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class SubscriptionIndex:
     """Subscriptions by our id and by the provider's."""
 
     by_id: dict[SubscriptionId, Known]
@@ -186,7 +194,7 @@ class Named:
         return [own, *(each for each in found if each is not own)] if own else found
 
 
-async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) -> Named:
+async def _load_subscriptions(connection: Connection, arrivals: Sequence[ReceivedPush]) -> SubscriptionIndex:
     ids = {arrival.subscription for arrival in arrivals if arrival.subscription}
     provider_ids = {
         notice.provider_subscription_id
@@ -196,16 +204,16 @@ async def _subscriptions(connection: Connection, arrivals: Sequence[Arrival]) ->
     }
     by_provider_id: dict[str, list[Known]] = {}
     if not ids and not provider_ids:
-        return Named({}, by_provider_id)
+        return SubscriptionIndex({}, by_provider_id)
     found = await notifications.subscriptions(connection, ids, provider_ids)
     for known in found:
         if known.provider_subscription_id:
             by_provider_id.setdefault(known.provider_subscription_id, []).append(known)
-    return Named({known.id: known for known in found}, by_provider_id)
+    return SubscriptionIndex({known.id: known for known in found}, by_provider_id)
 
 
-async def _addresses(
-    connection: Connection, arrivals: Sequence[Arrival]
+async def _load_addresses(
+    connection: Connection, arrivals: Sequence[ReceivedPush]
 ) -> dict[tuple[ProviderName, str], list[tuple[Reached, SubscriptionId | None]]]:
     wanted: dict[ProviderName, set[str]] = {}
     for arrival in arrivals:
@@ -221,7 +229,7 @@ async def _addresses(
     return found
 
 
-async def _write(connection: Connection, group: Group) -> None:
+async def _write_group(connection: Connection, group: PushGroup) -> None:
     """One transaction, and one statement where nothing was said of a subscription itself."""
     told = [Told(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.told.items()]
     if not group.lifecycle:

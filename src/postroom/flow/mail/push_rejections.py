@@ -21,16 +21,16 @@ from postroom.store.ledger import Entry
 from postroom.store.notifications import Known
 
 EVENT: Final = "NOTIFICATION_REFUSED"
-PAUSE_SECONDS: Final = 10.0
+WRITE_INTERVAL_SECONDS: Final = 10.0
 # More sources than this at once are told of as one; of strangers, who need not guess anything, fewer.
-MOST_SOURCES: Final = 1000
-MOST_STRANGERS: Final = 20
+MAX_SOURCES: Final = 1000
+MAX_UNKNOWN_SOURCES: Final = 20
 
 log = Log()
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _RejectedItem:
     """What was refused: of which subscription or, as nobody's, of which provider, and where it came from."""
 
     organization: UUID
@@ -39,24 +39,24 @@ class _Refused:
     source: str | None
 
 
-class Refusals:
+class PushRejections:
     def __init__(
-        self, database: Database, operator: OrganizationId, *, pause_seconds: float = PAUSE_SECONDS
+        self, database: Database, operator: OrganizationId, *, pause_seconds: float = WRITE_INTERVAL_SECONDS
     ) -> None:
         self._database = database
         self._operator = operator
         self._pause_seconds = pause_seconds
-        self._counts: Counter[_Refused] = Counter()
+        self._counts: Counter[_RejectedItem] = Counter()
         self._different: Counter[str] = Counter()
         self._noted = asyncio.Event()
 
     def note(self, known: Known | None, provider: ProviderName, source: str) -> None:
         """One item was refused: with the wrong secret of a subscription, or as nobody's."""
         if known is None:
-            one, most = _Refused(self._operator, "provider", provider, source), MOST_STRANGERS
+            one, most = _RejectedItem(self._operator, "provider", provider, source), MAX_UNKNOWN_SOURCES
         else:
-            one = _Refused(known.owner.organization, "subscription", str(known.id), source)
-            most = MOST_SOURCES
+            one = _RejectedItem(known.owner.organization, "subscription", str(known.id), source)
+            most = MAX_SOURCES
         if one not in self._counts:
             self._different[one.entity] += 1
             if self._different[one.entity] > most:
@@ -92,7 +92,9 @@ class Refusals:
                 async with self._database.transaction(organization) as connection:
                     if organization == self._operator:
                         await organizations.ensure(connection, self._operator, f"Organization {organization}")
-                    await ledger.append(connection, organization, [_entry(*each) for each in ours.items()])
+                    await ledger.append(
+                        connection, organization, [_build_entry(*each) for each in ours.items()]
+                    )
                 for each in ours:
                     del taken[each]
         finally:
@@ -101,7 +103,7 @@ class Refusals:
                 self._noted.set()
 
 
-def _entry(refused: _Refused, count: int) -> Entry:
+def _build_entry(refused: _RejectedItem, count: int) -> Entry:
     return Entry(
         event_type=EVENT,
         entity_type=refused.entity,

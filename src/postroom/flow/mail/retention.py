@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from postroom.logs import Log
-from postroom.model import ContentPolicy, Done
+from postroom.model import ContentPolicy, StepResult
 from postroom.store import feed, ledger, purge, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry
@@ -33,24 +33,24 @@ class RetentionPeriods:
 
 
 # Removes the next batch of what is older than so many days; how many went.
-Removal = Callable[[Connection, float], Awaitable[int]]
+BatchRemoval = Callable[[Connection, float], Awaitable[int]]
 
 
-async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> Done:
+async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> StepResult:
     removed: dict[str, int] = {}
-    for name, days, removal in _removals(periods):
+    for name, days, removal in _list_removals(periods):
         if days is not None:
-            removed[name] = await _remove(database, lease, removal, days)
+            removed[name] = await _remove_in_batches(database, lease, removal, days)
     gone = {name: count for name, count in removed.items() if count}
     if gone:
         log.info("retention.removed", organization=lease.organization, count=sum(gone.values()))
         entry = Entry("RETENTION_APPLIED", "organization", str(lease.organization), payload=gone)
         async with work.fenced(database, lease) as connection:
             await ledger.append(connection, lease.organization, [entry])
-    return Done(again_after=EVERY_SECONDS)
+    return StepResult(again_after=EVERY_SECONDS)
 
 
-async def _remove(database: Database, lease: Lease, removal: Removal, days: float) -> int:
+async def _remove_in_batches(database: Database, lease: Lease, removal: BatchRemoval, days: float) -> int:
     total, last = 0, BATCH
     while last >= BATCH:
         async with work.fenced(database, lease) as connection:
@@ -59,22 +59,22 @@ async def _remove(database: Database, lease: Lease, removal: Removal, days: floa
     return total
 
 
-def _removals(periods: RetentionPeriods) -> list[tuple[str, float | None, Removal]]:
+def _list_removals(periods: RetentionPeriods) -> list[tuple[str, float | None, BatchRemoval]]:
     """In the order in which they are done: mail takes its events with it."""
     return [
         *(
-            (f"messages_{policy}", periods.messages.get(policy), _old_messages(policy))
+            (f"messages_{policy}", periods.messages.get(policy), _removing_old_messages(policy))
             for policy in ContentPolicy
         ),
-        ("deleted_messages", periods.deleted_messages, _deleted_messages),
-        ("mail_events", periods.mail_events, _mail_events),
-        ("personal_values", periods.personal_values, _personal_values),
-        ("failures", FAILURE_DAYS, _failures),
-        ("events", periods.events, _events),
+        ("deleted_messages", periods.deleted_messages, _remove_deleted_messages),
+        ("mail_events", periods.mail_events, _remove_mail_events),
+        ("personal_values", periods.personal_values, _remove_personal_values),
+        ("failures", FAILURE_DAYS, _remove_failures),
+        ("events", periods.events, _remove_events),
     ]
 
 
-def _old_messages(policy: ContentPolicy) -> Removal:
+def _removing_old_messages(policy: ContentPolicy) -> BatchRemoval:
     async def remove(connection: Connection, days: float) -> int:
         ids = await purge.old_messages(connection, policy, days=days, limit=BATCH)
         return await purge.messages(connection, ids)
@@ -82,21 +82,21 @@ def _old_messages(policy: ContentPolicy) -> Removal:
     return remove
 
 
-async def _deleted_messages(connection: Connection, days: float) -> int:
+async def _remove_deleted_messages(connection: Connection, days: float) -> int:
     return await purge.messages(connection, await purge.deleted_messages(connection, days=days, limit=BATCH))
 
 
-async def _mail_events(connection: Connection, days: float) -> int:
+async def _remove_mail_events(connection: Connection, days: float) -> int:
     return await purge.mail_events(connection, days=days, limit=BATCH)
 
 
-async def _personal_values(connection: Connection, days: float) -> int:
+async def _remove_personal_values(connection: Connection, days: float) -> int:
     return await purge.personal_values(connection, days=days, limit=BATCH)
 
 
-async def _failures(connection: Connection, days: float) -> int:
+async def _remove_failures(connection: Connection, days: float) -> int:
     return await purge.failures(connection, days=days, limit=BATCH)
 
 
-async def _events(connection: Connection, days: float) -> int:
+async def _remove_events(connection: Connection, days: float) -> int:
     return await feed.prune(connection, older_than_seconds=days * 86_400, limit=BATCH)

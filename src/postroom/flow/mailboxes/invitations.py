@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext, Wish
+from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext, ConnectRequest
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName
 from postroom.store import ledger
 from postroom.vault import sealed_tokens
@@ -18,7 +18,7 @@ from postroom.vault import sealed_tokens
 _PURPOSE: Final = "invitation"
 
 
-class _Written(msgspec.Struct):
+class _InvitationPayload(msgspec.Struct):
     organization: UUID
     provider: ProviderName
     policy: ContentPolicy | None
@@ -31,35 +31,35 @@ class _Written(msgspec.Struct):
 class Invitation:
     organization: OrganizationId
     provider: ProviderName
-    wish: Wish
+    request: ConnectRequest
     login_id: UUID
 
 
-def url(desk: ConnectContext, invitation: Invitation) -> str:
+def build_url(context: ConnectContext, invitation: Invitation) -> str:
     """Where the invited person's browser shall go."""
-    wish = invitation.wish
-    written = _Written(
+    request = invitation.request
+    written = _InvitationPayload(
         invitation.organization,
         invitation.provider,
-        wish.policy,
+        request.policy,
         invitation.login_id,
-        wish.address,
-        wish.mailbox,
+        request.address,
+        request.mailbox,
     )
-    ticket = sealed_tokens.write(desk.sealer, _PURPOSE, msgspec.json.encode(written), LOGIN_SECONDS)
-    return f"{desk.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': ticket})}"
+    ticket = sealed_tokens.issue(context.sealer, _PURPOSE, msgspec.json.encode(written), LOGIN_SECONDS)
+    return f"{context.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': ticket})}"
 
 
-async def read(desk: ConnectContext, ticket: str) -> Invitation | None:
+async def read(context: ConnectContext, ticket: str) -> Invitation | None:
     """None where it is not ours, is too old, or its login has ended."""
-    value = sealed_tokens.read(desk.sealer, _PURPOSE, ticket)
+    value = sealed_tokens.redeem(context.sealer, _PURPOSE, ticket)
     if value is None:
         return None
-    written = msgspec.json.decode(value, type=_Written)
+    written = msgspec.json.decode(value, type=_InvitationPayload)
     organization = OrganizationId(written.organization)
-    async with desk.database.transaction(organization) as connection:
+    async with context.database.transaction(organization) as connection:
         if await ledger.of_entity(connection, "login", str(written.login)):
             return None
     mailbox = MailboxId(written.mailbox) if written.mailbox else None
-    wish = Wish(written.policy, written.address, mailbox)
-    return Invitation(organization, written.provider, wish, written.login)
+    request = ConnectRequest(written.policy, written.address, mailbox)
+    return Invitation(organization, written.provider, request, written.login)

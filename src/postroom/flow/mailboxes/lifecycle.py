@@ -7,11 +7,19 @@ from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.mail import policy as policies
-from postroom.flow.mailboxes.connect import FIRST_WORK, ConnectContext, GivenToken
-from postroom.flow.mailboxes.tokens import AccessTokens, provider_of
+from postroom.flow.mailboxes.connect import INITIAL_WORK, ConnectContext, FixedToken
+from postroom.flow.mailboxes.tokens import AccessTokens, get_provider
 from postroom.logs import Log
-from postroom.model import Channel, ContentPolicy, CredentialKind, MailboxId, OrganizationId, Secret, WorkKind
-from postroom.ports import Place, TokenSource
+from postroom.model import (
+    ContentPolicy,
+    CredentialKind,
+    MailboxId,
+    OrganizationId,
+    RemoteSubscription,
+    Secret,
+    WorkKind,
+)
+from postroom.ports import SecretLocation, TokenSource
 from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Connection
@@ -23,32 +31,32 @@ log = Log()
 
 
 async def pause(
-    desk: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+    context: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
     """Nothing is fetched until it is resumed. Its subscription and its cursor stay. False: no change."""
-    async with desk.database.transaction(organization) as connection:
+    async with context.database.transaction(organization) as connection:
         changed = await mailboxes.pause(connection, mailbox)
         if changed:
-            await _told(connection, organization, "MAILBOX_PAUSED", mailbox, actor)
+            await _record_event(connection, organization, "MAILBOX_PAUSED", mailbox, actor)
     return changed
 
 
 async def resume(
-    desk: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
+    context: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
     """Let it go on, at once, whatever it waits for. False: it was not paused."""
-    async with desk.database.transaction(organization) as connection:
+    async with context.database.transaction(organization) as connection:
         changed = await mailboxes.resume(connection, mailbox)
         if changed:
-            await _told(connection, organization, "MAILBOX_RESUMED", mailbox, actor)
+            await _record_event(connection, organization, "MAILBOX_RESUMED", mailbox, actor)
         found = await mailboxes.get(connection, mailbox)
         if found is not None and found.disconnected_at is None:
-            await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in FIRST_WORK])
+            await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in INITIAL_WORK])
     return changed
 
 
 async def set_policy(
-    desk: ConnectContext,
+    context: ConnectContext,
     organization: OrganizationId,
     mailbox: MailboxId,
     policy: ContentPolicy,
@@ -59,32 +67,34 @@ async def set_policy(
 
     More than the owner allowed needs a new consent.
     """
-    async with desk.database.transaction(organization) as connection:
+    async with context.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, mailbox)
         credential = await credentials.load(connection, mailbox)
         if found is None or credential is None:
             raise PermanentError("This mailbox is not connected.")
-        needed = provider_of(desk.providers, found.provider).login.scopes(policy)
+        needed = get_provider(context.providers, found.provider).login.scopes(policy)
         by_login = credential.kind is CredentialKind.DELEGATED
         if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
             raise PermanentError(
                 "The owner of this mailbox allowed metadata only. Connect it again with the policy"
                 f" `{policy}`, so that the provider asks for more."
             )
-        await policies.hold(connection, organization, mailbox, before=found.policy, after=policy)
+        await policies.block_commits(connection, organization, mailbox, before=found.policy, after=policy)
         changed = await mailboxes.set_policy(connection, mailbox, policy)
         if changed:
-            await policies.apply(connection, organization, mailbox, before=found.policy, after=policy)
-            await _told(
+            await policies.schedule_refill(
+                connection, organization, mailbox, before=found.policy, after=policy
+            )
+            await _record_event(
                 connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, actor, policy=policy.value
             )
-    if changed and policies.lowers(found.policy, policy):
-        await policies.settle(desk.database, organization, mailbox)
+    if changed and policies.is_lowered(found.policy, policy):
+        await policies.remove_disallowed(context.database, organization, mailbox)
     return changed
 
 
 async def disconnect(
-    desk: ConnectContext,
+    context: ConnectContext,
     tokens: AccessTokens,
     organization: OrganizationId,
     mailbox: MailboxId,
@@ -96,18 +106,18 @@ async def disconnect(
 
     What cannot be undone at the provider does not keep the mailbox connected here: the grant is erased.
     """
-    async with desk.database.transaction(organization) as connection:
+    async with context.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, mailbox)
         credential = await credentials.load(connection, mailbox)
     if found is None:
         return False
-    leaver = await _Leaver.of(desk, tokens, found, credential)
-    others = await _others(desk, found)
-    revoked = await leaver.leave(tokens.of(organization, mailbox), alone=not others)
+    leaver = await _ProviderCleanup.of(context, tokens, found, credential)
+    others = await _find_other_mailboxes(context, found)
+    revoked = await leaver.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
     if credential is not None:
         # Before the row that names it: what is left of a failure can be found, and asked for again.
-        await desk.vault.forget(Place(organization, mailbox, "grant"), credential.grant)
-    async with desk.database.transaction(organization) as connection:
+        await context.vault.delete(SecretLocation(organization, mailbox, "grant"), credential.grant)
+    async with context.database.transaction(organization) as connection:
         await credentials.delete(connection, mailbox)
         await mailboxes.end_channels(connection, mailbox)
         await mailboxes.disconnect(connection, mailbox)
@@ -115,73 +125,75 @@ async def disconnect(
         if purge:
             await mailboxes.purge(connection, mailbox)
             await ledger.purge(connection, "mailbox", str(mailbox))
-        await _told(
+        await _record_event(
             connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
         )
-    tokens.held.pop(mailbox, None)
+    tokens.cached.pop(mailbox, None)
     if others:
-        others = await _others(desk, found)
+        others = await _find_other_mailboxes(context, found)
         if not others:
-            await _leave_late(leaver, actor)
-    await _pass_on(desk, others)
+            await _revoke_late(leaver, actor)
+    await _wake_other_mailboxes(context, others)
     return True
 
 
-async def _leave_late(leaver: "_Leaver", actor: str | None) -> None:
+async def _revoke_late(leaver: "_ProviderCleanup", actor: str | None) -> None:
     """Two left at the same time, and each had counted on the other."""
     if await leaver.leave(leaver.last_token, alone=True):
         organization = leaver.mailbox.organization
         async with leaver.desk.database.transaction(organization) as connection:
-            await _told(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
+            await _record_event(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
 
 
-async def _others(desk: ConnectContext, mailbox: Mailbox) -> list[tuple[OrganizationId, MailboxId]]:
-    async with desk.database.engine() as engine:
+async def _find_other_mailboxes(
+    context: ConnectContext, mailbox: Mailbox
+) -> list[tuple[OrganizationId, MailboxId]]:
+    async with context.database.engine() as engine:
         return await mailboxes.others_of_account(engine, mailbox.provider, mailbox.account_id, but=mailbox.id)
 
 
 @dataclass(frozen=True)
-class _Leaver:
+class _ProviderCleanup:
     """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
 
     desk: ConnectContext
     mailbox: Mailbox
-    channels: Sequence[Channel]
-    last_token: GivenToken | None
+    channels: Sequence[RemoteSubscription]
+    last_token: FixedToken | None
     grant: Secret | None
 
     @classmethod
     async def of(
-        cls, desk: ConnectContext, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
-    ) -> "_Leaver":
+        cls, context: ConnectContext, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
+    ) -> "_ProviderCleanup":
         token = grant = None
         if credential is not None:
-            with _trouble_noted("no token", mailbox):
-                token = GivenToken(await tokens.of(mailbox.organization, mailbox.id).current())
+            with _logging_failure("no token", mailbox):
+                token = FixedToken(await tokens.for_mailbox(mailbox.organization, mailbox.id).get_token())
             # An application's own credential is its owner's business.
             if credential.kind is CredentialKind.DELEGATED:
-                with _trouble_noted("no grant", mailbox):
-                    place = Place(mailbox.organization, mailbox.id, "grant")
-                    grant = await desk.vault.fetch(place, credential.grant)
-        async with desk.database.transaction(mailbox.organization) as connection:
+                with _logging_failure("no grant", mailbox):
+                    place = SecretLocation(mailbox.organization, mailbox.id, "grant")
+                    grant = await context.vault.fetch(place, credential.grant)
+        async with context.database.transaction(mailbox.organization) as connection:
             channels = await mailboxes.channels(connection, mailbox.id)
-        return cls(desk, mailbox, channels, token, grant)
+        return cls(context, mailbox, channels, token, grant)
 
     async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
         """Whether access was given back, which ends that of every organization and is left to the last."""
         if tokens is not None and self.channels:
-            with _trouble_noted("not unsubscribed", self.mailbox):
+            with _logging_failure("not unsubscribed", self.mailbox):
                 await self._unsubscribe(tokens, alone=alone)
         if not alone or self.grant is None:
             return False
-        with _trouble_noted("not revoked", self.mailbox):
-            await provider_of(self.desk.providers, self.mailbox.provider).login.revoke(self.grant)
+        with _logging_failure("not revoked", self.mailbox):
+            await get_provider(self.desk.providers, self.mailbox.provider).login.revoke(self.grant)
             return True
         return False
 
     async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
         """While the token still works. A channel that others are told by stays; any left ends within days."""
-        provider = provider_of(self.desk.providers, self.mailbox.provider)
+        provider = get_provider(self.desk.providers, self.mailbox.provider)
         remote = provider.mailbox(self.mailbox.provider_user_id, tokens)
         named = [each.provider_subscription_id or "" for each in self.channels]
         async with self.desk.database.engine() as engine:
@@ -190,27 +202,29 @@ class _Leaver:
         for channel in self.channels:
             whose = channel.provider_subscription_id
             if whose not in shared and (alone or whose is not None):
-                with _trouble_noted("not unsubscribed", self.mailbox):
+                with _logging_failure("not unsubscribed", self.mailbox):
                     await remote.unsubscribe(channel)
 
 
 @contextmanager
-def _trouble_noted(reason: LiteralString, mailbox: Mailbox) -> Generator[None]:
+def _logging_failure(reason: LiteralString, mailbox: Mailbox) -> Generator[None]:
     try:
         yield
     except PostroomError as error:
         log.warning("mailbox.leaving_failed", error=error, mailbox=mailbox.id, reason=reason)
 
 
-async def _pass_on(desk: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]) -> None:
+async def _wake_other_mailboxes(
+    context: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]
+) -> None:
     """The channel that went may have been the one that others were told by: they look to their own."""
     for organization, mailbox in others:
         with suppress(PostroomError):
-            async with desk.database.transaction(organization) as connection:
+            async with context.database.transaction(organization) as connection:
                 await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
 
 
-async def _told(
+async def _record_event(
     connection: Connection,
     organization: OrganizationId,
     event: str,

@@ -30,19 +30,19 @@ from postroom.errors import (
     TransientError,
 )
 from postroom.flow.mailboxes import mailbox_health
-from postroom.flow.mailboxes.tokens import provider_of
+from postroom.flow.mailboxes.tokens import get_provider
 from postroom.logs import Log
 from postroom.model import (
-    Channel,
-    Health,
+    MailboxHealth,
     MailboxId,
     OrganizationId,
     ProviderName,
+    RemoteSubscription,
     Secret,
     SubscriptionId,
     WorkKind,
 )
-from postroom.ports import ChannelRequest, Provider, RemoteMailbox, TokenSource
+from postroom.ports import Provider, RemoteMailbox, SubscriptionRequest, TokenSource
 from postroom.store import ledger, mailboxes, subscriptions, work
 from postroom.store.database import Connection, Database
 from postroom.store.ledger import Entry, Plain
@@ -54,28 +54,28 @@ log = Log()
 
 LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days by its own clock
 # Two renewals, or a renewal and a reauthorization, must not come closer to each other than this.
-SPACING_SECONDS: Final = 600.0
+MIN_RENEWAL_GAP_SECONDS: Final = 600.0
 # A provider that refuses may change its mind: a licence, a policy, a permission.
 REFUSED_SECONDS: Final = 6 * 3600.0
 # The provider's own delays, the ten minutes in which it holds back what a slow receiver gets, and some.
 SILENCE_SECONDS: Final = 1200.0
 SKEW_SECONDS: Final = 600.0  # by which a provider's clock and ours may disagree
-ATTEMPTS: Final = 3
-AGAIN_SECONDS: Final = 3600.0
+CREATE_ATTEMPTS: Final = 3
+SCHEDULE_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalSchedule:
     """When a channel is renewed: so long before its end, and in any case so long after the last time."""
 
-    before_seconds: float
-    every_seconds: float | None = None
+    lead_seconds: float
+    interval_seconds: float | None = None
 
     def wait(self, seconds_left: float) -> float:
         """The jitter keeps apart what was made together."""
-        until = seconds_left - self.before_seconds
-        soonest = until if self.every_seconds is None else min(until, self.every_seconds)
-        return max(soonest * random.uniform(0.95, 1), SPACING_SECONDS)
+        until = seconds_left - self.lead_seconds
+        soonest = until if self.interval_seconds is None else min(until, self.interval_seconds)
+        return max(soonest * random.uniform(0.95, 1), MIN_RENEWAL_GAP_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class SubscribeContext:
     cadences: Mapping[ProviderName, RenewalSchedule]
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
-        provider = provider_of(self.providers, mailbox.provider)
+        provider = get_provider(self.providers, mailbox.provider)
         tokens = self.tokens(mailbox.organization, mailbox.id)
         return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
 
@@ -103,40 +103,44 @@ class SubscribeContext:
         return f"{self.public_url}/webhooks/{mailbox.provider}/"
 
 
-async def run(parts: SubscribeContext, lease: Lease) -> None:
+async def run(context: SubscribeContext, lease: Lease) -> None:
     """Look after the channel of one mailbox; the end of the lease is part of the last commit."""
-    async with parts.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
-    lost = mailbox is not None and mailbox.health is Health.TOKEN_REFRESH_FAILED
+    lost = mailbox is not None and mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
     if mailbox is None or mailbox.disconnected_at is not None or lost:
-        async with work.fenced(parts.database, lease) as connection:
+        async with work.fenced(context.database, lease) as connection:
             await work.finish(connection, [Finish(lease)])
         return
     try:
-        await _SubscribeRun(parts, lease, mailbox, parts.remote(mailbox), parts.prefix(mailbox)).run()
+        await _SubscribeRun(context, lease, mailbox, context.remote(mailbox), context.prefix(mailbox)).run()
     except InvalidGrant as error:
         # Nothing more to be done until a reconnect, which makes this due again.
-        await _end_ill(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error, again_after=None)
+        await _finish_with_failure(
+            context, lease, mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error, again_after=None
+        )
     except PermanentError as error:
-        await _end_ill(parts, lease, mailbox, Health.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS)
+        await _finish_with_failure(
+            context, lease, mailbox, MailboxHealth.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS
+        )
 
 
-async def _end_ill(
-    parts: SubscribeContext,
+async def _finish_with_failure(
+    context: SubscribeContext,
     lease: Lease,
     mailbox: Mailbox,
-    health: Health,
+    health: MailboxHealth,
     error: PermanentError,
     *,
     again_after: float | None,
 ) -> None:
     """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
-    async with work.fenced(parts.database, lease) as connection:
-        await mailbox_health.tell(connection, mailbox, health, error)
+    async with work.fenced(context.database, lease) as connection:
+        await mailbox_health.record_failure(connection, mailbox, health, error)
         await work.finish(connection, [Finish(lease, again_after)])
 
 
-async def keep_due(database: Database) -> int:
+async def schedule_missing(database: Database) -> int:
     """Make this work due for every mailbox that nobody looks after; how many there were."""
     async with database.engine() as connection:
         found = await subscriptions.neglected(connection, WorkKind.SUBSCRIBE)
@@ -147,16 +151,16 @@ async def keep_due(database: Database) -> int:
     return len(found)
 
 
-async def keep_all_due(database: Database) -> None:
+async def keep_scheduled(database: Database) -> None:
     """The same at once and every hour, for ever: whatever removed the work, it comes back."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
-            if count := await keep_due(database):
+            if count := await schedule_missing(database):
                 log.info("subscription.neglected", count=count)
-        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.sleep(SCHEDULE_SECONDS)
 
 
-async def push_is_silent(
+async def replace_silent_subscription(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, changed_at: datetime
 ) -> bool:
     """A sync found a change of this time that no notification announced: whether the channel counts as dead.
@@ -173,15 +177,15 @@ async def push_is_silent(
     if dead is None:
         return False
     words = "Changes came without a notification. The push channel is being made anew."
-    await mailboxes.set_health(connection, mailbox, Health.SUBSCRIPTION_EXPIRED, error=words)
+    await mailboxes.set_health(connection, mailbox, MailboxHealth.SUBSCRIPTION_EXPIRED, error=words)
     await ledger.append(
-        connection, organization, [_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
+        connection, organization, [_build_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
     )
     await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
     return True
 
 
-def _entry(event: str, subscription: UUID, mailbox: UUID, **payload: Plain) -> Entry:
+def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: Plain) -> Entry:
     told: dict[str, Plain] = {"mailbox_id": str(mailbox), **payload}
     return Entry(event, "subscription", str(subscription), payload=told)
 
@@ -217,9 +221,9 @@ class _SubscribeRun:
         if await self._is_outdated(live):
             await self._still_ours()
             await self.remote.unsubscribe(live.channel)
-        elif live.renewed_seconds_ago < SPACING_SECONDS:
+        elif live.renewed_seconds_ago < MIN_RENEWAL_GAP_SECONDS:
             if await self._is_listed(live):
-                await self._finish_later(SPACING_SECONDS - live.renewed_seconds_ago)
+                await self._finish_later(MIN_RENEWAL_GAP_SECONDS - live.renewed_seconds_ago)
                 return True
         else:
             try:
@@ -234,7 +238,7 @@ class _SubscribeRun:
 
     async def _is_outdated(self, live: Subscription) -> bool:
         """Its address is no more ours, or it was shared with a mailbox that has left."""
-        owner = _row_of(live.notification_url, self.prefix)
+        owner = _parse_subscription_id(live.notification_url, self.prefix)
         if owner is None or owner == live.id:
             return owner is None
         async with self.parts.database.engine() as engine:
@@ -244,14 +248,16 @@ class _SubscribeRun:
         """What has no id cannot be looked up, and is taken to stand."""
         wanted = live.provider_subscription_id
         return wanted is None or wanted in [
-            channel.provider_subscription_id for channel in await self.remote.channels()
+            channel.provider_subscription_id for channel in await self.remote.list_subscriptions()
         ]
 
     async def _is_gone(self, live: Subscription) -> None:
         async with work.fenced(self.parts.database, self.lease) as connection:
             status = await subscriptions.replace(connection, live.id)
             await self._tell(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
-            await self._set_health(connection, Health.SUBSCRIPTION_EXPIRED, "The push channel was gone.")
+            await self._set_health(
+                connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The push channel was gone."
+            )
         log.info("subscription.gone", mailbox=self.mailbox.id, state=status)
 
     # A channel that may have been made
@@ -259,7 +265,9 @@ class _SubscribeRun:
     async def _found_again(self, rows: Sequence[Subscription]) -> bool:
         """Compare with what the provider lists: take what was asked for before a crash, remove orphans."""
         channels = [
-            each for each in await self.remote.channels() if _row_of(each.notification_url, self.prefix)
+            each
+            for each in await self.remote.list_subscriptions()
+            if _parse_subscription_id(each.notification_url, self.prefix)
         ]
         asked = [row for row in rows if row.confirmed_at is None]
         for row in asked:
@@ -274,9 +282,11 @@ class _SubscribeRun:
                 await subscriptions.discard(connection, row.id)
         return False
 
-    async def _remove_orphans(self, channels: Sequence[Channel]) -> None:
+    async def _remove_orphans(self, channels: Sequence[RemoteSubscription]) -> None:
         """Those that have our address and belong to no row, or to one of this mailbox that is no more."""
-        owners = {_row_of(channel.notification_url, self.prefix): channel for channel in channels}
+        owners = {
+            _parse_subscription_id(channel.notification_url, self.prefix): channel for channel in channels
+        }
         provider_ids = [each.provider_subscription_id or "" for each in channels]
         async with self.parts.database.engine() as engine:
             rows = await subscriptions.known(engine, [owner for owner in owners if owner], provider_ids)
@@ -301,8 +311,8 @@ class _SubscribeRun:
                 notification_url=url,
                 secret_sha256=sha256(secret.reveal().encode()).digest(),
             )
-        wanted = ChannelRequest(url, url, secret, self.mailbox.folder, now + LIFETIME)
-        for _ in range(ATTEMPTS):
+        wanted = SubscriptionRequest(url, url, secret, self.mailbox.folder, now + LIFETIME)
+        for _ in range(CREATE_ATTEMPTS):
             try:
                 channel = await self.remote.subscribe(wanted)
             except AlreadyExists as standing:
@@ -318,7 +328,7 @@ class _SubscribeRun:
 
     async def _shared(self, id_: SubscriptionId, provider_id: str) -> bool:
         """Take an equal channel whose secret a live row holds; remove any other."""
-        equal = Channel(provider_id, "", None, await self._end())
+        equal = RemoteSubscription(provider_id, "", None, await self._end())
         async with self.parts.database.engine() as engine:
             rows = await subscriptions.known(engine, [], [provider_id])
         holder = next((row for row in rows if row.live), None)
@@ -338,7 +348,7 @@ class _SubscribeRun:
     async def _confirm(
         self,
         id_: SubscriptionId,
-        channel: Channel,
+        channel: RemoteSubscription,
         event: str,
         *,
         secret_sha256: bytes | None = None,
@@ -351,7 +361,7 @@ class _SubscribeRun:
             for row in discarding:
                 await subscriptions.discard(connection, row.id)
             await self._tell(connection, event, id_, expires_at=channel.expires_at.isoformat())
-            await self._set_health(connection, Health.ACTIVE, None)
+            await self._set_health(connection, MailboxHealth.ACTIVE, None)
             if sync:  # nobody told of what happened while there was no channel
                 await work.wake(
                     connection, [Wake(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
@@ -368,17 +378,17 @@ class _SubscribeRun:
         async with work.fenced(self.parts.database, self.lease) as connection:
             rows = await subscriptions.of_mailbox(connection, self.mailbox.id)
             if not any(row.live and row.seconds_left > 0 for row in rows):
-                await self._set_health(connection, Health.SUBSCRIPTION_EXPIRED, words)
+                await self._set_health(connection, MailboxHealth.SUBSCRIPTION_EXPIRED, words)
 
-    async def _set_health(self, connection: Connection, health: Health, error: str | None) -> None:
+    async def _set_health(self, connection: Connection, health: MailboxHealth, error: str | None) -> None:
         """Never over a lost grant, which only a reconnect mends."""
         now = await mailboxes.get(connection, self.mailbox.id)
-        if now is not None and now.health is not Health.TOKEN_REFRESH_FAILED:
+        if now is not None and now.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
             await mailboxes.set_health(connection, self.mailbox.id, health, error=error)
 
     async def _tell(self, connection: Connection, event: str, id_: SubscriptionId, **payload: Plain) -> None:
         await ledger.append(
-            connection, self.mailbox.organization, [_entry(event, id_, self.mailbox.id, **payload)]
+            connection, self.mailbox.organization, [_build_entry(event, id_, self.mailbox.id, **payload)]
         )
 
     async def _end(self) -> datetime:
@@ -392,7 +402,7 @@ class _SubscribeRun:
             return
 
 
-def _row_of(url: str | None, prefix: str) -> UUID | None:
+def _parse_subscription_id(url: str | None, prefix: str) -> UUID | None:
     """The row whose id stands in a notification address of ours."""
     if url is None or not url.startswith(prefix):
         return None

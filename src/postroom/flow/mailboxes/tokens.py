@@ -21,32 +21,34 @@ from postroom.logs import Log
 from postroom.model import (
     AppCredential,
     CredentialKind,
-    Health,
+    MailboxHealth,
     MailboxId,
     OrganizationId,
     ProviderName,
     Secret,
     Tokens,
 )
-from postroom.ports import Place, Provider, TokenSource, Vault
+from postroom.ports import Provider, SecretLocation, TokenSource, Vault
 from postroom.store import alerts, ledger, mailboxes, token_refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
 from postroom.store.ledger import Entry
-from postroom.store.token_refreshes import Standing
+from postroom.store.token_refreshes import MailboxAccess
 from postroom.vault import Sealer
 
 log = Log()
 
-EARLY_SECONDS: Final = 300.0  # so long before its end a token is replaced
-LAST_SECONDS: Final = 30.0  # so long before its end it is used no more, whatever the provider's trouble
+REFRESH_EARLY_SECONDS: Final = 300.0  # so long before its end a token is replaced
+MIN_REMAINING_SECONDS: Final = (
+    30.0  # so long before its end it is used no more, whatever the provider's trouble
+)
 LEASE_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 40.0
-LOOK_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _CachedToken:
     token: Secret
     until: float
 
@@ -59,21 +61,21 @@ class AccessTokens:
     providers: Mapping[ProviderName, Provider]
     vault: Vault
     sealer: Sealer
-    held: dict[MailboxId, _Held] = field(default_factory=dict[MailboxId, _Held])
+    cached: dict[MailboxId, _CachedToken] = field(default_factory=dict[MailboxId, _CachedToken])
     locks: defaultdict[MailboxId, asyncio.Lock] = field(
         default_factory=lambda: defaultdict[MailboxId, asyncio.Lock](asyncio.Lock)
     )
 
-    def of(self, organization: OrganizationId, mailbox: MailboxId) -> TokenSource:
+    def for_mailbox(self, organization: OrganizationId, mailbox: MailboxId) -> TokenSource:
         return _MailboxTokens(self, organization, mailbox)
 
 
-def application(provider: ProviderName, client_id: str | None) -> str:
+def application_key(provider: ProviderName, client_id: str | None) -> str:
     """Which application an alarm is about: the one of the settings, or a mailbox's own."""
     return f"{provider}:{client_id}" if client_id else provider.value
 
 
-def provider_of(providers: Mapping[ProviderName, Provider], name: ProviderName) -> Provider:
+def get_provider(providers: Mapping[ProviderName, Provider], name: ProviderName) -> Provider:
     """Mailboxes of a provider outlive its settings."""
     provider = providers.get(name)
     if provider is None:
@@ -90,14 +92,14 @@ class _MailboxTokens:
     organization: OrganizationId
     mailbox: MailboxId
 
-    async def current(self) -> Secret:
+    async def get_token(self) -> Secret:
         return self._held(None) or await self._renewed(None)
 
-    async def instead_of(self, refused: Secret) -> Secret:
+    async def replace_rejected(self, refused: Secret) -> Secret:
         return self._held(refused) or await self._renewed(refused)
 
     def _held(self, refused: Secret | None) -> Secret | None:
-        found = self.desk.held.get(self.mailbox)
+        found = self.desk.cached.get(self.mailbox)
         fresh = found is not None and found.until > time.monotonic() and found.token != refused
         return found.token if found and fresh else None
 
@@ -111,56 +113,58 @@ class _MailboxTokens:
                 if usable is not None:
                     return self._hold(usable, standing.seconds_left)
                 if not won:
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(POLL_SECONDS)
                 elif fresh := await self._refreshed_or_spare(standing, lease, refused):
                     return fresh
 
     async def _look_or_claim(
         self, lease: UUID, refused: Secret | None
-    ) -> tuple[Standing, Secret | None, bool]:
+    ) -> tuple[MailboxAccess, Secret | None, bool]:
         """What stands; the token in it if that can be used; else whether it is now ours to refresh."""
         async with self.desk.database.transaction(self.organization) as connection:
-            standing = _open(await token_refreshes.look(connection, self.mailbox))
+            standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
             usable = self._usable(standing, refused)
-            if usable is not None or not await token_refreshes.claim(
+            if usable is not None or not await token_refreshes.claim_lease(
                 connection, self.mailbox, lease, seconds=LEASE_SECONDS
             ):
                 return standing, usable, False
             # Somebody may have refreshed it between the look and the claim.
-            standing = _open(await token_refreshes.look(connection, self.mailbox))
+            standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
             usable = self._usable(standing, refused)
             if usable is not None:
-                await token_refreshes.release(connection, self.mailbox, lease)
+                await token_refreshes.release_lease(connection, self.mailbox, lease)
             return standing, usable, usable is None
 
-    def _usable(self, standing: Standing, refused: Secret | None) -> Secret | None:
-        token = self._opened(standing) if standing.seconds_left > EARLY_SECONDS else None
+    def _usable(self, standing: MailboxAccess, refused: Secret | None) -> Secret | None:
+        token = self._opened(standing) if standing.seconds_left > REFRESH_EARLY_SECONDS else None
         return None if token == refused else token
 
-    def _opened(self, standing: Standing) -> Secret | None:
+    def _opened(self, standing: MailboxAccess) -> Secret | None:
         sealed = standing.credential.access
         return self.desk.sealer.open(self._place("access").context, sealed) if sealed else None
 
-    def _place(self, field: Literal["grant", "access"]) -> Place:
-        return Place(self.organization, self.mailbox, field)
+    def _place(self, field: Literal["grant", "access"]) -> SecretLocation:
+        return SecretLocation(self.organization, self.mailbox, field)
 
     def _hold(self, token: Secret, seconds: float) -> Secret:
-        self.desk.held[self.mailbox] = _Held(token, time.monotonic() + seconds - EARLY_SECONDS)
+        self.desk.cached[self.mailbox] = _CachedToken(
+            token, time.monotonic() + seconds - REFRESH_EARLY_SECONDS
+        )
         return token
 
     async def _refreshed_or_spare(
-        self, standing: Standing, lease: UUID, refused: Secret | None
+        self, standing: MailboxAccess, lease: UUID, refused: Secret | None
     ) -> Secret | None:
         """While the provider has trouble, a token in its last minutes is better than none."""
         try:
             return await self._refreshed(standing, lease)
         except TransientError:
-            spare = self._opened(standing) if standing.seconds_left > LAST_SECONDS else None
+            spare = self._opened(standing) if standing.seconds_left > MIN_REMAINING_SECONDS else None
             if spare is None or spare == refused:
                 raise
             return spare
 
-    async def _refreshed(self, standing: Standing, lease: UUID) -> Secret | None:
+    async def _refreshed(self, standing: MailboxAccess, lease: UUID) -> Secret | None:
         """Nothing where the credential was replaced or erased meanwhile: then look again."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
@@ -182,62 +186,68 @@ class _MailboxTokens:
             await self._release(lease)
             raise
 
-    async def _asked(self, standing: Standing, grant: Secret) -> Tokens:
+    async def _asked(self, standing: MailboxAccess, grant: Secret) -> Tokens:
         credential = standing.credential
-        login = provider_of(self.desk.providers, standing.provider).login
+        login = get_provider(self.desk.providers, standing.provider).login
         try:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
-            return await login.app_tokens(app_credential(credential, grant))
+            return await login.app_tokens(to_app_credential(credential, grant))
         except OperatorError as error:
             await self._alarm(standing, error)
             raise
 
-    async def _kept(self, standing: Standing, lease: UUID, grant: Secret, tokens: Tokens) -> Secret | None:
+    async def _kept(
+        self, standing: MailboxAccess, lease: UUID, grant: Secret, tokens: Tokens
+    ) -> Secret | None:
         async with self.desk.database.transaction(self.organization) as connection:
-            if not await token_refreshes.holds(connection, self.mailbox, lease):
+            if not await token_refreshes.holds_lease(connection, self.mailbox, lease):
                 return None
         kept = None
         if tokens.refresh is not None and tokens.refresh != grant:
-            kept = await self.desk.vault.keep(self._place("grant"), tokens.refresh)
+            kept = await self.desk.vault.store(self._place("grant"), tokens.refresh)
         access = self.desk.sealer.seal(self._place("access").context, tokens.access)
         seconds = tokens.expires_in_seconds
         async with self.desk.database.transaction(self.organization) as connection:
-            stored = await token_refreshes.store(
+            stored = await token_refreshes.store_token(
                 connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
             )
-            accepted = await alerts.set_to(connection, self.organization, _application_of(standing), None)
+            accepted = await alerts.raise_or_clear(
+                connection, self.organization, _application_key_of(standing), None
+            )
         if accepted:  # again: nobody need wait any longer, in whatever organization
             async with self.desk.database.engine() as engine:
                 await work.resume_waiting(engine)
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._hold(tokens.access, seconds) if stored else None
 
-    async def _lost(self, standing: Standing, lease: UUID, error: InvalidGrant) -> None:
+    async def _lost(self, standing: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
         """The mailbox waits for its owner, unless it was connected again meanwhile."""
-        self.desk.held.pop(self.mailbox, None)
+        self.desk.cached.pop(self.mailbox, None)
         async with self.desk.database.transaction(self.organization) as connection:
-            if not await token_refreshes.release(connection, self.mailbox, lease):
+            if not await token_refreshes.release_lease(connection, self.mailbox, lease):
                 return
             await mailboxes.set_health(
-                connection, self.mailbox, Health.TOKEN_REFRESH_FAILED, error=str(error)
+                connection, self.mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error=str(error)
             )
             entry = Entry("TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)})
             await ledger.append(connection, self.organization, [entry])
         log.warning("token.lost", mailbox=self.mailbox, kind=standing.provider)
 
-    async def _alarm(self, standing: Standing, error: OperatorError) -> None:
+    async def _alarm(self, standing: MailboxAccess, error: OperatorError) -> None:
         """One for all mailboxes of an application, and no mailbox is blamed."""
         async with self.desk.database.transaction(self.organization) as connection:
-            if await alerts.set_to(connection, self.organization, _application_of(standing), str(error)):
+            if await alerts.raise_or_clear(
+                connection, self.organization, _application_key_of(standing), str(error)
+            ):
                 log.error("application.refused", kind=standing.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
         async with self.desk.database.transaction(self.organization) as connection:
-            await token_refreshes.release(connection, self.mailbox, lease)
+            await token_refreshes.release_lease(connection, self.mailbox, lease)
 
 
-def app_credential(credential: Credential, grant: Secret) -> AppCredential:
+def to_app_credential(credential: Credential, grant: Secret) -> AppCredential:
     """An application's own credential, as it was given."""
     by_secret = credential.kind is CredentialKind.APP_SECRET
     return AppCredential(
@@ -248,14 +258,14 @@ def app_credential(credential: Credential, grant: Secret) -> AppCredential:
     )
 
 
-def _application_of(standing: Standing) -> str:
-    return application(standing.provider, standing.credential.client_id)
+def _application_key_of(standing: MailboxAccess) -> str:
+    return application_key(standing.provider, standing.credential.client_id)
 
 
-def _open(standing: Standing | None) -> Standing:
+def _require_grant(standing: MailboxAccess | None) -> MailboxAccess:
     """A lost grant is not tried again: every attempt would be refused, and only its owner can help."""
     if standing is None:
         raise InvalidGrant("This mailbox is not connected.")
-    if standing.health is Health.TOKEN_REFRESH_FAILED:
+    if standing.health is MailboxHealth.TOKEN_REFRESH_FAILED:
         raise InvalidGrant(standing.last_error or "The grant of this mailbox is lost. Connect it again.")
     return standing

@@ -25,8 +25,8 @@ import msgspec
 
 from postroom import __version__
 from postroom.errors import TransientError
-from postroom.model import Done, OrganizationId, Secret
-from postroom.ports import Posted
+from postroom.model import OrganizationId, Secret, StepResult
+from postroom.ports import PostResult
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Connection, Database
 from postroom.store.feed import Event
@@ -36,26 +36,26 @@ from postroom.store.work import Finish, Lease
 from postroom.vault import Sealer
 
 BATCH: Final = 100
-MOST_WAITING: Final = 5000
-AT_A_TIME: Final = 8
+MAX_WAITING: Final = 5000
+MAX_CONCURRENT: Final = 8
 PROBES: Final = 3
 FIRST_WAIT_SECONDS: Final = 5.0
 LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  how the standard marks one
 
-Post = Callable[[str, Mapping[str, str], bytes], Awaitable[Posted]]
+PostFunction = Callable[[str, Mapping[str, str], bytes], Awaitable[PostResult]]
 
 
 @dataclass(frozen=True)
 class DeliverContext:
     database: Database
     sealer: Sealer
-    post: Post
+    post: PostFunction
     allows_http: bool = False  # a setting names networks where it may be plain http
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _DeliveryItem:
     """One delivery to make. `row` where it waited before."""
 
     event_id: int
@@ -70,19 +70,19 @@ class _Item:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _DeliveryBatch:
     """What there is to tell, by thing; `held` are things of which nothing can be told yet."""
 
     webhook: Webhook
     secret: Secret
-    groups: Sequence[Sequence[_Item]]
+    groups: Sequence[Sequence[_DeliveryItem]]
     held: frozenset[tuple[str, str]]
     position: int | None
     more: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _SendResult:
     """`down`: several new things were refused and none was accepted. `whole`: each item has its outcome."""
 
     outcomes: Sequence[Outcome]
@@ -100,12 +100,12 @@ class _Sent:
         return bool(self.errors) and not accepted
 
 
-async def run(delivering: DeliverContext, lease: Lease) -> Done | None:
+async def run(delivering: DeliverContext, lease: Lease) -> StepResult | None:
     """Tell everything there is to tell; due again when the next delivery is."""
     while True:
-        look = await _look(delivering, lease)
+        look = await _load_batch(delivering, lease)
         if look is None:
-            return Done()
+            return StepResult()
         sent = await _send_all(delivering, look)
         async with work.fenced(delivering.database, lease) as connection:
             position = look.position if sent.whole else None
@@ -122,7 +122,7 @@ async def run(delivering: DeliverContext, lease: Lease) -> Done | None:
             raise TransientError("the receiver of a webhook accepts nothing")
 
 
-async def _look(delivering: DeliverContext, lease: Lease) -> _Look | None:
+async def _load_batch(delivering: DeliverContext, lease: Lease) -> _DeliveryBatch | None:
     """What is to be sent: what waits and is due, and what is new."""
     async with work.fenced(delivering.database, lease) as connection:
         webhook = await webhooks.get(connection, UUID(lease.subject))
@@ -131,31 +131,31 @@ async def _look(delivering: DeliverContext, lease: Lease) -> _Look | None:
             return None
         # Read first: what falls due in between is held once more, and overtaken by nothing.
         held = await webhooks.held(connection, webhook.id)
-        waiting = await webhooks.waiting(connection, webhook.id, limit=MOST_WAITING)
+        waiting = await webhooks.waiting(connection, webhook.id, limit=MAX_WAITING)
         # Where not all that waits is read, nobody can tell what may overtake it.
-        room = BATCH if len(waiting) < MOST_WAITING else 0
+        room = BATCH if len(waiting) < MAX_WAITING else 0
         events = await feed.after(connection, webhook.position, room)
         known = await webhooks.known(connection, webhook.id, webhook.position)
     secret = delivering.sealer.open(secret_context(lease.organization, webhook.id), sealed)
     items = [
-        _Item(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
+        _DeliveryItem(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
         for each in waiting
         if (each.entity_type, each.entity_id) not in held
     ]
     items += [
-        _Item(event.id, event.position, (event.entity_type, event.entity_id), body_of(event))
+        _DeliveryItem(event.id, event.position, (event.entity_type, event.entity_id), build_body(event))
         for event in events
-        if wanted(webhook.kinds, event.kind) and event.id not in known
+        if matches_filter(webhook.kinds, event.kind) and event.id not in known
     ]
-    groups: dict[tuple[str, str], list[_Item]] = {}
+    groups: dict[tuple[str, str], list[_DeliveryItem]] = {}
     for item in sorted(items, key=lambda each: each.position):
         groups.setdefault(item.entity, []).append(item)
     position = events[-1].position if events else None
     more = room == 0 or len(events) == BATCH
-    return _Look(webhook, secret, list(groups.values()), held, position, more)
+    return _DeliveryBatch(webhook, secret, list(groups.values()), held, position, more)
 
 
-async def _send_all(delivering: DeliverContext, look: _Look) -> _Sent:
+async def _send_all(delivering: DeliverContext, look: _DeliveryBatch) -> _SendResult:
     """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
     ready = [group for group in look.groups if group[0].entity not in look.held]
     probes = ready
@@ -164,54 +164,54 @@ async def _send_all(delivering: DeliverContext, look: _Look) -> _Sent:
         ready.sort(key=lambda group: (group[0].attempts, random.random()))
         probes = ready[:PROBES]
     rest = ready[len(probes) :]
-    sent = _Sent(await _send_groups(delivering, look, probes))
+    sent = _SendResult(await _send_groups(delivering, look, probes))
     down = sent.refused and sum(_is_first_refusal(each) for each in sent.outcomes) >= PROBES
     if down and rest:
         return replace(sent, down=True, whole=False)
     later = [] if sent.refused else await _send_groups(delivering, look, rest)
     if sent.refused:
-        later = [each for group in rest for each in _put_off(group, _wait(group[0].attempts))]
+        later = [each for group in rest for each in _defer(group, _backoff_seconds(group[0].attempts))]
     behind = [group for group in look.groups if group[0].entity in look.held]
-    later += [each for group in behind for each in _put_off(group, FIRST_WAIT_SECONDS)]
-    return _Sent([*sent.outcomes, *later], down)
+    later += [each for group in behind for each in _defer(group, FIRST_WAIT_SECONDS)]
+    return _SendResult([*sent.outcomes, *later], down)
 
 
 async def _send_groups(
-    delivering: DeliverContext, look: _Look, groups: Sequence[Sequence[_Item]]
+    delivering: DeliverContext, look: _DeliveryBatch, groups: Sequence[Sequence[_DeliveryItem]]
 ) -> list[Outcome]:
-    turns = asyncio.Semaphore(AT_A_TIME)
+    turns = asyncio.Semaphore(MAX_CONCURRENT)
     sent = await asyncio.gather(*(_send_group(delivering, look, group, turns) for group in groups))
     return [each for group in sent for each in group]
 
 
 async def _send_group(
-    delivering: DeliverContext, look: _Look, group: Sequence[_Item], turns: asyncio.Semaphore
+    delivering: DeliverContext, look: _DeliveryBatch, group: Sequence[_DeliveryItem], turns: asyncio.Semaphore
 ) -> list[Outcome]:
     """One after the other, up to the first that is refused. What was refused for too long is given up."""
     outcomes: list[Outcome] = []
     for number, item in enumerate(group):
         async with turns:
             error = await _send(delivering, look, item)
-        outcome = replace(_outcome(item), attempts=item.attempts + 1, error=error)
+        outcome = replace(_current_outcome(item), attempts=item.attempts + 1, error=error)
         given_up = item.row is not None and item.row.too_old
         if error is None or given_up:
             outcomes.append(outcome)
             continue
-        wait = _wait(item.attempts)
-        return [*outcomes, replace(outcome, wait=wait), *_put_off(group[number + 1 :], wait, behind=True)]
+        wait = _backoff_seconds(item.attempts)
+        return [*outcomes, replace(outcome, wait=wait), *_defer(group[number + 1 :], wait, behind=True)]
     return outcomes
 
 
-def _put_off(group: Sequence[_Item], wait: float, *, behind: bool = False) -> list[Outcome]:
+def _defer(group: Sequence[_DeliveryItem], wait: float, *, behind: bool = False) -> list[Outcome]:
     """The first of a thing waits, unless it does already, and what is new waits behind it."""
     return [
-        replace(_outcome(item), wait=wait)
+        replace(_current_outcome(item), wait=wait)
         for number, item in enumerate(group)
         if item.row is None or (number == 0 and not behind)
     ]
 
 
-def _outcome(item: _Item) -> Outcome:
+def _current_outcome(item: _DeliveryItem) -> Outcome:
     error = item.row.last_error if item.row else None
     return Outcome(item.event_id, item.position, *item.entity, item.body, item.attempts, error, None)
 
@@ -220,17 +220,17 @@ def _is_first_refusal(outcome: Outcome) -> bool:
     return outcome.attempts == 1 and outcome.error is not None
 
 
-def _wait(attempts: int) -> float:
+def _backoff_seconds(attempts: int) -> float:
     longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(attempts, 20))
     return longest * random.uniform(0.5, 1)
 
 
-async def _send(delivering: DeliverContext, look: _Look, item: _Item) -> str | None:
+async def _send(delivering: DeliverContext, look: _DeliveryBatch, item: _DeliveryItem) -> str | None:
     """Why it was not accepted; None where it was."""
     posted = await delivering.post(
-        look.webhook.url, headers_of(look.secret, f"msg_{item.event_id}", item.body), item.body.encode()
+        look.webhook.url, build_headers(look.secret, f"msg_{item.event_id}", item.body), item.body.encode()
     )
-    return posted.fault
+    return posted.failure
 
 
 async def _disable(connection: Connection, lease: Lease, error: str) -> None:
@@ -242,7 +242,7 @@ async def _disable(connection: Connection, lease: Lease, error: str) -> None:
     await work.finish(connection, [Finish(lease)])
 
 
-def wanted(kinds: Sequence[str], kind: str) -> bool:
+def matches_filter(kinds: Sequence[str], kind: str) -> bool:
     """Whether an event passes the filter. What is told of webhooks themselves is for people."""
     if kind.startswith("webhook."):
         return False
@@ -251,7 +251,7 @@ def wanted(kinds: Sequence[str], kind: str) -> bool:
     )
 
 
-def body_of(event: Event) -> str:
+def build_body(event: Event) -> str:
     data = {
         "entity_type": event.entity_type,
         "entity_id": event.entity_id,
@@ -262,7 +262,7 @@ def body_of(event: Event) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def headers_of(secret: Secret, message: str, body: str) -> dict[str, str]:
+def build_headers(secret: Secret, message: str, body: str) -> dict[str, str]:
     """As Standard Webhooks has it: an id that stays, a time, and a signature over both and the body."""
     now = str(int(time.time()))
     key = b64decode(secret.reveal().removeprefix(SECRET_PREFIX))

@@ -11,7 +11,7 @@ import msgspec
 
 from postroom.errors import PermanentError
 from postroom.flow.outbound import deliver
-from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, headers_of, secret_context
+from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, build_headers, secret_context
 from postroom.model import OrganizationId, Secret, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.database import Connection, Database
@@ -42,7 +42,7 @@ async def add(
             pass
         sealed = sealer.seal(secret_context(organization, webhook), secret)
         await webhooks.add(connection, webhook, url, kinds, sealed)
-        await _told(connection, organization, "WEBHOOK_ADDED", webhook, actor)
+        await _record_event(connection, organization, "WEBHOOK_ADDED", webhook, actor)
         made = await webhooks.get(connection, webhook)
     assert made is not None, "it was written a moment ago"
     return made, secret
@@ -55,7 +55,7 @@ async def remove(
         gone = await webhooks.remove(connection, webhook)
         if gone:
             await work.drop(connection, str(webhook))
-            await _told(connection, organization, "WEBHOOK_REMOVED", webhook, actor)
+            await _record_event(connection, organization, "WEBHOOK_REMOVED", webhook, actor)
     return gone
 
 
@@ -81,7 +81,7 @@ async def change(
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
-        await _told(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
+        await _record_event(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
 
 
 async def replay(
@@ -100,10 +100,10 @@ async def replay(
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
-        await _told(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
+        await _record_event(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
 
 
-async def test(delivering: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
+async def send_test(delivering: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
     """Send one test delivery now. Why it was not accepted; None where it was."""
     async with delivering.database.transaction(organization) as connection:
         sealed = await webhooks.secret(connection, webhook.id)
@@ -112,9 +112,9 @@ async def test(delivering: DeliverContext, organization: OrganizationId, webhook
     secret = delivering.sealer.open(secret_context(organization, webhook.id), sealed)
     body = msgspec.json.encode({"type": "webhook.test", "timestamp": datetime.now(UTC), "data": {}}).decode()
     posted = await delivering.post(
-        webhook.url, headers_of(secret, f"msg_test_{uuid4()}", body), body.encode()
+        webhook.url, build_headers(secret, f"msg_test_{uuid4()}", body), body.encode()
     )
-    return posted.fault
+    return posted.failure
 
 
 def _check_url(url: str, *, allows_http: bool) -> None:
@@ -145,14 +145,14 @@ def _check_url(url: str, *, allows_http: bool) -> None:
 def _check_kinds(kinds: Sequence[str]) -> None:
     """A filter that lets nothing through is a slip of the pen."""
     for each in kinds:
-        if not any(deliver.wanted([each], kind) for kind in feed.KINDS):
+        if not any(deliver.matches_filter([each], kind) for kind in feed.KINDS):
             raise PermanentError(
                 f"No event is of the type {each}. There are {', '.join(feed.KINDS)};"
                 " `document.*` stands for all of documents."
             )
 
 
-async def _told(
+async def _record_event(
     connection: Connection,
     organization: OrganizationId,
     event: str,

@@ -13,7 +13,7 @@ from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.logs import Log
-from postroom.model import Done
+from postroom.model import StepResult
 from postroom.ports import BlobStore, StoredBlob
 from postroom.store import blobs, organizations, work
 from postroom.store.database import Database
@@ -34,7 +34,7 @@ class BlobGcContext:
     grace_seconds: float
 
 
-async def keep_all_due(database: Database, kinds: Sequence[str]) -> None:
+async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
     """Every organization has its daily work of these kinds, for ever; at first spread over an hour."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
@@ -51,17 +51,17 @@ async def keep_all_due(database: Database, kinds: Sequence[str]) -> None:
         await asyncio.sleep(3600)
 
 
-async def run(collecting: BlobGcContext, lease: Lease) -> Done:
-    doomed = await _doom_rows(collecting, lease) + await _doom_objects(collecting, lease)
-    removed = await _remove(collecting, lease)
+async def run(collecting: BlobGcContext, lease: Lease) -> StepResult:
+    doomed = await _mark_rows(collecting, lease) + await _mark_objects(collecting, lease)
+    removed = await _remove_marked(collecting, lease)
     async with work.fenced(collecting.database, lease) as connection:
         await blobs.forget_removed(connection, grace_seconds=collecting.grace_seconds)
     if doomed or removed:
         log.info("blobs.collected", organization=lease.organization, count=removed)
-    return Done(again_after=EVERY_SECONDS)
+    return StepResult(again_after=EVERY_SECONDS)
 
 
-async def _doom_rows(collecting: BlobGcContext, lease: Lease) -> int:
+async def _mark_rows(collecting: BlobGcContext, lease: Lease) -> int:
     total, last = 0, BATCH
     while last == BATCH:
         async with work.fenced(collecting.database, lease) as connection:
@@ -72,13 +72,13 @@ async def _doom_rows(collecting: BlobGcContext, lease: Lease) -> int:
     return total
 
 
-async def _doom_objects(collecting: BlobGcContext, lease: Lease) -> int:
+async def _mark_objects(collecting: BlobGcContext, lease: Lease) -> int:
     """Objects without a row: put by somebody who never committed."""
     async with collecting.database.transaction(lease.organization) as connection:
         _, now = await blobs.to_remove(connection, limit=0)
     total = 0
-    old = _older(collecting.store.every(lease.organization), now - _grace(collecting))
-    async for group in _grouped(old):
+    old = _older_than(collecting.store.list_all(lease.organization), now - _grace(collecting))
+    async for group in _in_batches(old):
         async with collecting.database.transaction(lease.organization) as connection:
             unknown = set(group) - await blobs.known(connection, group)
         if unknown:
@@ -87,7 +87,7 @@ async def _doom_objects(collecting: BlobGcContext, lease: Lease) -> int:
     return total
 
 
-async def _remove(collecting: BlobGcContext, lease: Lease) -> int:
+async def _remove_marked(collecting: BlobGcContext, lease: Lease) -> int:
     total = 0
     while True:
         async with collecting.database.transaction(lease.organization) as connection:
@@ -100,7 +100,7 @@ async def _remove(collecting: BlobGcContext, lease: Lease) -> int:
                     return (
                         total  # somebody whose lease ended is still at it; what is left is for the next run
                     )
-                gone = await _removed(collecting, lease, digest, now - _grace(collecting))
+                gone = await _remove_object(collecting, lease, digest, now - _grace(collecting))
             async with work.fenced(collecting.database, lease) as connection:
                 await blobs.settle(
                     connection, removed=[digest] if gone else [], spared=[] if gone else [digest]
@@ -108,7 +108,7 @@ async def _remove(collecting: BlobGcContext, lease: Lease) -> int:
             total += gone
 
 
-async def _removed(collecting: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
+async def _remove_object(collecting: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
     """Remove one object; one that was put again after the mark is spared.
 
     The caller lets nobody else remove: however long it takes, no other collector can remove the object before
@@ -127,13 +127,13 @@ def _grace(collecting: BlobGcContext) -> timedelta:
     return timedelta(seconds=collecting.grace_seconds)
 
 
-async def _older(found: AsyncIterable[StoredBlob], before: datetime) -> AsyncIterator[bytes]:
+async def _older_than(found: AsyncIterable[StoredBlob], before: datetime) -> AsyncIterator[bytes]:
     async for each in found:
         if each.modified_at < before:
             yield each.sha256
 
 
-async def _grouped(digests: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:
+async def _in_batches(digests: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:
     group: list[bytes] = []
     async for digest in digests:
         group.append(digest)

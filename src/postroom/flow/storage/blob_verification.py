@@ -19,7 +19,7 @@ BATCH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BlobFault:
     """A blob that cannot be trusted, and what refers to it."""
 
     sha256: bytes
@@ -28,18 +28,18 @@ class Fault:
 
 
 @dataclass
-class Findings:
+class BlobVerification:
     checked: int = 0
     size: int = 0
-    faults: list[Fault] = field(default_factory=list[Fault])
+    faults: list[BlobFault] = field(default_factory=list[BlobFault])
     unknown: int = 0  # objects without a row
 
 
 async def verify(
     database: Database, store: BlobStore, organization: OrganizationId, *, checked: Callable[[int], None]
-) -> Findings:
+) -> BlobVerification:
     """All blobs of one organization. `checked` hears after each how many bytes were read."""
-    findings = Findings()
+    findings = BlobVerification()
     after = b""
     while True:
         async with database.transaction(organization) as connection:
@@ -47,15 +47,15 @@ async def verify(
         if not rows:
             break
         for row in rows:
-            await _check(database, store, organization, row, findings)
+            await _check_blob(database, store, organization, row, findings)
             checked(row.size)
         after = rows[-1].sha256
     await _count_unknown(database, store, organization, findings)
     return findings
 
 
-async def _check(
-    database: Database, store: BlobStore, organization: OrganizationId, row: Row, findings: Findings
+async def _check_blob(
+    database: Database, store: BlobStore, organization: OrganizationId, row: Row, findings: BlobVerification
 ) -> None:
     digest, size = sha256(), 0
     findings.checked += 1
@@ -72,22 +72,22 @@ async def _check(
         what = "changed"
     async with database.transaction(organization) as connection:
         if row.sha256 in await blobs.known(connection, [row.sha256]):  # not collected meanwhile
-            findings.faults.append(Fault(row.sha256, what, await blobs.referrers(connection, row.sha256)))
+            findings.faults.append(BlobFault(row.sha256, what, await blobs.referrers(connection, row.sha256)))
 
 
 async def _count_unknown(
-    database: Database, store: BlobStore, organization: OrganizationId, findings: Findings
+    database: Database, store: BlobStore, organization: OrganizationId, findings: BlobVerification
 ) -> None:
     group: list[bytes] = []
-    async for each in store.every(organization):
+    async for each in store.list_all(organization):
         group.append(each.sha256)
         if len(group) == BATCH:
-            findings.unknown += await _unknown(database, organization, group)
+            findings.unknown += await _count_missing_rows(database, organization, group)
             group = []
     if group:
-        findings.unknown += await _unknown(database, organization, group)
+        findings.unknown += await _count_missing_rows(database, organization, group)
 
 
-async def _unknown(database: Database, organization: OrganizationId, group: list[bytes]) -> int:
+async def _count_missing_rows(database: Database, organization: OrganizationId, group: list[bytes]) -> int:
     async with database.transaction(organization) as connection:
         return len(set(group) - await blobs.known(connection, group))

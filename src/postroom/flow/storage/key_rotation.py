@@ -13,11 +13,11 @@ from typing import Final
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.outbound import deliver
 from postroom.model import OrganizationId
-from postroom.ports import Place, Sealed
+from postroom.ports import SealedSecret, SecretLocation
 from postroom.store import credentials, organizations, webhooks
 from postroom.store.credentials import Outdated
 from postroom.store.database import Connection, Database
-from postroom.vault import KeyFile, Keys, Sealer
+from postroom.vault import KeyFile, KeySource, Sealer
 
 BATCH: Final = 50
 PASSES: Final = 3
@@ -41,7 +41,7 @@ class KeyUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotationResult:
     """What a rotation did, what stayed with older keys, and which keys nothing needs any more."""
 
     key_id: str
@@ -50,9 +50,9 @@ class Rotated:
     unused: Sequence[str]
 
 
-async def uses(database: Database, keys: Keys) -> list[KeyUse]:
+async def list_key_uses(database: Database, keys: KeySource) -> list[KeyUse]:
     """Every key there is or should be, the one that seals first."""
-    values = await _values_by_key(database)
+    values = await _count_values_by_key(database)
     known = [key.id for key in keys.every()]
     states = [KeyState.SEALS] + [KeyState.OPENS] * len(known)
     there = [KeyUse(key, state, values.get(key, 0)) for key, state in zip(known, states, strict=False)]
@@ -60,38 +60,38 @@ async def uses(database: Database, keys: Keys) -> list[KeyUse]:
     return there + [KeyUse(key, KeyState.MISSING, values[key]) for key in missing]
 
 
-async def parameters(database: Database) -> int:
+async def count_ssm_parameters(database: Database) -> int:
     """How many grants are kept in AWS SSM."""
     count = 0
-    for organization in await _organizations(database):
+    for organization in await _list_organizations(database):
         async with database.transaction(organization) as connection:
             count += await credentials.parameters(connection)
     return count
 
 
-async def rotate(database: Database, keys: Keys, *, new_key: bool) -> Rotated:
+async def rotate(database: Database, keys: KeySource, *, new_key: bool) -> RotationResult:
     """Seal anew whatever another key sealed; with a new key, if wanted and if the keys are in a file.
 
     A process may be about to write what it sealed with the former key, so the rows are gone through again
     until none is left behind; not for ever, since a process may run with keys of its own.
     """
-    found = await _organizations(database)  # a database that cannot be used shows before a key is made
+    found = await _list_organizations(database)  # a database that cannot be used shows before a key is made
     if new_key and isinstance(keys, KeyFile):
         keys.add()
     sealed, left, used = 0, 0, list[KeyUse]()
     for _ in range(PASSES):
-        sealed += sum([await _organization(database, Sealer(keys), each) for each in found])
-        used = await uses(database, keys)
+        sealed += sum([await _reseal_organization(database, Sealer(keys), each) for each in found])
+        used = await list_key_uses(database, keys)
         left = sum(key.values for key in used if key.state is not KeyState.SEALS)
         if not left:
             break
     unused = [key.id for key in used if key.state is KeyState.OPENS and not key.values]
-    return Rotated(keys.first().id, sealed, left, unused)
+    return RotationResult(keys.first().id, sealed, left, unused)
 
 
-async def forget(database: Database, keys: KeyFile, key_ids: Sequence[str]) -> None:
+async def remove_keys(database: Database, keys: KeyFile, key_ids: Sequence[str]) -> None:
     """Remove keys that nothing needs, for ever."""
-    known = {use.id: use for use in await uses(database, keys)}
+    known = {use.id: use for use in await list_key_uses(database, keys)}
     for key in key_ids:
         if key not in known or known[key].state is KeyState.MISSING:
             raise OperatorError(f"There is no key {key!a}. `postroom vault status` lists them.")
@@ -112,33 +112,33 @@ async def forget(database: Database, keys: KeyFile, key_ids: Sequence[str]) -> N
     keys.remove(key_ids)
 
 
-async def _values_by_key(database: Database) -> Mapping[str, int]:
+async def _count_values_by_key(database: Database) -> Mapping[str, int]:
     values: Counter[str] = Counter()
-    for organization in await _organizations(database):
+    for organization in await _list_organizations(database):
         async with database.transaction(organization) as connection:
             values.update(await credentials.values_by_key(connection))
             values.update(await webhooks.values_by_key(connection))
     return values
 
 
-async def _organizations(database: Database) -> list[OrganizationId]:
+async def _list_organizations(database: Database) -> list[OrganizationId]:
     async with database.engine() as connection:
         return await organizations.every(connection)
 
 
-async def _organization(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+async def _reseal_organization(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
     done, after = 0, None
     while True:
         key_id = sealer.keys.first().id
         async with database.transaction(organization) as connection:
             rows = await credentials.outdated(connection, key_id, after=after, limit=BATCH)
-            done += sum([await _reseal(connection, sealer, organization, row) for row in rows])
+            done += sum([await _reseal_credential(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
-            return done + await _webhooks(database, sealer, organization)
+            return done + await _reseal_webhooks(database, sealer, organization)
         after = rows[-1].mailbox
 
 
-async def _webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+async def _reseal_webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
     done = 0
     async with database.transaction(organization) as connection:
         for webhook, old in await webhooks.outdated(connection, sealer.keys.first().id):
@@ -152,16 +152,22 @@ async def _webhooks(database: Database, sealer: Sealer, organization: Organizati
     return done
 
 
-async def _reseal(connection: Connection, sealer: Sealer, organization: OrganizationId, row: Outdated) -> int:
+async def _reseal_credential(
+    connection: Connection, sealer: Sealer, organization: OrganizationId, row: Outdated
+) -> int:
     done = 0
-    if row.grant and (new := _anew(sealer, Place(organization, row.mailbox, "grant"), row.grant)):
+    if row.grant and (
+        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "grant"), row.grant)
+    ):
         done += await credentials.reseal_grant(connection, row.mailbox, row.grant, new)
-    if row.access and (new := _anew(sealer, Place(organization, row.mailbox, "access"), row.access)):
+    if row.access and (
+        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "access"), row.access)
+    ):
         done += await credentials.reseal_access(connection, row.mailbox, row.access, new)
     return done
 
 
-def _anew(sealer: Sealer, place: Place, old: Sealed) -> Sealed | None:
+def _try_reseal(sealer: Sealer, place: SecretLocation, old: SealedSecret) -> SealedSecret | None:
     """What does not open stays as it is, and is counted as left behind."""
     try:
         return sealer.seal(place.context, sealer.open(place.context, old))

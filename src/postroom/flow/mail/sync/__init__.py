@@ -25,8 +25,8 @@ A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──�
                 └──(fails alone)──▶ failure ──backoff──▶ stored, or waits for a person
 """
 
-from postroom.flow.mail.sync.content_filter import Accept, accepts
+from postroom.flow.mail.sync.content_filter import AttachmentFilter, accepts_attachment
 from postroom.flow.mail.sync.sync_run import SyncContext
 from postroom.flow.mail.sync.sync_step import run
 
-__all__ = ["Accept", "SyncContext", "accepts", "run"]
+__all__ = ["AttachmentFilter", "SyncContext", "accepts_attachment", "run"]

@@ -13,22 +13,31 @@ from typing import Final
 
 from postroom.errors import CursorExpired, NotFound, PostroomError, TransientError
 from postroom.flow.mail.sync import folder_tree, live_changes
-from postroom.flow.mail.sync.page_commit import Passing, commit
-from postroom.flow.mail.sync.page_fetch import Gathered, Manner, Told, Turn, certain, gather, look, observed
+from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
+from postroom.flow.mail.sync.page_fetch import (
+    FetchedPage,
+    FetchOptions,
+    FetchTurn,
+    Observation,
+    fetch_page,
+    look_up,
+    to_certain_observations,
+    to_observations,
+)
 from postroom.flow.mail.sync.sync_run import SyncRun
-from postroom.model import Change, Page, Presence
+from postroom.model import ChangePage, MessageChange, Presence
 from postroom.store import cursors, messages
 from postroom.store.cursors import Begin, Cursor, CursorKind, Move
 
 STORED_PAGE: Final = 100  # of what is stored and looked at or fetched again
-FETCHED_TOGETHER: Final = 2  # pages
+CONCURRENT_PAGES: Final = 2  # pages
 
 
 async def run(reading: SyncRun, *, seconds: float) -> None:
     """Go on with what is not at its end, for about so long. New mail does not wait behind old mail."""
     until = time.monotonic() + seconds
     while reading.listings():
-        ahead = _Ahead(reading)
+        ahead = _Prefetcher(reading)
         try:
             await ahead.go(until)
         finally:
@@ -40,7 +49,7 @@ async def run(reading: SyncRun, *, seconds: float) -> None:
 
 
 @dataclass
-class _Place:
+class _ListingPosition:
     """Where the reading of a listing is, which is ahead of what is committed."""
 
     cursor: Cursor
@@ -50,27 +59,29 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Fetching:
+class _PageInFlight:
     """A page on its way, and how its commit passes over it."""
 
-    gathered: asyncio.Task[Gathered]
-    turn: Turn
-    passing: Callable[[Gathered], Passing]
+    gathered: asyncio.Task[FetchedPage]
+    turn: FetchTurn
+    passing: Callable[[FetchedPage], CursorUpdates]
     rewrites: bool
 
 
 @dataclass
-class _Ahead:
+class _Prefetcher:
     """Fetches pages while those before are being committed."""
 
     reading: SyncRun
-    places: dict[tuple[CursorKind, str], _Place] = field(default_factory=dict[tuple[CursorKind, str], _Place])
-    fetching: deque[_Fetching] = field(default_factory=deque[_Fetching])
+    places: dict[tuple[CursorKind, str], _ListingPosition] = field(
+        default_factory=dict[tuple[CursorKind, str], _ListingPosition]
+    )
+    fetching: deque[_PageInFlight] = field(default_factory=deque[_PageInFlight])
     commit: "asyncio.Task[None] | None" = None
 
     def __post_init__(self) -> None:
         for cursor in self.reading.listings():
-            self.places[cursor.kind, cursor.scope] = _Place(cursor, cursor.value, cursor.listed)
+            self.places[cursor.kind, cursor.scope] = _ListingPosition(cursor, cursor.value, cursor.listed)
 
     async def go(self, until: float) -> None:
         """Until all is read, the time is over, or there is news. What was fetched before an error is kept."""
@@ -91,7 +102,7 @@ class _Ahead:
             self.commit.cancel()
             await asyncio.gather(self.commit, return_exceptions=True)
 
-    def _next(self) -> _Place | None:
+    def _next(self) -> _ListingPosition | None:
         """The one that has come least far: folders take turns. A refill waits for all others."""
         open_ = [place for place in self.places.values() if not place.at_end]
         order = {scope: number for number, scope in enumerate(self.reading.scopes())}
@@ -105,7 +116,7 @@ class _Ahead:
             default=None,
         )
 
-    async def _take(self, place: _Place) -> None:
+    async def _take(self, place: _ListingPosition) -> None:
         match place.cursor.kind:
             case CursorKind.REFILL:
                 await self._refill(place)
@@ -116,16 +127,16 @@ class _Ahead:
 
     async def _fetch(
         self,
-        told: Sequence[Told],
-        manner: Manner,
-        passing: Callable[[Gathered], Passing],
+        told: Sequence[Observation],
+        manner: FetchOptions,
+        passing: Callable[[FetchedPage], CursorUpdates],
         *,
-        together: int = FETCHED_TOGETHER,
+        together: int = CONCURRENT_PAGES,
     ) -> None:
         """Let a page be fetched after those before it, so many at a time, and commit what has come."""
-        turn = Turn(before=self.fetching[-1].turn.mine if self.fetching else None)
-        task = asyncio.create_task(gather(self.reading, told, manner, turn))
-        self.fetching.append(_Fetching(task, turn, passing, manner.refetches))
+        turn = FetchTurn(before=self.fetching[-1].turn.mine if self.fetching else None)
+        task = asyncio.create_task(fetch_page(self.reading, told, manner, turn))
+        self.fetching.append(_PageInFlight(task, turn, passing, manner.refetches))
         while len(self.fetching) >= together:
             await self._commit_next()
 
@@ -135,15 +146,17 @@ class _Ahead:
         try:
             await self._committed()
             gathered = await page.gathered
-            if not live_changes.are_known(self.reading, gathered):
-                await folder_tree.follow(self.reading)
+            if not live_changes.has_known_folders(self.reading, gathered):
+                await folder_tree.refresh_folders(self.reading)
         except BaseException:
             page.gathered.cancel()
             await asyncio.gather(page.gathered, return_exceptions=True)
             await self._drop()
             raise
         passing = page.passing(gathered)
-        self.commit = asyncio.create_task(commit(self.reading, gathered, passing, rewrites=page.rewrites))
+        self.commit = asyncio.create_task(
+            commit_page(self.reading, gathered, passing, rewrites=page.rewrites)
+        )
 
     async def _committed(self) -> None:
         if self.commit is not None:
@@ -163,51 +176,53 @@ class _Ahead:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _list(self, place: _Place) -> None:
+    async def _list(self, place: _ListingPosition) -> None:
         reading, kind, scope = self.reading, place.cursor.kind, place.cursor.scope
         resync = kind is CursorKind.RESYNC
         since = reading.since(scope)
         try:
-            page = await reading.remote.listing(scope, cursor=place.value, since=None if resync else since)
+            page = await reading.remote.list_messages(
+                scope, cursor=place.value, since=None if resync else since
+            )
         except CursorExpired:
             await self._begin_anew(place)
             return
         except NotFound:
             await self._land()
-            await folder_tree.vanished(reading, scope)
+            await folder_tree.handle_gone_scope(reading, scope)
             place.at_end = True
             return
-        manner = Manner(since, fetches_bare=not resync, looks_at_bare=resync)
+        manner = FetchOptions(since, fetches_bare=not resync, looks_at_bare=resync)
         place.value, place.listed = page.cursor, place.listed + max(len(page.changes), 1)
-        place.at_end = not page.more
+        place.at_end = not page.has_more
         # A full listing looks at what is stored: what was seen first must be written first.
         await self._fetch(
-            observed(page.changes, scope),
+            to_observations(page.changes, scope),
             manner,
             lambda gathered: self._passing(place, page, gathered),
-            together=1 if resync else FETCHED_TOGETHER,
+            together=1 if resync else CONCURRENT_PAGES,
         )
 
-    def _passing(self, place: _Place, page: Page, gathered: Gathered) -> Passing:
+    def _passing(self, place: _ListingPosition, page: ChangePage, gathered: FetchedPage) -> CursorUpdates:
         """Where the feed begins with the first listing, mail that hints or dates brought may have been gone
         before: what is stored and was not listed is settled then too.
         """
         kind, scope = place.cursor.kind, place.cursor.scope
-        resync, done = kind is CursorKind.RESYNC, not page.more
+        resync, done = kind is CursorKind.RESYNC, not page.has_more
         first = not resync and self.reading.cursor(CursorKind.LIVE, scope) is None
         begins: list[Begin] = []
-        if done and page.live and (resync or first):
-            begins.append(Begin(CursorKind.LIVE, scope, page.live))
-        if done and page.live and first:
+        if done and page.live_cursor and (resync or first):
+            begins.append(Begin(CursorKind.LIVE, scope, page.live_cursor))
+        if done and page.live_cursor and first:
             begins.append(Begin(CursorKind.RESYNC, scope, completed=True))
-        return Passing(
-            [Move(kind, scope, page.cursor, len(page.changes), page.expected, done)],
+        return CursorUpdates(
+            [Move(kind, scope, page.cursor, len(page.changes), page.estimated_total, done)],
             begins,
             listed=[(scope, gathered.shown)] if resync or first else (),
             listed_first=first,
         )
 
-    async def _begin_anew(self, place: _Place) -> None:
+    async def _begin_anew(self, place: _ListingPosition) -> None:
         """A listing that can be continued no more. Where it alone gives the live cursor, changes were missed
         since it began, so it becomes a full one.
         """
@@ -220,10 +235,10 @@ class _Ahead:
             begins = [Begin(place.cursor.kind, scope)]
         else:
             begins = [Begin(CursorKind.BACKFILL, scope, completed=True), Begin(CursorKind.RESYNC, scope)]
-        await commit(self.reading, Gathered(), Passing(begins=begins))
+        await commit_page(self.reading, FetchedPage(), CursorUpdates(begins=begins))
         place.at_end = True
 
-    async def _settle(self, place: _Place) -> None:
+    async def _settle(self, place: _ListingPosition) -> None:
         """What is stored and was not listed: a look tells whether it was moved or deleted."""
         await self._land()
         reading, scope = self.reading, place.cursor.scope
@@ -237,27 +252,27 @@ class _Ahead:
                 limit=STORED_PAGE,
             )
         if not keys:
-            await commit(reading, Gathered(), Passing(drops=[(CursorKind.RESYNC, scope)]))
+            await commit_page(reading, FetchedPage(), CursorUpdates(drops=[(CursorKind.RESYNC, scope)]))
             place.at_end = True
             return
-        failed = Gathered()
-        looked = await look(reading, keys, failed)
-        gathered = await live_changes.gathered_in_known_folders(reading, looked, Manner(None))
+        failed = FetchedPage()
+        looked = await look_up(reading, keys, failed)
+        gathered = await live_changes.fetch_with_known_folders(reading, looked, FetchOptions(None))
         gathered.failures += failed.failures
         shown = [*gathered.shown, *(each.subject for each in failed.failures)]
-        await commit(reading, gathered, Passing(listed=[(scope, shown)]))
+        await commit_page(reading, gathered, CursorUpdates(listed=[(scope, shown)]))
 
-    async def _refill(self, place: _Place) -> None:
+    async def _refill(self, place: _ListingPosition) -> None:
         reading = self.reading
         below = int(place.value) if place.value else None
         async with reading.parts.database.transaction(reading.organization) as connection:
             rows = await messages.keys_below(connection, reading.id, below=below, limit=STORED_PAGE)
         if not rows:
             await self._land()
-            await commit(reading, Gathered(), Passing(drops=[(CursorKind.REFILL, "")]))
+            await commit_page(reading, FetchedPage(), CursorUpdates(drops=[(CursorKind.REFILL, "")]))
             place.at_end = True
             return
-        told = certain(Change(key, Presence.HERE) for _, key in rows)
+        told = to_certain_observations(MessageChange(key, Presence.PRESENT) for _, key in rows)
         place.value = str(rows[-1][0])
-        passing = Passing([Move(CursorKind.REFILL, "", place.value, len(rows))])
-        await self._fetch(told, Manner(None, refetches=True), lambda _: passing)
+        passing = CursorUpdates([Move(CursorKind.REFILL, "", place.value, len(rows))])
+        await self._fetch(told, FetchOptions(None, refetches=True), lambda _: passing)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from postroom.model import Change, Importance, Presence, State
+from postroom.model import Importance, MessageChange, ObservedState, Presence
 from postroom.store.messages import Stored
 
-Kind = Literal["created", "updated", "moved", "deleted", "labels_changed"]
+MessageEventKind = Literal["created", "updated", "moved", "deleted", "labels_changed"]
 NOTHING: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class MessageEvent:
     """One change of one message. Folders are the provider's keys."""
 
-    kind: Kind
+    kind: MessageEventKind
     version: str
     from_folder: str | None = None
     to_folder: str | None = None
@@ -29,7 +29,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MessageState:
     """What of a message may change, as it stands."""
 
     version: str = ""
@@ -44,8 +44,8 @@ class Standing:
     deleted: bool = False
 
 
-def stored(row: Stored) -> Standing:
-    return Standing(
+def from_row(row: Stored) -> MessageState:
+    return MessageState(
         row.version,
         row.folder,
         row.labels,
@@ -59,69 +59,69 @@ def stored(row: Stored) -> Standing:
     )
 
 
-def born(version: str, state: State) -> Standing:
+def create_state(version: str, state: ObservedState) -> MessageState:
     """A message that was not stored before."""
-    return _told(Standing(version=version), Change("", Presence.HERE, version, state))
+    return _apply_change(MessageState(version=version), MessageChange("", Presence.PRESENT, version, state))
 
 
-def is_news(before: Standing, change: Change) -> bool:
+def is_newer(before: MessageState, change: MessageChange) -> bool:
     """Whether a feed's observation may say anything new. A version that is not told may."""
     return not change.version or change.version > before.version
 
 
-def merged(before: Standing, change: Change) -> tuple[Standing, list[Event]]:
+def merge_change(before: MessageState, change: MessageChange) -> tuple[MessageState, list[MessageEvent]]:
     """What stands after an observation that is known to be no older than what stood before."""
     if change.presence is Presence.DELETED:
-        return _deleted(before, change.version)
-    after = _told(before, change)
+        return _mark_deleted(before, change.version)
+    after = _apply_change(before, change)
     version = change.version or before.version
     if before.deleted:  # it came back
-        return after, [Event("created", version, to_folder=after.folder)]
-    return after, events(before, after, version)
+        return after, [MessageEvent("created", version, to_folder=after.folder)]
+    return after, diff_states(before, after, version)
 
 
-def _deleted(before: Standing, version: str) -> tuple[Standing, list[Event]]:
+def _mark_deleted(before: MessageState, version: str) -> tuple[MessageState, list[MessageEvent]]:
     if before.deleted:
         return before, []
-    after = _with(before, version=max(version, before.version), deleted=True)
-    return after, [Event("deleted", version or before.version, from_folder=before.folder)]
+    after = _with_deletion(before, version=max(version, before.version), deleted=True)
+    return after, [MessageEvent("deleted", version or before.version, from_folder=before.folder)]
 
 
-def _told(before: Standing, change: Change) -> Standing:
+def _apply_change(before: MessageState, change: MessageChange) -> MessageState:
     state = change.state
     labels = before.labels if state.labels is None else state.labels
-    return Standing(
+    return MessageState(
         version=max(change.version, before.version),
-        folder=_or(state.folder, before.folder),
+        folder=_value_or(state.folder, before.folder),
         labels=(labels | change.labels_added) - change.labels_removed,
         categories=before.categories if state.categories is None else state.categories,
         is_read=before.is_read if state.is_read is None else state.is_read,
         is_flagged=before.is_flagged if state.is_flagged is None else state.is_flagged,
         is_draft=before.is_draft if state.is_draft is None else state.is_draft,
-        importance=_or(state.importance, before.importance) or Importance.NORMAL,
+        importance=_value_or(state.importance, before.importance) or Importance.NORMAL,
         received_at=state.received_at or before.received_at,
     )
 
 
-def events(before: Standing, after: Standing, version: str) -> list[Event]:
-    found: list[Event] = []
+def diff_states(before: MessageState, after: MessageState, version: str) -> list[MessageEvent]:
+    found: list[MessageEvent] = []
     if after.folder != before.folder:
-        found.append(Event("moved", version, before.folder, after.folder))
+        found.append(MessageEvent("moved", version, before.folder, after.folder))
     if after.labels != before.labels:
         found.append(
-            Event(
+            MessageEvent(
                 "labels_changed",
                 version,
                 labels_added=after.labels - before.labels,
                 labels_removed=before.labels - after.labels,
             )
         )
-    if changed := _changed(before, after):
-        found.append(Event("updated", version, changed=changed))
+    if changed := _diff_flags(before, after):
+        found.append(MessageEvent("updated", version, changed=changed))
     return found
 
 
-def _changed(before: Standing, after: Standing) -> dict[str, object]:
+def _diff_flags(before: MessageState, after: MessageState) -> dict[str, object]:
     found: dict[str, object] = {
         name: getattr(after, name)
         for name in ("is_read", "is_flagged", "is_draft", "importance")
@@ -132,8 +132,8 @@ def _changed(before: Standing, after: Standing) -> dict[str, object]:
     return found
 
 
-def _with(before: Standing, *, version: str, deleted: bool) -> Standing:
-    return Standing(
+def _with_deletion(before: MessageState, *, version: str, deleted: bool) -> MessageState:
+    return MessageState(
         version,
         before.folder,
         before.labels,
@@ -147,5 +147,5 @@ def _with(before: Standing, *, version: str, deleted: bool) -> Standing:
     )
 
 
-def _or(told: str | None, before: str | None) -> str | None:
+def _value_or(told: str | None, before: str | None) -> str | None:
     return before if told is None else told

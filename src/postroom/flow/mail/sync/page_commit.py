@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from postroom.errors import TransientError
 from postroom.flow.mail.sync import message_state
-from postroom.flow.mail.sync.message_state import Event, Standing
-from postroom.flow.mail.sync.page_fetch import Gathered, Ready, Told, next_wait
+from postroom.flow.mail.sync.message_state import MessageEvent, MessageState
+from postroom.flow.mail.sync.page_fetch import FetchedPage, Observation, ReadyMessage, get_retry_wait
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.logs import Log
-from postroom.model import Change, Presence
+from postroom.model import MessageChange, Presence
 from postroom.store import (
     blobs,
     cursors,
@@ -27,21 +27,21 @@ from postroom.store import (
 )
 from postroom.store.cursors import Begin, CursorKind, Move
 from postroom.store.database import Connection
-from postroom.store.database_errors import refused
+from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import News
 from postroom.store.ledger import Entry
 from postroom.store.mail_events import MailEvent
 from postroom.store.messages import Attached, Stored
-from postroom.store.purged_people import Sent
+from postroom.store.purged_people import ReceivedMessage
 
 log = Log()
 
-_FEED = {"created": "message.created", "deleted": "message.deleted"}
+_EVENT_TYPES = {"created": "message.created", "deleted": "message.deleted"}
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class CursorUpdates:
     """The cursors that a transaction moves, starts and ends."""
 
     moves: Sequence[Move] = ()
@@ -57,19 +57,21 @@ class Passing:
 
 
 @dataclass
-class _Writing:
+class _PageWrite:
     """What a page comes to, in rows."""
 
-    new: list[tuple[Ready, Standing]] = field(default_factory=list[tuple[Ready, Standing]])
-    changed: dict[str, Standing] = field(default_factory=dict[str, Standing])
-    rewritten: dict[str, Ready] = field(default_factory=dict[str, Ready])
-    events: list[tuple[str, Event]] = field(default_factory=list[tuple[str, Event]])
+    new: list[tuple[ReadyMessage, MessageState]] = field(
+        default_factory=list[tuple[ReadyMessage, MessageState]]
+    )
+    changed: dict[str, MessageState] = field(default_factory=dict[str, MessageState])
+    rewritten: dict[str, ReadyMessage] = field(default_factory=dict[str, ReadyMessage])
+    events: list[tuple[str, MessageEvent]] = field(default_factory=list[tuple[str, MessageEvent]])
 
 
-async def commit(
+async def commit_page(
     reading: SyncRun,
-    gathered: Gathered,
-    passing: Passing,
+    gathered: FetchedPage,
+    passing: CursorUpdates,
     *,
     rewrites: bool = False,
 ) -> None:
@@ -78,49 +80,51 @@ async def commit(
     A message that the database refuses becomes a failure; the others of its page are written before it.
     """
     try:
-        await _write_all(reading, gathered, passing, rewrites=rewrites)
+        await _write_page(reading, gathered, passing, rewrites=rewrites)
     except Exception as error:
-        if not refused(error) or not gathered.keys():
+        if not is_unstorable_value(error) or not gathered.keys():
             raise
-        found = await _in_parts(reading, gathered, gathered.keys(), error, rewrites=rewrites)
+        found = await _write_in_halves(reading, gathered, gathered.keys(), error, rewrites=rewrites)
         log.info("sync.refused", mailbox=reading.id, count=len(found))
-        rest = Gathered(failures=[*gathered.failures, *found], retried=gathered.retried)
-        await _write_all(reading, rest, passing, rewrites=rewrites)
+        rest = FetchedPage(failures=[*gathered.failures, *found], retried=gathered.retried)
+        await _write_page(reading, rest, passing, rewrites=rewrites)
 
 
-async def _in_parts(
-    reading: SyncRun, gathered: Gathered, keys: Sequence[str], error: Exception, *, rewrites: bool
+async def _write_in_halves(
+    reading: SyncRun, gathered: FetchedPage, keys: Sequence[str], error: Exception, *, rewrites: bool
 ) -> list[Failure]:
     """Write half of it, then the other half, and so on, until what is refused stands alone."""
     if len(keys) == 1:
         words = f"The database cannot keep it ({type(error).__name__})."
-        return [Failure("message", keys[0], words, next_wait(gathered.attempts(keys[0])))]
+        return [Failure("message", keys[0], words, get_retry_wait(gathered.attempts(keys[0])))]
     found: list[Failure] = []
     half = len(keys) // 2
     for part in (keys[:half], keys[half:]):
         try:
-            await _write_all(reading, gathered.only(part), Passing(), rewrites=rewrites)
+            await _write_page(reading, gathered.only(part), CursorUpdates(), rewrites=rewrites)
         except Exception as again:
-            if not refused(again):
+            if not is_unstorable_value(again):
                 raise
-            found += await _in_parts(reading, gathered, part, again, rewrites=rewrites)
+            found += await _write_in_halves(reading, gathered, part, again, rewrites=rewrites)
     return found
 
 
-async def _write_all(reading: SyncRun, gathered: Gathered, passing: Passing, *, rewrites: bool) -> None:
+async def _write_page(
+    reading: SyncRun, gathered: FetchedPage, passing: CursorUpdates, *, rewrites: bool
+) -> None:
     """The transaction."""
     before = replace(reading.did)
     async with work.fenced(reading.parts.database, reading.lease) as connection:
-        standing = await _still_wanted(reading, connection)
+        standing = await _check_mailbox_unchanged(reading, connection)
         reading.generation = standing.generation
         if standing.people_forgotten:
-            gathered = await _without_the_forgotten(connection, gathered)
+            gathered = await _without_purged_senders(connection, gathered)
         stored = await messages.known(connection, reading.id, gathered.keys())
-        writing = _write(reading, gathered, stored, rewrites=rewrites)
+        writing = _plan_write(reading, gathered, stored, rewrites=rewrites)
         try:
-            await _store(reading, connection, writing, stored)
-            await _note_failures(reading, connection, gathered, writing)
-            await _pass(reading, connection, passing)
+            await _store_rows(reading, connection, writing, stored)
+            await _record_failures(reading, connection, gathered, writing)
+            await _update_cursors(reading, connection, passing)
             if reading.did != before or passing.comes_on:
                 await work.came_on(connection, reading.lease)
         except BaseException:
@@ -130,7 +134,7 @@ async def _write_all(reading: SyncRun, gathered: Gathered, passing: Passing, *, 
     reading.told_start = reading.told_start or reading.did.anything
 
 
-async def _still_wanted(reading: SyncRun, connection: Connection) -> mailboxes.Standing:
+async def _check_mailbox_unchanged(reading: SyncRun, connection: Connection) -> mailboxes.Standing:
     """The work row is locked, so a change of the policy waits for this page or is seen by it."""
     found = await mailboxes.standing(connection, reading.id, reading.lease.id)
     if found is None or found.policy != reading.mailbox.policy or not found.wanted:
@@ -138,91 +142,105 @@ async def _still_wanted(reading: SyncRun, connection: Connection) -> mailboxes.S
     return found
 
 
-async def _without_the_forgotten(connection: Connection, gathered: Gathered) -> Gathered:
+async def _without_purged_senders(connection: Connection, gathered: FetchedPage) -> FetchedPage:
     """Mail of people who were purged stays out (K7)."""
     sent = [
-        Sent(each.key, each.content.from_address or "", each.state.received_at) for each in gathered.ready
+        ReceivedMessage(each.key, each.content.from_address or "", each.state.received_at)
+        for each in gathered.ready
     ]
-    out = await purged_people.mail_of(connection, sent)
+    out = await purged_people.find_blocked_messages(connection, sent)
     return replace(gathered, ready=[each for each in gathered.ready if each.key not in out])
 
 
-def _write(reading: SyncRun, gathered: Gathered, stored: dict[str, Stored], *, rewrites: bool) -> _Writing:
-    writing = _Writing()
+def _plan_write(
+    reading: SyncRun, gathered: FetchedPage, stored: dict[str, Stored], *, rewrites: bool
+) -> _PageWrite:
+    writing = _PageWrite()
     for told in gathered.changes:
         if (row := stored.get(told.change.key)) is not None:
-            _apply(reading, writing, row, told)
+            _apply_observation(reading, writing, row, told)
     for ready in gathered.ready:
         row = stored.get(ready.key)
         if row is None:
             if reading.mirrors(ready.state.folder):
-                standing = message_state.born(ready.version, ready.state)
+                standing = message_state.create_state(ready.version, ready.state)
                 writing.new.append((ready, standing))
-                writing.events.append((ready.key, Event("created", ready.version, to_folder=standing.folder)))
+                writing.events.append(
+                    (ready.key, MessageEvent("created", ready.version, to_folder=standing.folder))
+                )
             continue
         if rewrites or row.is_draft or row.deleted:
             writing.rewritten[ready.key] = ready
         if ready.version < row.version and not row.deleted:
             continue  # a page that was fetched beside this one knows more
-        told = Told(Change(ready.key, Presence.HERE, ready.version, ready.state), certain=True)
-        _apply(reading, writing, row, told)
+        told = Observation(
+            MessageChange(ready.key, Presence.PRESENT, ready.version, ready.state), certain=True
+        )
+        _apply_observation(reading, writing, row, told)
     for key in gathered.gone:
         if (row := stored.get(key)) is not None:
-            _apply(reading, writing, row, Told(Change(key, Presence.DELETED), certain=True))
+            _apply_observation(
+                reading, writing, row, Observation(MessageChange(key, Presence.DELETED), certain=True)
+            )
     return writing
 
 
-def _apply(reading: SyncRun, writing: _Writing, row: Stored, told: Told) -> None:
+def _apply_observation(reading: SyncRun, writing: _PageWrite, row: Stored, told: Observation) -> None:
     """What lies in a folder that is not mirrored has left the mailbox."""
-    before = writing.changed.get(row.key) or message_state.stored(row)
+    before = writing.changed.get(row.key) or message_state.from_row(row)
     change = told.change
-    if not told.certain and not message_state.is_news(before, change):
+    if not told.certain and not message_state.is_newer(before, change):
         return
-    if change.presence is Presence.HERE and not reading.mirrors(change.state.folder):
-        change = Change(change.key, Presence.DELETED, change.version)
-    after, events = message_state.merged(before, change)
+    if change.presence is Presence.PRESENT and not reading.mirrors(change.state.folder):
+        change = MessageChange(change.key, Presence.DELETED, change.version)
+    after, events = message_state.merge_change(before, change)
     if after != before:
         writing.changed[row.key] = after
         writing.events += [(row.key, event) for event in events]
 
 
-async def _store(
+async def _store_rows(
     reading: SyncRun,
     connection: Connection,
-    writing: _Writing,
+    writing: _PageWrite,
     stored: dict[str, Stored],
 ) -> None:
     written = [*(ready for ready, _ in writing.new), *writing.rewritten.values()]
-    made = await threads.provide(connection, reading.id, {_thread_of(ready) for ready in written})
+    made = await threads.provide(connection, reading.id, {_thread_key(ready) for ready in written})
     ids = await messages.add(
         connection,
         reading.id,
-        [_new(reading, ready, standing, made[_thread_of(ready)].id) for ready, standing in writing.new],
+        [
+            _to_new_row(reading, ready, standing, made[_thread_key(ready)].id)
+            for ready, standing in writing.new
+        ],
     )
     ids |= {key: row.id for key, row in stored.items()}
     await messages.change(
-        connection, [_standing(reading, ids[key], standing) for key, standing in writing.changed.items()]
+        connection, [_to_state_row(reading, ids[key], standing) for key, standing in writing.changed.items()]
     )
     await messages.replace(connection, [(ids[key], each.content) for key, each in writing.rewritten.items()])
-    threaded = {stored[key].id: made[_thread_of(each)].id for key, each in writing.rewritten.items()}
+    threaded = {stored[key].id: made[_thread_key(each)].id for key, each in writing.rewritten.items()}
     await messages.thread(connection, threaded)
-    attached = await _attach(reading, connection, writing, ids)
+    attached = await _store_attachments(reading, connection, writing, ids)
     await mail_events.add(
-        connection, reading.id, [_event(reading, ids[key], event) for key, event in writing.events]
+        connection, reading.id, [_to_mail_event(reading, ids[key], event) for key, event in writing.events]
     )
-    grown = {made[_thread_of(ready)].id for ready, _ in writing.new}
-    summed = await threads.add_up(connection, grown | set(threaded.values()) | _touched(writing, stored))
+    grown = {made[_thread_key(ready)].id for ready, _ in writing.new}
+    summed = await threads.add_up(
+        connection, grown | set(threaded.values()) | _find_changed_threads(writing, stored)
+    )
     told = [each for each in summed if each.id in grown]
     reading.did.threads += len(told)
     reading.did.messages += len(writing.new)
     reading.did.events += len(writing.events)
     reading.did.deleted += sum(event.kind == "deleted" for _, event in writing.events)
-    await _tell(reading, connection, writing, ids, made, told, attached)
+    await _record_changes(reading, connection, writing, ids, made, told, attached)
     if reading.parts.take_in is not None:
-        await reading.parts.take_in(connection, reading.organization, _to_screen(writing, ids))
+        await reading.parts.take_in(connection, reading.organization, _list_messages_to_screen(writing, ids))
 
 
-def _touched(writing: _Writing, stored: dict[str, Stored]) -> set[int]:
+def _find_changed_threads(writing: _PageWrite, stored: dict[str, Stored]) -> set[int]:
     """The threads that no longer add up to what they did; flags do not count there."""
     found = {stored[key].thread for key in writing.rewritten}
     for key, standing in writing.changed.items():
@@ -236,7 +254,7 @@ def _touched(writing: _Writing, stored: dict[str, Stored]) -> set[int]:
     return found
 
 
-def _to_screen(writing: _Writing, ids: dict[str, int]) -> list[int]:
+def _list_messages_to_screen(writing: _PageWrite, ids: dict[str, int]) -> list[int]:
     """New messages with attachments, and those that stand elsewhere now: a pipeline may want them."""
     written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
     keys = {ready.key for ready in written if ready.attachments}
@@ -244,8 +262,8 @@ def _to_screen(writing: _Writing, ids: dict[str, int]) -> list[int]:
     return sorted(ids[key] for key in keys)
 
 
-async def _attach(
-    reading: SyncRun, connection: Connection, writing: _Writing, ids: dict[str, int]
+async def _store_attachments(
+    reading: SyncRun, connection: Connection, writing: _PageWrite, ids: dict[str, int]
 ) -> list[tuple[str, Attached]]:
     written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
     await blobs.record(connection, reading.organization, [blob for ready in written for blob in ready.blobs])
@@ -263,8 +281,8 @@ async def _attach(
     return attached
 
 
-async def _note_failures(
-    reading: SyncRun, connection: Connection, gathered: Gathered, writing: _Writing
+async def _record_failures(
+    reading: SyncRun, connection: Connection, gathered: FetchedPage, writing: _PageWrite
 ) -> None:
     """Those of this page, those that a further attempt ended, and those of messages that are deleted."""
     await failures.record(connection, reading.id, gathered.failures)
@@ -277,7 +295,7 @@ async def _note_failures(
     await failures.resolve_of(connection, reading.id, deleted)
 
 
-async def _pass(reading: SyncRun, connection: Connection, passing: Passing) -> None:
+async def _update_cursors(reading: SyncRun, connection: Connection, passing: CursorUpdates) -> None:
     for scope, keys in passing.listed:
         await cursors.note_listed(
             connection, reading.id, "resync", scope, keys, stored_only=passing.listed_first
@@ -290,10 +308,10 @@ async def _pass(reading: SyncRun, connection: Connection, passing: Passing) -> N
         reading.cursors = {(row.kind, row.scope): row for row in rows}
 
 
-async def _tell(
+async def _record_changes(
     reading: SyncRun,
     connection: Connection,
-    writing: _Writing,
+    writing: _PageWrite,
     ids: dict[str, int],
     made: dict[str, threads.Thread],
     summed: Sequence[threads.Summed],
@@ -301,7 +319,7 @@ async def _tell(
 ) -> None:
     """Ledger and feed."""
     mailbox = str(reading.id)
-    entries = [] if reading.told_start or not reading.did.anything else [started(reading)]
+    entries = [] if reading.told_start or not reading.did.anything else [build_started_entry(reading)]
     entries += [
         Entry(
             "THREAD_INGESTED",
@@ -311,8 +329,10 @@ async def _tell(
         )
         for each in summed
     ]
-    entries += [_ingested(ready, ids[ready.key], made[_thread_of(ready)].id) for ready, _ in writing.new]
-    entries += [_saved(row) for _, row in attached if row.sha256 is not None]
+    entries += [
+        _build_message_entry(ready, ids[ready.key], made[_thread_key(ready)].id) for ready, _ in writing.new
+    ]
+    entries += [_build_attachment_entry(row) for _, row in attached if row.sha256 is not None]
     entries += [
         Entry("MESSAGE_DELETED", "message", str(ids[key]), payload={"provider_message_id": key})
         for key, event in writing.events
@@ -323,7 +343,7 @@ async def _tell(
         connection,
         [
             News(
-                _FEED.get(event.kind, "message.changed"),
+                _EVENT_TYPES.get(event.kind, "message.changed"),
                 "message",
                 str(ids[key]),
                 {"mailbox_id": mailbox, "change": event.kind},
@@ -333,12 +353,12 @@ async def _tell(
     )
 
 
-def started(reading: SyncRun) -> Entry:
+def build_started_entry(reading: SyncRun) -> Entry:
     sync_type = "backfill" if reading.listings() else "incremental"
     return Entry("SYNC_STARTED", "mailbox", str(reading.id), payload={"sync_type": sync_type})
 
 
-def _ingested(ready: Ready, id_: int, thread: int) -> Entry:
+def _build_message_entry(ready: ReadyMessage, id_: int, thread: int) -> Entry:
     return Entry(
         "MESSAGE_INGESTED",
         "message",
@@ -348,22 +368,22 @@ def _ingested(ready: Ready, id_: int, thread: int) -> Entry:
     )
 
 
-def _saved(row: Attached) -> Entry:
+def _build_attachment_entry(row: Attached) -> Entry:
     assert row.sha256 is not None
     return Entry(
         "ATTACHMENT_SAVED",
         "attachment",
-        f"{row.message}/{row.enclosure.part}",
+        f"{row.message}/{row.attachment.part}",
         payload={
             "message_id": row.message,
             "sha256": row.sha256.hex(),
-            "size_bytes": row.enclosure.size,
+            "size_bytes": row.attachment.size,
         },
-        personal={"filename": row.enclosure.file_name},
+        personal={"filename": row.attachment.file_name},
     )
 
 
-def _thread_of(ready: Ready) -> str:
+def _thread_key(ready: ReadyMessage) -> str:
     """A message that belongs to no thread is one."""
     return ready.state.thread or ready.key
 
@@ -373,7 +393,7 @@ def _folder_id(reading: SyncRun, key: str | None) -> int | None:
     return folder.id if folder else None
 
 
-def _new(reading: SyncRun, ready: Ready, standing: Standing, thread: int) -> messages.New:
+def _to_new_row(reading: SyncRun, ready: ReadyMessage, standing: MessageState, thread: int) -> messages.New:
     return messages.New(
         ready.key,
         thread,
@@ -390,7 +410,7 @@ def _new(reading: SyncRun, ready: Ready, standing: Standing, thread: int) -> mes
     )
 
 
-def _standing(reading: SyncRun, id_: int, standing: Standing) -> messages.Standing:
+def _to_state_row(reading: SyncRun, id_: int, standing: MessageState) -> messages.Standing:
     return messages.Standing(
         id_,
         standing.version,
@@ -406,7 +426,7 @@ def _standing(reading: SyncRun, id_: int, standing: Standing) -> messages.Standi
     )
 
 
-def _event(reading: SyncRun, id_: int, event: Event) -> MailEvent:
+def _to_mail_event(reading: SyncRun, id_: int, event: MessageEvent) -> MailEvent:
     return MailEvent(
         id_,
         event.kind,

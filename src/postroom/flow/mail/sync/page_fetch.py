@@ -13,52 +13,59 @@ from typing import Final
 from postroom.errors import InvalidGrant, PermanentError, TransientError
 from postroom.flow.documents import screen
 from postroom.flow.mail.sync import content_filter
-from postroom.flow.mail.sync.message_state import is_news, stored
+from postroom.flow.mail.sync.message_state import from_row, is_newer
 from postroom.flow.mail.sync.sync_run import SyncRun
-from postroom.model import Change, Enclosure, Fetched, Presence, State, Unfetched
+from postroom.model import (
+    FetchedMessage,
+    FetchFailure,
+    MessageChange,
+    ObservedState,
+    Presence,
+    RemoteAttachment,
+)
 from postroom.ports import Blob
 from postroom.store import messages
 from postroom.store.failures import Due, Failure, attachment_subject
 from postroom.store.messages import Content, Stored
 
 # How long a message that failed alone waits for its next attempt, and when it is left to a person.
-WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+RETRY_WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 HEAD_BYTES: Final = 1024
-LAST_SHARE: Final = 0.3  # of a page: when no more is missing, the next page is asked for
+NEXT_PAGE_SHARE: Final = 0.3  # of a page: when no more is missing, the next page is asked for
 # A message may be told of before it can be read.
-EARLY_WAITS: Final = (2.0, 8.0, 30.0)
+UNREADABLE_WAITS: Final = (2.0, 8.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Observation:
     """One observation. A certain one was made by looking, or names a message that is to be fetched and says
     nothing of it; the others come from the feed of a scope.
     """
 
-    change: Change
+    change: MessageChange
     scope: str = ""
     certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyMessage:
     """A message that can be written: its bytes are safe and its content is what the policy allows."""
 
     key: str
     version: str
-    state: State
+    state: ObservedState
     content: Content
-    attachments: tuple[tuple[Enclosure, bytes | None], ...]
+    attachments: tuple[tuple[RemoteAttachment, bytes | None], ...]
     blobs: tuple[Blob, ...]
     detected: dict[bytes, str]  # what the first bytes of each say it is
 
 
 @dataclass
-class Gathered:
+class FetchedPage:
     """What a page comes to."""
 
-    changes: list[Told] = field(default_factory=list[Told])
-    ready: list[Ready] = field(default_factory=list[Ready])
+    changes: list[Observation] = field(default_factory=list[Observation])
+    ready: list[ReadyMessage] = field(default_factory=list[ReadyMessage])
     failures: list[Failure] = field(default_factory=list[Failure])
     gone: list[str] = field(default_factory=list[str])
     shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
@@ -68,9 +75,9 @@ class Gathered:
         told = (each.change.key for each in self.changes)
         return list(dict.fromkeys((*told, *(each.key for each in self.ready), *self.gone)))
 
-    def only(self, keys: Collection[str]) -> "Gathered":
+    def only(self, keys: Collection[str]) -> "FetchedPage":
         """What is to be written of these messages."""
-        return Gathered(
+        return FetchedPage(
             changes=[each for each in self.changes if each.change.key in keys],
             ready=[each for each in self.ready if each.key in keys],
             gone=[key for key in self.gone if key in keys],
@@ -86,7 +93,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class FetchOptions:
     """How a page is read.
 
     What a listing shows without its state is, where it is not stored, fetched or left to another listing, and
@@ -100,7 +107,7 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class FetchTurn:
     """Pages that are fetched side by side: each begins when most of the one before has come."""
 
     mine: asyncio.Event = field(default_factory=asyncio.Event)
@@ -112,74 +119,78 @@ class Turn:
 
 
 @dataclass
-class _Sorted:
-    changes: list[Told] = field(default_factory=list[Told])
-    look: dict[str, None] = field(default_factory=dict[str, None])
-    fetch: dict[str, Change] = field(default_factory=dict[str, Change])
+class _FetchPlan:
+    changes: list[Observation] = field(default_factory=list[Observation])
+    lookups: dict[str, None] = field(default_factory=dict[str, None])
+    fetch: dict[str, MessageChange] = field(default_factory=dict[str, MessageChange])
 
 
-async def gather(
-    reading: SyncRun, told: Sequence[Told], manner: Manner, turn: Turn | None = None
-) -> Gathered:
-    turn = turn or Turn()
+async def fetch_page(
+    reading: SyncRun, told: Sequence[Observation], manner: FetchOptions, turn: FetchTurn | None = None
+) -> FetchedPage:
+    turn = turn or FetchTurn()
     await turn.wait()
     try:
-        return await _gather(reading, told, manner, turn)
+        return await _fetch_page(reading, told, manner, turn)
     finally:
         turn.mine.set()
 
 
-async def _gather(reading: SyncRun, told: Sequence[Told], manner: Manner, turn: Turn) -> Gathered:
-    found = Gathered(shown=[each.change.key for each in told if each.change.presence is Presence.HERE])
-    known = await _known(reading, {each.change.key for each in told})
-    sorted_ = _sort(reading, told, known, manner)
-    if sorted_.look:
-        looked = await look(reading, list(sorted_.look), found)
-        found.shown += [each.change.key for each in looked if each.change.presence is Presence.HERE]
-        again = _sort(reading, looked, known, manner)
-        sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.look]
+async def _fetch_page(
+    reading: SyncRun, told: Sequence[Observation], manner: FetchOptions, turn: FetchTurn
+) -> FetchedPage:
+    found = FetchedPage(shown=[each.change.key for each in told if each.change.presence is Presence.PRESENT])
+    known = await _load_stored(reading, {each.change.key for each in told})
+    sorted_ = _plan_fetches(reading, told, known, manner)
+    if sorted_.lookups:
+        looked = await look_up(reading, list(sorted_.lookups), found)
+        found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
+        again = _plan_fetches(reading, looked, known, manner)
+        sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.lookups]
         sorted_.changes += again.changes
         sorted_.fetch.update(again.fetch)
     found.changes = sorted_.changes
-    await _fetch(reading, found, list(sorted_.fetch.values()), manner, turn)
+    await _fetch_messages(reading, found, list(sorted_.fetch.values()), manner, turn)
     return found
 
 
-async def look(reading: SyncRun, keys: Sequence[str], found: Gathered) -> list[Told]:
+async def look_up(reading: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
     """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
-    told: list[Told] = []
-    for each in await reading.remote.look(keys):
-        if isinstance(each, Unfetched):
-            _note_unfetched(found, each)
+    told: list[Observation] = []
+    for each in await reading.remote.look_up(keys):
+        if isinstance(each, FetchFailure):
+            _add_failure(found, each)
         else:
-            told.append(Told(each, certain=True))
+            told.append(Observation(each, certain=True))
     return told
 
 
-async def _known(reading: SyncRun, keys: set[str]) -> dict[str, Stored]:
+async def _load_stored(reading: SyncRun, keys: set[str]) -> dict[str, Stored]:
     if not keys:
         return {}
     async with reading.parts.database.transaction(reading.organization) as connection:
         return await messages.known(connection, reading.id, keys)
 
 
-def _sort(reading: SyncRun, told: Sequence[Told], known: dict[str, Stored], manner: Manner) -> _Sorted:
-    found = _Sorted()
-    here = {each.change.key for each in told if each.change.presence is Presence.HERE}
+def _plan_fetches(
+    reading: SyncRun, told: Sequence[Observation], known: dict[str, Stored], manner: FetchOptions
+) -> _FetchPlan:
+    found = _FetchPlan()
+    here = {each.change.key for each in told if each.change.presence is Presence.PRESENT}
     for each in told:
         row = known.get(each.change.key)
         if row is None:
-            _sort_unknown(each.change, manner, found)
+            _plan_unknown(each.change, manner, found)
         else:
-            _sort_known(reading, each, row, manner, found, elsewhere=each.change.key in here)
+            _plan_known(reading, each, row, manner, found, elsewhere=each.change.key in here)
     return found
 
 
-def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
+def _plan_unknown(change: MessageChange, manner: FetchOptions, found: _FetchPlan) -> None:
     """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
     if change.presence is Presence.DELETED:
         found.fetch.pop(change.key, None)
-    if change.presence is not Presence.HERE:  # who left one folder may have been told of by another
+    if change.presence is not Presence.PRESENT:  # who left one folder may have been told of by another
         return
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
@@ -190,35 +201,43 @@ def _sort_unknown(change: Change, manner: Manner, found: _Sorted) -> None:
         found.fetch[change.key] = change
 
 
-def _sort_known(
-    reading: SyncRun, told: Told, row: Stored, manner: Manner, found: _Sorted, *, elsewhere: bool
+def _plan_known(
+    reading: SyncRun,
+    told: Observation,
+    row: Stored,
+    manner: FetchOptions,
+    found: _FetchPlan,
+    *,
+    elsewhere: bool,
 ) -> None:
     change = told.change
     if told.certain:
-        _sort_certain(reading, told, row, manner, found)
+        _plan_certain(reading, told, row, manner, found)
         return
     if change.presence is Presence.LEFT:
         if not row.deleted and not elsewhere and _scope_of(reading, row) == told.scope:
-            found.look[change.key] = None
+            found.lookups[change.key] = None
         return
-    if change.presence is Presence.HERE and row.deleted:  # old news, or it is back and as it was
-        found.look[change.key] = None
+    if change.presence is Presence.PRESENT and row.deleted:  # old news, or it is back and as it was
+        found.lookups[change.key] = None
         return
-    if not is_news(stored(row), change):
+    if not is_newer(from_row(row), change):
         return
-    if change.presence is Presence.HERE and _is_bare(change):
+    if change.presence is Presence.PRESENT and _is_bare(change):
         if manner.looks_at_bare:
-            found.look[change.key] = None
+            found.lookups[change.key] = None
         return
     found.changes.append(told)
-    if row.is_draft and change.presence is Presence.HERE and change.version:
+    if row.is_draft and change.presence is Presence.PRESENT and change.version:
         found.fetch[change.key] = change
 
 
-def _sort_certain(reading: SyncRun, told: Told, row: Stored, manner: Manner, found: _Sorted) -> None:
+def _plan_certain(
+    reading: SyncRun, told: Observation, row: Stored, manner: FetchOptions, found: _FetchPlan
+) -> None:
     """What is back comes whole: nobody tried to complete it while it was gone."""
     change = told.change
-    here = change.presence is Presence.HERE
+    here = change.presence is Presence.PRESENT
     if not here or not _is_bare(change):
         found.changes.append(told)
     written_on = row.is_draft and change.version > row.version
@@ -232,14 +251,18 @@ def _scope_of(reading: SyncRun, row: Stored) -> str | None:
     return folder.scope if folder else None
 
 
-def _is_bare(change: Change) -> bool:
+def _is_bare(change: MessageChange) -> bool:
     if change.version or change.labels_added or change.labels_removed:
         return False
-    return change.state == State(thread=change.state.thread)
+    return change.state == ObservedState(thread=change.state.thread)
 
 
-async def _fetch(
-    reading: SyncRun, found: Gathered, wanted: Sequence[Change], manner: Manner, turn: Turn
+async def _fetch_messages(
+    reading: SyncRun,
+    found: FetchedPage,
+    wanted: Sequence[MessageChange],
+    manner: FetchOptions,
+    turn: FetchTurn,
 ) -> None:
     """While the bytes of a group are made safe, the next one is asked for."""
     if not wanted:
@@ -249,11 +272,11 @@ async def _fetch(
     try:
         async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
             missing -= len(group)
-            if missing <= LAST_SHARE * len(wanted):
+            if missing <= NEXT_PAGE_SHARE * len(wanted):
                 turn.mine.set()
             if preparing is not None:
                 await preparing
-            preparing = asyncio.create_task(_take(reading, found, group, manner))
+            preparing = asyncio.create_task(_prepare_group(reading, found, group, manner))
         if preparing is not None:
             await preparing
     finally:
@@ -262,83 +285,83 @@ async def _fetch(
             await asyncio.gather(preparing, return_exceptions=True)
 
 
-async def _take(
-    reading: SyncRun, found: Gathered, group: Sequence[Fetched | Unfetched], manner: Manner
+async def _prepare_group(
+    reading: SyncRun, found: FetchedPage, group: Sequence[FetchedMessage | FetchFailure], manner: FetchOptions
 ) -> None:
-    fetched = [each for each in group if isinstance(each, Fetched) and not _too_old(each, manner)]
-    for ready, failures in await asyncio.gather(*(_prepare(reading, each) for each in fetched)):
+    fetched = [each for each in group if isinstance(each, FetchedMessage) and not _is_too_old(each, manner)]
+    for ready, failures in await asyncio.gather(*(_prepare_message(reading, each) for each in fetched)):
         found.ready.append(ready)
         found.failures += failures
     for each in group:
-        if isinstance(each, Unfetched):
-            _note_unfetched(found, each)
+        if isinstance(each, FetchFailure):
+            _add_failure(found, each)
 
 
-def _too_old(fetched: Fetched, manner: Manner) -> bool:
+def _is_too_old(fetched: FetchedMessage, manner: FetchOptions) -> bool:
     received = fetched.state.received_at
     return manner.since is not None and received is not None and received < manner.since
 
 
-def _note_unfetched(found: Gathered, unfetched: Unfetched) -> None:
+def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
     if unfetched.gone:
         found.gone.append(unfetched.key)
     else:
-        wait = max(unfetched.retry_after or 0, WAITS[0])
+        wait = max(unfetched.retry_after or 0, RETRY_WAITS[0])
         found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
 
 
-async def _prepare(reading: SyncRun, fetched: Fetched) -> tuple[Ready, list[Failure]]:
+async def _prepare_message(reading: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
     """Make its bytes safe; what is left is small."""
     policy = reading.mailbox.policy
-    kept = content_filter.kept_enclosures(fetched.letter, policy, reading.parts.accept)
-    attachments: list[tuple[Enclosure, bytes | None]] = []
+    kept = content_filter.filter_attachments(fetched.content, policy, reading.parts.accept)
+    attachments: list[tuple[RemoteAttachment, bytes | None]] = []
     blobs: list[Blob] = []
     detected: dict[bytes, str] = {}
     failures: list[Failure] = []
-    for enclosure in kept:
+    for attachment in kept:
         sha256 = None
-        if enclosure.kind != "reference":
+        if attachment.kind != "reference":
             try:
-                blob, head = await _keep(reading, fetched.key, enclosure)
+                blob, head = await _store_bytes(reading, fetched.key, attachment)
                 blobs.append(blob)
                 sha256 = blob.sha256
-                detected[sha256] = screen.detected(head)
+                detected[sha256] = screen.detect_type(head)
             except InvalidGrant:
                 raise
             except (PermanentError, TransientError) as error:
-                subject = attachment_subject(fetched.key, enclosure.part)
-                failures.append(Failure("attachment", subject, str(error), WAITS[0]))
-        attachments.append((replace(enclosure, content=None), sha256))
-    written = content_filter.kept(fetched.letter, policy)
-    ready = Ready(
+                subject = attachment_subject(fetched.key, attachment.part)
+                failures.append(Failure("attachment", subject, str(error), RETRY_WAITS[0]))
+        attachments.append((replace(attachment, content=None), sha256))
+    written = content_filter.filter_content(fetched.content, policy)
+    ready = ReadyMessage(
         fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs), detected
     )
     return ready, failures
 
 
-async def _keep(reading: SyncRun, key: str, enclosure: Enclosure) -> tuple[Blob, bytes]:
+async def _store_bytes(reading: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:
     """Its bytes made safe, and the first of them."""
     blobs, organization = reading.parts.blobs, reading.organization
-    if enclosure.content is not None:
-        return await blobs.put(organization, enclosure.content), enclosure.content[:HEAD_BYTES]
+    if attachment.content is not None:
+        return await blobs.put(organization, attachment.content), attachment.content[:HEAD_BYTES]
     head = bytearray()
 
     async def pieces() -> AsyncIterator[bytes]:
-        async for piece in reading.remote.enclosure(key, enclosure):
+        async for piece in reading.remote.fetch_attachment(key, attachment):
             head.extend(piece[: HEAD_BYTES - len(head)])
             yield piece
 
     return await blobs.put(organization, pieces()), bytes(head)
 
 
-def next_wait(tried: int) -> float | None:
+def get_retry_wait(tried: int) -> float | None:
     """How long what was tried so often waits; None: for a person."""
-    return WAITS[tried] if tried < len(WAITS) else None
+    return RETRY_WAITS[tried] if tried < len(RETRY_WAITS) else None
 
 
-def observed(changes: Iterable[Change], scope: str) -> list[Told]:
-    return [Told(change, scope) for change in changes]
+def to_observations(changes: Iterable[MessageChange], scope: str) -> list[Observation]:
+    return [Observation(change, scope) for change in changes]
 
 
-def certain(changes: Iterable[Change]) -> list[Told]:
-    return [Told(change, certain=True) for change in changes]
+def to_certain_observations(changes: Iterable[MessageChange]) -> list[Observation]:
+    return [Observation(change, certain=True) for change in changes]

@@ -10,7 +10,7 @@ from postroom.store.ledger import Entry
 from postroom.store.work import Wake
 
 
-async def ask(
+async def request_sync(
     connection: Connection,
     organization: OrganizationId,
     mailbox: MailboxId,
@@ -21,7 +21,7 @@ async def ask(
     """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
     await work.hold(connection, WorkKind.SYNC, str(mailbox))
     if full:
-        await _forget_where(connection, mailbox)
+        await _expire_cursors(connection, mailbox)
         await failures.try_again(connection, mailbox)
     await ledger.append(
         connection,
@@ -31,7 +31,7 @@ async def ask(
     await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
 
 
-async def _forget_where(connection: Connection, mailbox: MailboxId) -> None:
+async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
     """A cursor without a value counts as expired. Where there is none yet, the listing becomes a full one."""
     rows = await cursors.of_mailbox(connection, mailbox)
     live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
@@ -42,7 +42,7 @@ async def _forget_where(connection: Connection, mailbox: MailboxId) -> None:
     await cursors.begin(connection, mailbox, begins)
 
 
-async def reach_back(
+async def extend_backfill(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
 ) -> bool:
     """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""

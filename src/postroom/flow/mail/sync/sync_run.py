@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from postroom.flow.mail.sync.content_filter import Accept
+from postroom.flow.mail.sync.content_filter import AttachmentFilter
 from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.cursors import Cursor, CursorKind
@@ -15,7 +15,7 @@ from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
 
 # Turns stored messages into documents, in the transaction that stores them.
-TakeIn = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
+IntakeFunction = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class SyncContext:
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
     blobs: BlobStore
-    accept: Accept
+    accept: AttachmentFilter
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float
     slice_seconds: float
-    take_in: TakeIn | None = None
+    take_in: IntakeFunction | None = None
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
@@ -43,7 +43,7 @@ def days_before(now: datetime, days: float) -> datetime:
     return (now - timedelta(days=days)).replace(microsecond=0)
 
 
-def later(one: datetime | None, other: datetime | None) -> datetime | None:
+def get_latest(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((each for each in (one, other) if each is not None), default=None)
 
 
@@ -128,11 +128,11 @@ class SyncRun:
     def since(self, scope: str) -> datetime | None:
         """How far back mail of a scope is mirrored."""
         backfill = self.cursor(CursorKind.BACKFILL, scope)
-        return later(backfill.since if backfill else None, self._oldest_kept())
+        return get_latest(backfill.since if backfill else None, self._oldest_kept())
 
     def earliest(self) -> datetime | None:
         """How far back mail is mirrored at all."""
-        return later(first_day(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
+        return get_latest(get_earliest_since(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
 
     def _oldest_kept(self) -> datetime | None:
         return self.parts.oldest_kept(self.mailbox.policy, self.now)
@@ -150,6 +150,6 @@ class SyncRun:
         ]
 
 
-def first_day(backfills: Iterable[Cursor]) -> datetime | None:
+def get_earliest_since(backfills: Iterable[Cursor]) -> datetime | None:
     """Where the longest of these windows begins."""
     return min((cursor.since for cursor in backfills if cursor.since), default=None)

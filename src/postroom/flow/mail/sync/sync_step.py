@@ -9,11 +9,11 @@ from uuid import UUID
 
 from postroom.errors import InvalidGrant, PermanentError, TransientError
 from postroom.flow.mail.sync import listing, live_changes
-from postroom.flow.mail.sync.page_commit import started
+from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
 from postroom.flow.mailboxes import mailbox_health, subscribe
 from postroom.logs import Log
-from postroom.model import Health, MailboxId
+from postroom.model import MailboxHealth, MailboxId
 from postroom.store import (
     cursors,
     failures,
@@ -36,70 +36,72 @@ log = Log()
 REFUSED_SECONDS: Final = 3600.0
 UNREADABLE: Final = "A folder is there and cannot be read. The others are; it is tried again."
 # So many workers in a row may end over a mailbox without a page committed: then it is what ends them.
-MOST_LOST: Final = 10
+MAX_LOST_LEASES: Final = 10
 
 
-async def run(parts: SyncContext, lease: Lease) -> None:
+async def run(context: SyncContext, lease: Lease) -> None:
     """The end of the lease is part of the last commit. One that is not to be synced leaves no work behind:
     whoever resumes or reconnects it makes it due again.
     """
-    async with parts.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
-    if mailbox is None or not _wanted(mailbox):
-        await _end(parts, lease)
+    if mailbox is None or not is_syncable(mailbox):
+        await _finish_early(context, lease)
         return
     try:
-        _require_survivors(lease)
-        await _sync(parts, lease, mailbox)
+        _check_lost_leases(lease)
+        await _sync_mailbox(context, lease, mailbox)
     except InvalidGrant as error:
-        await _end(parts, lease, mailbox, Health.TOKEN_REFRESH_FAILED, error)
+        await _finish_early(context, lease, mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error)
     except PermanentError as error:
-        await _end(parts, lease, mailbox, Health.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS)
+        await _finish_early(
+            context, lease, mailbox, MailboxHealth.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS
+        )
     except TransientError as error:
-        await _note(parts, lease, mailbox, error)
+        await _record_transient_error(context, lease, mailbox, error)
         raise
 
 
-def _require_survivors(lease: Lease) -> None:
-    if lease.lost >= MOST_LOST:
+def _check_lost_leases(lease: Lease) -> None:
+    if lease.lost >= MAX_LOST_LEASES:
         raise PermanentError("Its worker ended at every attempt. The worker's own output may say why.")
 
 
-def _wanted(mailbox: Mailbox) -> bool:
-    lost = mailbox.health is Health.TOKEN_REFRESH_FAILED
+def is_syncable(mailbox: Mailbox) -> bool:
+    lost = mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
     return not (lost or mailbox.paused_at or mailbox.disconnected_at)
 
 
-async def _sync(parts: SyncContext, lease: Lease, mailbox: Mailbox) -> None:
-    reading = await _open(parts, lease, mailbox)
+async def _sync_mailbox(context: SyncContext, lease: Lease, mailbox: Mailbox) -> None:
+    reading = await _load_run(context, lease, mailbox)
     await live_changes.run(reading)
-    await live_changes.retry(reading)
-    await listing.run(reading, seconds=parts.slice_seconds)
-    await _finish(reading)
+    await live_changes.retry_failures(reading)
+    await listing.run(reading, seconds=context.slice_seconds)
+    await _finish_run(reading)
 
 
-async def _open(parts: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
-    async with parts.database.transaction(lease.organization) as connection:
+async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
+    async with context.database.transaction(lease.organization) as connection:
         now = await subscriptions.now(connection)
         tree = await folders.every(connection, mailbox.id)
         rows = await cursors.of_mailbox(connection, mailbox.id)
-    reading = SyncRun(parts, lease, mailbox, parts.remote(mailbox), now)
+    reading = SyncRun(context, lease, mailbox, context.remote(mailbox), now)
     reading.folders = {folder.key: folder for folder in tree}
     reading.cursors = {(row.kind, row.scope): row for row in rows}
     return reading
 
 
-async def _finish(reading: SyncRun) -> None:
-    parts, lease, did = reading.parts, reading.lease, reading.did
-    async with work.fenced(parts.database, lease) as connection:
+async def _finish_run(reading: SyncRun) -> None:
+    context, lease, did = reading.parts, reading.lease, reading.did
+    async with work.fenced(context.database, lease) as connection:
         await mailboxes.synced(connection, reading.id, but=UNREADABLE if reading.unreadable else None)
-        await quota_usage.note(connection, reading.id, reading.remote.quota_used())
+        await quota_usage.record_share(connection, reading.id, reading.remote.quota_used())
         if did.anything:
-            entries = [] if reading.told_start else [started(reading)]
-            await ledger.append(connection, reading.organization, [*entries, _completed(reading)])
-        await _listen(reading, connection)
+            entries = [] if reading.told_start else [build_started_entry(reading)]
+            await ledger.append(connection, reading.organization, [*entries, _build_completed_entry(reading)])
+        await _check_push_silence(reading, connection)
         failing = await failures.next_due_seconds(connection, reading.id)
-        again = _again_after(reading, failing)
+        again = _seconds_until_next_run(reading, failing)
         seen = replace(lease, generation=max(lease.generation, reading.answered))
         await work.finish(connection, [Finish(seen, again)])
     log.info(
@@ -107,7 +109,7 @@ async def _finish(reading: SyncRun) -> None:
     )
 
 
-async def _listen(reading: SyncRun, connection: Connection) -> None:
+async def _check_push_silence(reading: SyncRun, connection: Connection) -> None:
     """Mail came, some time ago, and no push told of it or of anything since: the channel may be dead."""
     patience = reading.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
     notified = reading.mailbox.last_notified_at
@@ -115,10 +117,12 @@ async def _listen(reading: SyncRun, connection: Connection) -> None:
         return
     changed_at = await messages.newest(connection, reading.id, before=patience)
     if changed_at is not None:
-        await subscribe.push_is_silent(connection, reading.organization, reading.id, changed_at=changed_at)
+        await subscribe.replace_silent_subscription(
+            connection, reading.organization, reading.id, changed_at=changed_at
+        )
 
 
-def _completed(reading: SyncRun) -> Entry:
+def _build_completed_entry(reading: SyncRun) -> Entry:
     did = asdict(reading.did)
     payload = {
         "threads_synced": did["threads"],
@@ -130,7 +134,7 @@ def _completed(reading: SyncRun) -> Entry:
     return Entry("SYNC_COMPLETED", "mailbox", str(reading.id), payload=payload)
 
 
-def _again_after(reading: SyncRun, failing: float | None) -> float:
+def _seconds_until_next_run(reading: SyncRun, failing: float | None) -> float:
     """At once while there is something to list; else when something is to be tried or looked at again, or at
     the next sweep, which the jitter spreads out.
     """
@@ -144,25 +148,27 @@ def _again_after(reading: SyncRun, failing: float | None) -> float:
     return max(min(waits), 0.0)
 
 
-async def _end(
-    parts: SyncContext,
+async def _finish_early(
+    context: SyncContext,
     lease: Lease,
     mailbox: Mailbox | None = None,
-    health: Health | None = None,
+    health: MailboxHealth | None = None,
     error: PermanentError | None = None,
     *,
     again_after: float | None = None,
 ) -> None:
-    async with work.fenced(parts.database, lease) as connection:
+    async with work.fenced(context.database, lease) as connection:
         if mailbox is not None and health is not None and error is not None:
-            await mailbox_health.tell(connection, mailbox, health, error)
+            await mailbox_health.record_failure(connection, mailbox, health, error)
         await work.finish(connection, [Finish(lease, again_after)])
 
 
-async def _note(parts: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError) -> None:
+async def _record_transient_error(
+    context: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError
+) -> None:
     """Trouble that passes is told in words; the connection counts as well."""
-    async with work.fenced(parts.database, lease) as connection:
-        await quota_usage.note(connection, mailbox.id, parts.remote(mailbox).quota_used())
+    async with work.fenced(context.database, lease) as connection:
+        await quota_usage.record_share(connection, mailbox.id, context.remote(mailbox).quota_used())
         now = await mailboxes.get(connection, mailbox.id)
-        if now is not None and now.health is Health.ACTIVE:
-            await mailboxes.set_health(connection, mailbox.id, Health.ACTIVE, error=str(error))
+        if now is not None and now.health is MailboxHealth.ACTIVE:
+            await mailboxes.set_health(connection, mailbox.id, MailboxHealth.ACTIVE, error=str(error))

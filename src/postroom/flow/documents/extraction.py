@@ -1,0 +1,74 @@
+"""Reads the fields of a document with the configured field reader, at the expense of its organization."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from postroom import traces
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.pipelines import Pipeline
+from postroom.model import OrganizationId
+from postroom.store import records
+from postroom.store.database import Database
+
+if TYPE_CHECKING:
+    from postroom.documents.analysis import FieldReader, SourceFile
+    from postroom.documents.fields.llm_reader import SpentToday
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
+    from postroom.documents.stored_extraction import StoredExtraction
+
+# A language model that does not accept the file itself gets page images: wide enough for small print.
+MAX_PAGE_IMAGES: Final = 4
+PAGE_IMAGE_WIDTH: Final = 1400
+
+
+@dataclass(frozen=True)
+class ExtractionContext:
+    kinds: Mapping[str, DocumentKind]
+    field_reader: "Callable[[SpentToday], FieldReader]"
+    readers: "FileSandbox"
+    database: Database
+
+
+async def read_file(readers: "FileSandbox", content: bytes) -> FileReading:
+    """The transcript of a file, read in a sandbox."""
+    with traces.span("read"):
+        return await readers.read(content)
+
+
+async def extract_fields(
+    context: ExtractionContext,
+    reading: FileReading,
+    pipeline: Pipeline,
+    content: bytes,
+    organization: OrganizationId,
+) -> "StoredExtraction":
+    from postroom.documents import stored_extraction
+    from postroom.documents.analysis import analyze_with
+
+    async def spent_today() -> float:
+        async with context.database.transaction(organization) as connection:
+            return await records.spent_today(connection)
+
+    file = to_viewable_file(context.readers, reading, content)
+    with traces.span("understand", {"postroom.pipeline": pipeline.name}):
+        reader = context.field_reader(spent_today)
+        found = await analyze_with(reader, reading, [context.kinds[pipeline.kind]], file=file)
+    return stored_extraction.to_stored(found, pipeline.kind, reading.transcript)
+
+
+def to_viewable_file(readers: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
+    """The file with images of its first pages; None for a type without pages."""
+    from postroom.documents.analysis import SourceFile
+    from postroom.documents.files.file_type import FileType, detect
+
+    async def render_pages() -> list[bytes]:
+        return [
+            await readers.page_image(content, page=number, width=PAGE_IMAGE_WIDTH, turned=page.turned)
+            for number, page in enumerate(reading.transcript.pages[:MAX_PAGE_IMAGES])
+        ]
+
+    media_type = detect(content).kind
+    has_pages = media_type in {FileType.PDF, FileType.TIFF, FileType.PNG, FileType.JPEG}
+    return SourceFile(media_type, content, render_pages) if has_pages else None
