@@ -1,12 +1,23 @@
-"""The command `postroom`."""
+"""The entry point of the command `postroom`."""
 
 import sys
 
-from postroom.cli import run
+from postroom import interrupts
 
 
 def main() -> None:
-    sys.exit(run())
+    interrupts.install()
+    try:
+        try:
+            # Imported here: importing the command line takes long enough to be interrupted.
+            from postroom.cli import run
+
+            code = run()
+        finally:
+            interrupts.exit_on_interrupt()
+    except KeyboardInterrupt:
+        code = interrupts.EXIT_CODE
+    sys.exit(code)
 
 
 if __name__ == "__main__":

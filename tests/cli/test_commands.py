@@ -1,6 +1,4 @@
 import json
-import signal
-import socket
 import subprocess
 import sys
 
@@ -82,31 +80,3 @@ def test_a_reader_that_leaves_early_causes_no_complaint(postroom, tmp_path):
         done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.strip() in {"0", "141"}
         assert done.stderr == ""
-
-
-def press_ctrl_c_until_it_ends(process):
-    for _ in range(10):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=3)[1]
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError("Ctrl-C does not end it")
-
-
-def test_ctrl_c_ends_a_command_quietly(environment_of):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"postgresql://u:{MARK}@127.0.0.1:{silent.getsockname()[1]}/x"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "postroom", "db", "status"],
-            env=environment_of(POSTROOM_DATABASE_URL=url),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        client, _ = silent.accept()
-        with client:
-            client.recv(8)  # it has asked, and waits for an answer now
-            words = press_ctrl_c_until_it_ends(process)
-    assert process.returncode == 130
-    assert "Traceback" not in words
-    assert MARK not in words

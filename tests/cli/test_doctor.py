@@ -11,7 +11,7 @@ import pytest
 
 from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
-from postroom.store.health import Server
+from postroom.store.health import DatabaseServer
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -80,7 +80,10 @@ def test_a_clock_that_is_off_is_told(apart, state):
     [(10, False, "ok"), (95, False, "warn"), (10, True, "fail"), (95, True, "fail")],
 )
 def test_a_server_that_is_read_only_or_nearly_full_of_connections_is_told(connections, read_only, state):
-    assert doctor_checks.check_server(Server("18.4", 1, connections, 100, NOW, read_only, 0.1)).state == state
+    assert (
+        doctor_checks.check_server(DatabaseServer("18.4", 1, connections, 100, NOW, read_only, 0.1)).state
+        == state
+    )
 
 
 @pytest.mark.parametrize("free, state", [(10**11, "ok"), (10**9, "warn"), (10**8, "fail")])

@@ -23,10 +23,10 @@ from postroom import cli
 from postroom.cli import export, output
 from postroom.cli.exit_codes import ExitCode
 from postroom.config import Settings
-from postroom.documents.sandbox.file_reader import Readers
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.store import work
 from postroom.store.database import open_database
-from postroom.store.work import Finish
+from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from scenarios.office import attached
 
@@ -84,7 +84,7 @@ def read_all(tmp_path, database_url):
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
         async with (
             open_database(database_url, pool_size=6, name="test") as database,
-            Readers(parallel=1, engines=1) as readers,
+            FileSandbox(parallel=1, engines=1) as readers,
         ):
             kinds = wired.kinds(settings, database, readers, remote=None)
             while True:
@@ -93,8 +93,8 @@ def read_all(tmp_path, database_url):
                 if not claim.leases:
                     return
                 await kinds[claim.leases[0].kind].step(claim.leases[0])
-                async with work.fenced(database, claim.leases[0]) as connection:
-                    await work.finish(connection, [Finish(claim.leases[0])])
+                async with work.fenced_transaction(database, claim.leases[0]) as connection:
+                    await work.finish(connection, [FinishedWork(claim.leases[0])])
 
     return lambda: asyncio.run(do())
 
@@ -266,7 +266,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
             code, _, complaints = command("pipelines", "list")
         assert (code, "Set POSTROOM_BLOBS=disk" in complaints) == (ExitCode.USAGE, True)
     [tried] = json.loads(run("pipelines", "try", "bill.pdf", "--json"))
-    assert tried["extract"]["fields"]["gross"]["value"] == samples.facts(BILL)["gross"]
+    assert tried["extract"]["fields"]["gross"]["value"] == samples.get_document_facts(BILL)["gross"]
     assert tried["route"]["state"] == "needs_review"
     with monkeypatch.context() as changed:
         changed.setenv("POSTROOM_LLM", "openai:some-model")
@@ -283,7 +283,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
 
 
 async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown(command, monkeypatch):
-    vendor = Vendor({"number": samples.facts(BILL)["number"], "supplier": "Nowhere Ltd"})
+    vendor = Vendor({"number": samples.get_document_facts(BILL)["number"], "supplier": "Nowhere Ltd"})
     async with served(vendor) as url:
         given = {"LLM": "openai:gpt-4o", "LLM_BASE_URL": f"{url}/v1", "LLM_KEY": "example"}
         for name, value in given.items():

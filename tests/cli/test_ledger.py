@@ -24,7 +24,7 @@ from scenarios.workers import until
 SEALED = "SELECT count(*) > 0 AND bool_and(position IS NOT NULL) FROM ledger"
 MAKE = (
     "import sys; from pathlib import Path; from postroom.vault import LedgerKeys; sys.stdin.readline();"
-    " print(LedgerKeys(Path(sys.argv[1])).signing().id)"
+    " print(LedgerKeys(Path(sys.argv[1])).load_signing_key().id)"
 )
 
 
@@ -59,7 +59,7 @@ def seal_with(database, organization, owner, home):
     async def seal_with(ledger_key=None):
         settings = config.load(home=home, ledger_key=ledger_key)
         async with database.engine() as connection:
-            await work.wake(connection, [work.Wake(organization, WorkKind.SEAL, str(organization))])
+            await work.enqueue(connection, [work.WorkRequest(organization, WorkKind.SEAL, str(organization))])
         stop = asyncio.Event()
         async with wiring.client(settings) as client:
             kinds = wiring.kinds(settings, database, client)
@@ -188,14 +188,14 @@ def test_many_processes_that_need_the_first_key_make_one(home):
 
 
 def test_a_key_that_others_can_read_or_that_is_damaged_is_refused_with_its_remedy(home):
-    LedgerKeys(home).signing()
+    LedgerKeys(home).load_signing_key()
     (home / "ledger.key").chmod(0o644)
     with pytest.raises(OperatorError, match="chmod 600"):
-        LedgerKeys(home).signing()
+        LedgerKeys(home).load_signing_key()
     (home / "ledger.key").chmod(0o600)
     (home / "ledger.key").write_text("")
     with pytest.raises(OperatorError, match="Restore it from a backup"):
-        LedgerKeys(home).signing()
+        LedgerKeys(home).load_signing_key()
 
 
 def test_a_wrong_key_in_the_settings_is_one_clear_line_without_the_key(complaint):

@@ -9,7 +9,9 @@ from postroom.store.database import open_database
 
 async def park(url, organization, *subjects):
     async with open_database(url, pool_size=4, name="tests") as database, database.engine() as connection:
-        await work.wake(connection, [work.Wake(organization, WorkKind.SYNC, subject) for subject in subjects])
+        await work.enqueue(
+            connection, [work.WorkRequest(organization, WorkKind.SYNC, subject) for subject in subjects]
+        )
         claimed = await work.claim(connection, [WorkKind.SYNC], batch=10, lease_seconds=60)
         for lease in claimed.leases:
             await work.park(connection, lease, error="the provider has no such mailbox")

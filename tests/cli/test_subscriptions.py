@@ -45,7 +45,7 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
     grant, _, _ = await contract.connect()
     mailbox = await insert_mailbox(owner, organization, contract.provider.name, grant.account)
     vault = LocalVault(Sealer(KeyFile(tmp_path / "home")))
-    kept = await vault.keep(SecretLocation(organization, mailbox, "grant"), grant.tokens.refresh)
+    kept = await vault.store(SecretLocation(organization, mailbox, "grant"), grant.tokens.refresh)
     async with (
         open_database(database_url, pool_size=3, name="postroom tests") as database,
         database.transaction(organization) as connection,

@@ -33,14 +33,14 @@ async def write(url: str, home: str, organization: UUID, mailboxes: list[UUID]) 
                     if found and found.access:
                         assert await vault.fetch(grant, found.grant) == Secret(f"grant {number - 1}")
                         assert await vault.fetch(access, found.access) == Secret(f"access {number - 1}")
-                    kept = await vault.keep(grant, Secret(f"grant {number}"))
+                    kept = await vault.store(grant, Secret(f"grant {number}"))
                     await asyncio.sleep(random.random() / 200)
                     await credentials.save(
                         connection,
                         mailbox,
                         kind=CredentialKind.DELEGATED,
                         grant=kept,
-                        access=await vault.keep(access, Secret(f"access {number}")),
+                        access=await vault.store(access, Secret(f"access {number}")),
                     )
             print(number, flush=True)
 

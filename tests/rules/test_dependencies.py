@@ -58,7 +58,7 @@ def imported_by(name, folder):
 
 
 def closest(module, candidates):
-    """Namespace packages belong to several distributions; the one whose name is most alike holds the module."""
+    """A namespace package belongs to several distributions; choose the one with the most similar name."""
     wanted = normalized(module.replace(".", "-"))
     return max(
         candidates,

@@ -1,4 +1,7 @@
-"""The command line: parse, call one function, print. Heavy imports wait until a command needs them."""
+"""The command line: the command tree, and how a command ends.
+
+Commands parse their options, call one function and print the result. They import heavy modules only when run.
+"""
 
 import os
 import sys
@@ -7,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from postroom import __version__
+from postroom import __version__, interrupts
 from postroom.cli import (
     api_keys,
     audit,
@@ -39,7 +42,7 @@ from postroom.errors import PostroomError
 
 app = typer.Typer(
     name="postroom",
-    help="Mail in, exactly once: Gmail and Microsoft 365 mailboxes mirrored, and proven complete.",
+    help="Mirror Gmail and Microsoft 365 mailboxes exactly once, and turn attachments into records.",
     epilog=exit_codes.HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -72,8 +75,8 @@ app.add_typer(purge.group)
 app.command(epilog=search.EXAMPLES)(search.search)
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001  typer hands a flag to its callback by position
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001  typer passes a flag to its callback by position
+    if requested:
         typer.echo(f"postroom {__version__}")
         raise typer.Exit
 
@@ -85,14 +88,19 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Mail in, exactly once: Gmail and Microsoft 365 mailboxes mirrored, and proven complete."""
+    """Mirror Gmail and Microsoft 365 mailboxes exactly once, and turn attachments into records."""
     del version
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. A foreseeable error is one line on stderr, never a traceback."""
+    """Run one command and return its exit code. Foreseen errors print one line on stderr, no traceback."""
+    code = _run(arguments)
+    return ExitCode.INTERRUPTED if interrupts.was_received() else code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
-        # Not by `app()`, which would turn Ctrl-C and a broken pipe into exit codes of its own.
+        # `app()` would map Ctrl-C and a broken pipe to exit codes of its own.
         command = typer.main.get_command(app)
         with command.make_context(
             "postroom", list(sys.argv[1:] if arguments is None else arguments)
@@ -101,8 +109,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except typer.Exit as ended:
         return ended.exit_code
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  each kind has its exit code
-        return _report_error(error)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  every class has an exit code
+        # After Ctrl-C, other errors are its consequence: say nothing.
+        return ExitCode.INTERRUPTED if interrupts.was_received() else _report_error(error)
     return code if isinstance(code, int) else ExitCode.OK
 
 
@@ -111,31 +120,31 @@ def _report_error(error: BaseException) -> ExitCode:
         case PostroomError():
             return _print_error(str(error), exit_codes.exit_code_for(error))
         case ExceptionGroup() if error.split(PostroomError)[1] is None:
-            # Tasks side by side failed, each of them foreseeably; the first one tells why.
+            # Several tasks of a group failed with foreseen errors: the first one explains it.
             return _report_error(error.exceptions[0])
         case typer.TyperException():
             return _report_usage_error(error)
         case KeyboardInterrupt() | typer.Abort():
             return ExitCode.INTERRUPTED
         case UnicodeEncodeError() if error.reason == "surrogates not allowed":
-            # File names may be any bytes. Other arguments go to the database, which takes text.
-            return _print_error("An argument is not text in UTF-8.", ExitCode.USAGE)
+            # File names may hold any bytes. Other arguments go to the database, which takes only text.
+            return _print_error("An argument is not valid UTF-8. Enter it as UTF-8 text.", ExitCode.USAGE)
         case BrokenPipeError():
-            # The reader has what it wanted (`postroom … | head`); the last flush must not complain again.
+            # The reader has left (`postroom … | head`): keep the last flush from failing again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return ExitCode.BROKEN_PIPE
         case _:
             from postroom.logs import describe_location
 
-            # Class and place help; the words of a stranger's error might be personal.
-            what = f"{type(error).__name__} at {describe_location(error.__traceback__)}"
-            return _print_error(f"{what}. This is a mistake in Postroom; please report it.", ExitCode.BUG)
+            # Class and location only: the message of a library's error may contain personal data.
+            defect = f"{type(error).__name__} at {describe_location(error.__traceback__)}"
+            return _print_error(f"{defect}. This is a bug in Postroom; please report it.", ExitCode.BUG)
 
 
 def _report_usage_error(error: typer.TyperException) -> ExitCode:
     context: typer.Context | None = getattr(error, "ctx", None)
     message = error.format_message()
-    if message.startswith("Usage:"):  # a group without a command: its help is the answer
+    if message.startswith("Usage:"):  # a group without a command prints its help
         typer.echo(message, err=True)
         return ExitCode.USAGE
     command = context.command_path if context is not None else "postroom"
@@ -143,6 +152,6 @@ def _report_usage_error(error: typer.TyperException) -> ExitCode:
 
 
 def _print_error(message: str, code: ExitCode) -> ExitCode:
-    # Only the first line is marked: those that follow may be statements to paste.
+    # Only the first line gets the prefix: the lines after it may be statements to paste.
     typer.echo(f"error: {message}", err=True)
     return code

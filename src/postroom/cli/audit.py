@@ -9,7 +9,7 @@ from postroom.cli.mailboxes import Json, MailboxCommandContext, Named, find_mail
 from postroom.cli.sync import run_sync_worker
 
 if TYPE_CHECKING:
-    from postroom.flow.mail.audit import Findings
+    from postroom.flow.mail.audit import AuditFindings
     from postroom.store.mailboxes import Mailbox
 
 EXAMPLES = """\b
@@ -44,21 +44,21 @@ async def _run_audit(
     from postroom.flow.mail import audit as flow
 
     mailbox = await find_mailbox(at, named)
-    depth = flow.Depth.CONTENTS if content else flow.Depth.STATES
+    depth = flow.AuditDepth.CONTENTS if content else flow.AuditDepth.STATES
     parts = wiring.syncing(at.settings, at.desk.database, at.remote)
     with startup.busy("Comparing"):
-        found = await flow.audit(parts, mailbox, depth)
+        found = await flow.audit_mailbox(parts, mailbox, depth)
     repaired = 0
     if repair and found.everything:
         repaired = len(found.everything)
         await _repair(at, mailbox, found)
         with startup.busy("Comparing again"):
-            found = await flow.audit(parts, mailbox, depth)
+            found = await flow.audit_mailbox(parts, mailbox, depth)
     _print_findings(found, repaired - len(found.everything) if repaired else None, json=json)
     return ExitCode.FAILED if found.everything else ExitCode.OK
 
 
-async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "Findings") -> None:
+async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "AuditFindings") -> None:
     from postroom.cli.sync import follow_progress
     from postroom.flow.mail import audit as flow
 
@@ -68,7 +68,7 @@ async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "Finding
         await follow_progress(at, mailbox)
 
 
-def _print_findings(found: "Findings", repaired: int | None, *, json: bool) -> None:
+def _print_findings(found: "AuditFindings", repaired: int | None, *, json: bool) -> None:
     from postroom.cli import output
 
     kinds = {"missing": found.missing, "extra": found.extra, "different": found.different}

@@ -8,7 +8,7 @@ import typer
 from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from postroom.flow.storage.blob_verification import Findings
+    from postroom.flow.storage.blob_verification import BlobVerification
     from postroom.model import OrganizationId
     from postroom.ports import BlobStore
     from postroom.store.database import Database
@@ -84,14 +84,14 @@ async def _record_location(database: "Database", store: "BlobStore") -> str:
 
 async def _verify_organizations(
     database: "Database", store: "BlobStore", organization: UUID | None
-) -> "list[tuple[OrganizationId, Findings]]":
+) -> "list[tuple[OrganizationId, BlobVerification]]":
     from postroom.cli import progress
     from postroom.flow.storage import blob_verification
     from postroom.store import blobs, organizations
 
     async with database.engine() as connection:
         every = await organizations.every(connection)
-    found: list[tuple[OrganizationId, Findings]] = []
+    found: list[tuple[OrganizationId, BlobVerification]] = []
     for each in every:
         if organization in {None, each}:
             async with database.transaction(each) as connection:
@@ -101,7 +101,7 @@ async def _verify_organizations(
     return found
 
 
-def _print_findings(organization: UUID, findings: "Findings") -> None:
+def _print_findings(organization: UUID, findings: "BlobVerification") -> None:
     for fault in findings.faults:
         referrers = [f"message {each}" for each in fault.referrers.messages]
         referrers += [f"document {each}" for each in fault.referrers.documents]
@@ -113,7 +113,7 @@ def _print_findings(organization: UUID, findings: "Findings") -> None:
     )
 
 
-def _to_json(organization: UUID, findings: "Findings") -> dict[str, Any]:
+def _to_json(organization: UUID, findings: "BlobVerification") -> dict[str, Any]:
     return {
         "organization": organization,
         "checked": findings.checked,

@@ -1,11 +1,11 @@
 """`postroom db`: the schema, a prompt, backup and restore."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
 
 group = typer.Typer(
@@ -32,7 +32,7 @@ def migrate() -> None:
     from postroom.store import schema_migrations as schema
 
     with startup.database_url(config.load()) as url:
-        applied = asyncio.run(
+        applied = interrupts.run_async(
             schema.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
         )
     typer.echo(f"{len(applied)} applied; the schema is current." if applied else "The schema is current.")
@@ -51,7 +51,7 @@ def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     from postroom.store import schema_migrations as schema
 
     with startup.database_url(config.load()) as url:
-        found = asyncio.run(schema.status(url))
+        found = interrupts.run_async(schema.read_status(url))
     rows = [(each.version, each.name, each.applied_at) for each in found.applied]
     rows += [(each.version, each.name, None) for each in found.pending]
     if json:
@@ -87,7 +87,7 @@ def psql(context: typer.Context) -> int:
     from postroom.store import pg_programs
 
     with startup.database_url(config.load()) as url:
-        return pg_programs.psql(url, context.args)
+        return pg_programs.run_psql(url, context.args)
 
 
 @group.command(
@@ -107,7 +107,7 @@ def backup(
     from postroom.store import pg_programs
 
     with startup.database_url(config.load()) as url, startup.busy("writing the backup"):
-        asyncio.run(pg_programs.backup(url, file, overwrite=overwrite))
+        interrupts.run_async(pg_programs.backup(url, file, overwrite=overwrite))
     typer.echo(f"Written to {file}.")
 
 
@@ -130,5 +130,5 @@ def restore(
     from postroom.store import pg_programs
 
     with startup.database_url(config.load()) as url, startup.busy("restoring"):
-        asyncio.run(pg_programs.restore(url, file, replace=replace))
+        interrupts.run_async(pg_programs.restore(url, file, replace=replace))
     typer.echo(f"Restored from {file}.")

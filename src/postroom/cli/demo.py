@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from postroom import interrupts
 from postroom.cli.serve import Port
 from postroom.errors import OperatorError, TransientError
 from postroom.model import OrganizationId, ProviderName, Secret
@@ -53,10 +54,10 @@ def demo(port: Port = 0) -> None:
     with (
         _lock_home(home),
         # A predecessor that was killed may need a moment to let go of the port.
-        listener.listen("127.0.0.1", port or 0, patience_seconds=3) as listening,
+        listener.open_socket("127.0.0.1", port or 0, patience_seconds=3) as listening,
         simulator_process.run_simulator(config.child_environment()) as sim,
     ):
-        url = listener.url(listening)
+        url = listener.get_local_url(listening)
         # What goes wrong is made good sooner than elsewhere, for those who watch.
         given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
         given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
@@ -66,7 +67,7 @@ def demo(port: Port = 0) -> None:
         environment = config.child_environment(**dict.fromkeys(ignored), **given)
         with startup.database_url(settings) as database_url:
             kept = up.build_children(listening, 2, environment)
-            asyncio.run(_run(settings, database_url, listening, sim, kept))
+            interrupts.run_async(_run(settings, database_url, listening, sim, kept))
 
 
 @contextmanager
@@ -95,7 +96,7 @@ async def _run(
     from postroom.store import schema_migrations
 
     stop = up.stop_on_signals()
-    await schema_migrations.start_over(url)
+    await schema_migrations.drop_schema(url)
     await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
     async with wiring.client(settings) as client:
         control = wiring.simulator(client, sim.control)
@@ -139,13 +140,13 @@ async def _connect_mailboxes(
 
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
     async with database.open_database(url, pool_size=3, name=health.process_name("demo")) as opened:
-        admin, _ = await members.provide_admin(opened, organization)
+        admin, _ = await members.ensure_admin(opened, organization)
         desk = wiring.desk(settings, opened, client, public)
         for provider, (address, _) in _MAILBOXES.items():
             startup.say(f"connecting {address}")
             await _connect_mailbox(desk, organization, provider, address, control)
-        token = await sign_in.new_link(opened, admin, actor="command line")
-        return sign_in.link_url(public, token, following="/demo")
+        token = await sign_in.create_link(opened, admin, actor="command line")
+        return sign_in.build_link_url(public, token, following="/demo")
 
 
 async def _connect_mailbox(
@@ -159,11 +160,11 @@ async def _connect_mailbox(
     from postroom.flow.mailboxes import connect
 
     browser = Secret(uuid4().hex)
-    asked = await connect.begin(
-        desk, organization, provider, connect.Wish(), browser=browser, login_id=uuid4()
+    asked = await connect.begin_login(
+        desk, organization, provider, connect.ConnectRequest(), browser=browser, login_id=uuid4()
     )
     told = await control.consent(asked, address)
-    done = await connect.complete(
+    done = await connect.complete_login(
         desk,
         provider,
         state=Secret(told.get("state", "")),
@@ -171,8 +172,8 @@ async def _connect_mailbox(
         code=Secret(told["code"]) if "code" in told else None,
         error=told.get("error"),
     )
-    if isinstance(done, connect.Refused):
-        raise OperatorError(f"The simulated mailbox could not be connected: {done.words}")
+    if isinstance(done, connect.LoginRefusal):
+        raise OperatorError(f"The simulated mailbox could not be connected: {done.message}")
 
 
 async def _deliver_mail(control: "SimulatorControl") -> None:

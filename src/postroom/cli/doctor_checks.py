@@ -1,6 +1,5 @@
 """The checks of `postroom doctor`: each looks at one thing and says what to do when it is wrong."""
 
-import asyncio
 import http.client
 import os
 import platform
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from postroom import config, wiring
+from postroom import config, interrupts, wiring
 from postroom.cli import startup
 from postroom.config import Settings
 from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError
@@ -61,7 +60,7 @@ def run_checks() -> Iterator[DoctorCheck]:
     yield from check_database(settings)
     yield check_vault(settings)
     if settings.queue != "postgres":
-        yield asyncio.run(check_queue(settings))
+        yield interrupts.run_async(check_queue(settings))
     yield check_listen_address(settings)
     yield check_public_url(settings)
 
@@ -122,22 +121,22 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
         if settings.database_url is None and not os.access(
             startup.resolve_home(settings) / "postgres", os.F_OK
         ):
-            found = binaries.find()
+            found = binaries.find_binaries()
             yield DoctorCheck(
                 "database", DoctorCheckState.OK, f"embedded PostgreSQL {found.major}, made at the first start"
             )
             return
         with startup.database_url(settings) as url:
-            status = asyncio.run(schema_migrations.status(url))
+            status = interrupts.run_async(schema_migrations.read_status(url))
             yield check_schema(status)
             if status.current:
-                yield from asyncio.run(_check_server_and_clock(url))
-                yield asyncio.run(check_blobs(settings, url))
+                yield from interrupts.run_async(_check_server_and_clock(url))
+                yield interrupts.run_async(check_blobs(settings, url))
     except PostroomError as error:
         yield _to_failed_check("database", " ".join(str(error).split()))
 
 
-def check_schema(status: schema_migrations.Status) -> DoctorCheck:
+def check_schema(status: schema_migrations.SchemaStatus) -> DoctorCheck:
     if status.fault is not None:
         return _to_failed_check("schema", status.fault)
     if not status.current:
@@ -148,11 +147,11 @@ def check_schema(status: schema_migrations.Status) -> DoctorCheck:
 
 async def _check_server_and_clock(url: str) -> list[DoctorCheck]:
     async with open_database(url, pool_size=3, name=health.process_name("doctor")) as opened:
-        found = await health.read(opened)
+        found = await health.read_health(opened)
     return [check_server(found.server), check_clock(found.server.now, datetime.now(UTC))]
 
 
-def check_server(found: health.Server) -> DoctorCheck:
+def check_server(found: health.DatabaseServer) -> DoctorCheck:
     words = f"PostgreSQL {found.version}, {found.connections} of {found.max_connections} connections"
     if found.read_only:
         return DoctorCheck(
@@ -230,7 +229,7 @@ async def check_queue(settings: Settings) -> DoctorCheck:
 
 def check_listen_address(settings: Settings) -> DoctorCheck:
     try:
-        listener.listen(settings.host, settings.port).close()
+        listener.open_socket(settings.host, settings.port).close()
     except OperatorError as error:
         if settings.port and _is_postroom(f"http://{settings.host}:{settings.port}"):
             return DoctorCheck(

@@ -258,7 +258,7 @@ async def _add_files(
         await organizations.ensure(connection, organization, "Postroom")
     blobs, outcome = blobs_of(settings), list[tuple[str, str | None, str, bool]]()
     for file in files:
-        name = upload.label(file.name)
+        name = upload.clean_file_name(file.name)
         try:
             given = Upload(name, file.read_bytes(), sender)
             prepared = await upload.prepare(blobs, organization, chosen, given)
@@ -274,7 +274,8 @@ async def _add_files(
                 for each in taken
             ]
             outcome += [
-                (name, None, f"left out: {upload.told(each, within=name)}", True) for each in prepared.left
+                (name, None, f"left out: {upload.describe_ignored(each, within=name)}", True)
+                for each in prepared.left
             ]
     return outcome
 
@@ -300,7 +301,7 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
     asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
     record = await records.get(connection, document.record_id) if document.record_id else None
     corrections = await reviews.corrected(connection, id_)
-    people = await actor_names.names(connection, [each.actor_id for each in corrections.values()])
+    people = await actor_names.find_names(connection, [each.actor_id for each in corrections.values()])
     return {
         "id": str(id_),
         "pipeline": document.pipeline,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from postroom import config, wiring
 from postroom.cli import output, startup
 from postroom.documents import record_matching
-from postroom.documents.analysis import Understanding, understand_with
-from postroom.documents.fields.extraction_result import Usage
-from postroom.documents.files.transcript import Reading
-from postroom.documents.kinds import registry as kinds
+from postroom.documents.analysis import DocumentAnalysis, analyze_with
+from postroom.documents.fields.extraction_result import ModelUsage
+from postroom.documents.files.transcript import FileReading
+from postroom.documents.kinds import kind_registry as kinds
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.record_matching import Match
-from postroom.documents.sandbox.file_reader import Readers
+from postroom.documents.record_matching import OrderMatch
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import PermanentError
 from postroom.flow.documents import intake, screen, unpack, upload
-from postroom.flow.documents.process import content_of
-from postroom.flow.documents.screen import Fate, Verdict
+from postroom.flow.documents.process import read_blob
+from postroom.flow.documents.screen import ScreeningAction, ScreeningVerdict
 from postroom.flow.documents.upload import Upload
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
@@ -40,7 +40,7 @@ class DryRunFile:
     pipeline: Pipeline
     name: str
     media_type: str
-    verdict: Verdict
+    verdict: ScreeningVerdict
     content: bytes | None = None
 
 
@@ -55,10 +55,12 @@ def screen_file(file: Path, chosen: Sequence[Pipeline]) -> list[DryRunFile]:
             pipeline,
             each.name,
             each.media_type,
-            Verdict(Fate.LEAVE if each.content is None else Fate.TAKE, each.reason),
+            ScreeningVerdict(
+                ScreeningAction.LEAVE if each.content is None else ScreeningAction.TAKE, each.reason
+            ),
             each.content,
         )
-        for each in upload.files(given)
+        for each in upload.screen_upload(given)
         for pipeline in chosen
     ]
 
@@ -93,21 +95,23 @@ async def _screen_attachment(
     file: Attachment,
     chosen: Sequence[Pipeline],
 ) -> list[DryRunFile]:
-    verdict = screen.attachment(intake.file_of(file))
+    verdict = screen.screen_attachment(intake.to_attachment_facts(file))
     if verdict.accepted and file.sha256 is None:
-        verdict = Verdict(Fate.LEAVE, "its bytes are not kept under the mailbox's content policy")
-    media_type = intake.media_type(file.detected, file.media_type)
+        verdict = ScreeningVerdict(
+            ScreeningAction.LEAVE, "its bytes are not kept under the mailbox's content policy"
+        )
+    media_type = intake.choose_media_type(file.detected, file.media_type)
     inside = [(file.name, media_type, verdict, None)]
     if verdict.accepted and file.sha256 is not None:
-        content = await content_of(blobs, organization, file.sha256)
-        if verdict.fate is Fate.TAKE:
+        content = await read_blob(blobs, organization, file.sha256)
+        if verdict.fate is ScreeningAction.TAKE:
             inside = [(file.name, media_type, verdict, content)]
         else:
-            opened = await asyncio.to_thread(unpack.opened, content, file)
+            opened = await asyncio.to_thread(unpack.unpack_container, content, file)
             inside += [
                 (f"{file.name}/{each.name}", each.media_type, each.verdict, each.content) for each in opened
             ]
-    overall = {each.name: screen.mail(each, intake.mail_of(message)) for each in chosen}
+    overall = {each.name: screen.screen_message(each, intake.to_message_facts(message)) for each in chosen}
     return [
         DryRunFile(each, name, kind, verdict, content)
         if overall[each.name].accepted
@@ -121,18 +125,18 @@ async def run_stages(
     candidates: Sequence[DryRunFile], made_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
 ) -> list[dict[str, Any]]:
     """What each stage says of each. One file that cannot be read costs the others nothing."""
-    installed, tried = kinds.installed(), list[dict[str, Any]]()
-    usage: list[Usage] = []
+    installed, tried = kinds.list_installed(), list[dict[str, Any]]()
+    usage: list[ModelUsage] = []
 
     async def spent() -> float:
         return sum(each.cost_usd for each in usage)
 
     field_reader = made_reader(spent)
-    readings: dict[bytes, Reading | str] = {}
-    async with Readers() as readers:
+    readings: dict[bytes, FileReading | str] = {}
+    async with FileSandbox() as readers:
         for candidate in candidates:
             if candidate.content is None:
-                fate = "opened" if candidate.verdict.fate is Fate.OPEN else "left"
+                fate = "opened" if candidate.verdict.fate is ScreeningAction.OPEN else "left"
                 tried.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
                 continue
             if candidate.content not in readings:
@@ -147,13 +151,13 @@ async def run_stages(
                 continue
             wanted = [installed[candidate.pipeline.kind]]
             file = wired.shown(readers, reading, candidate.content)
-            found = await understand_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
+            found = await analyze_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
             usage += found.usage
             tried.append(_describe_stages(candidate, reading, found))
     return tried
 
 
-async def _read(readers: Readers, content: bytes) -> Reading | str:
+async def _read(readers: FileSandbox, content: bytes) -> FileReading | str:
     try:
         return await readers.read(content)
     except PermanentError as error:
@@ -169,7 +173,7 @@ def _describe_screening(candidate: DryRunFile) -> dict[str, Any]:
     }
 
 
-def _describe_stages(candidate: DryRunFile, reading: Reading, found: Understanding) -> dict[str, Any]:
+def _describe_stages(candidate: DryRunFile, reading: FileReading, found: DocumentAnalysis) -> dict[str, Any]:
     transcript, values, pipeline = reading.transcript, found.values(), candidate.pipeline
     told: dict[str, Any] = {
         **_describe_screening(candidate),
@@ -187,13 +191,13 @@ def _describe_stages(candidate: DryRunFile, reading: Reading, found: Understandi
     }
     if found.kind is None:
         return told | {"route": {"state": "skipped", "reason": found.skip_reason}}
-    doubts = record_matching.doubts(
+    doubts = record_matching.find_review_reasons(
         needed=found.kind.needed,
         confidences=found.confidences,
         confirm_above=pipeline.confirm_above,
         failed_checks=found.failed_checks,
         differences=[each.words for each in found.differences],
-        match=Match(None, ""),
+        match=OrderMatch(None, ""),
     )
     return told | {
         "extract": {

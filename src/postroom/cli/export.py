@@ -40,10 +40,10 @@ def export(
 ) -> None:
     """Write confirmed records, the oldest first, each with the document it came from."""
     from postroom.cli import startup
-    from postroom.documents.kinds import registry as kinds
+    from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import records
 
-    kinds.require(kind)
+    kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
         return await records.exported(connection, kind)

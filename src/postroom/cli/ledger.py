@@ -11,7 +11,7 @@ from postroom.cli.exit_codes import ExitCode
 from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
-    from postroom.flow.ledger.seal import Proof
+    from postroom.flow.ledger.seal import LedgerVerification
     from postroom.model import OrganizationId
     from postroom.store.database import Database
     from postroom.store.ledger import Stored
@@ -106,7 +106,7 @@ def show(
     )
 
 
-def _print_proof(organization: "OrganizationId", proof: "Proof") -> None:
+def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") -> None:
     state = "BROKEN" if proof.faults else "whole"
     typer.echo(
         f"{organization}: {state}. {proof.entries} entries in {proof.seals} seals,"
@@ -134,7 +134,7 @@ def _to_json(organization: "OrganizationId", entry: "Stored") -> dict[str, objec
 
 async def _verify_organizations(
     database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
-) -> "list[tuple[OrganizationId, Proof]]":
+) -> "list[tuple[OrganizationId, LedgerVerification]]":
     from postroom.flow.ledger import seal
 
     found = await _select_organizations(database, organization)

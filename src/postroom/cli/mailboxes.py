@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import typer
 
+from postroom import interrupts
 from postroom.cli import app_credentials as applications
 from postroom.cli.exit_codes import ExitCode
 from postroom.errors import OperatorError, PermanentError, SettingsError
@@ -265,7 +266,7 @@ def run_command(act: Callable[[MailboxCommandContext], Awaitable[Result]]) -> Re
 
     settings = startup.load_command_settings("cli")
     with startup.database_url(settings) as url:
-        return asyncio.run(_open_and_run(settings, url, act))
+        return interrupts.run_async(_open_and_run(settings, url, act))
 
 
 async def _open_and_run(
@@ -283,7 +284,7 @@ async def _open_and_run(
         database.open_database(url, pool_size=8, name=health.process_name("cli")) as opened,
     ):
         desk = wiring.desk(settings, opened, client, startup.web_url(settings))
-        await flow.provide_organization(opened, organization)
+        await flow.ensure_organization(opened, organization)
         tokens = wiring.access_tokens(desk)
         remote = wiring.reaching(settings, opened, client)
         return await act(MailboxCommandContext(settings, desk, tokens, organization, remote))
@@ -305,7 +306,7 @@ async def _read_mirror_state(at: MailboxCommandContext, mailbox: "Mailbox") -> d
     from postroom.store import audits, failures, sync_progress
 
     async with at.desk.database.transaction(at.organization) as connection:
-        progress = await sync_progress.progress(connection, mailbox.id, WorkKind.SYNC)
+        progress = await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
         failing = await failures.open_count(connection, mailbox.id)
         audit = await audits.latest(connection, mailbox.id)
     found = None
@@ -345,11 +346,11 @@ def _connect_app_only(
     async def act(at: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import connect as flow
 
-        done = await flow.connect_app(
+        done = await flow.connect_app_only(
             at.desk, at.organization, credential, address=address, folder=folder, policy=policy
         )
         return _print_mailbox(
-            done.mailbox, json=json, words="Connected." if done.made else "Connected again."
+            done.mailbox, json=json, words="Connected." if done.is_new else "Connected again."
         )
 
     return run_command(act)
@@ -365,7 +366,7 @@ async def _connect_by_sign_in(
 ) -> ExitCode:
     from postroom.cli import startup
     from postroom.flow.mailboxes import invitations
-    from postroom.flow.mailboxes.connect import LOGIN_SECONDS, Wish
+    from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectRequest
     from postroom.flow.mailboxes.invitations import Invitation
 
     if provider not in at.desk.sign_ins:
@@ -375,7 +376,9 @@ async def _connect_by_sign_in(
             " and _SECRET."
         )
     login = uuid4()
-    link = invitations.url(at.desk, Invitation(at.organization, provider, Wish(policy, address), login))
+    link = invitations.build_url(
+        at.desk, Invitation(at.organization, provider, ConnectRequest(policy, address), login)
+    )
     startup.say("Open this link in a browser and allow the access; it is good for ten minutes.")
     typer.echo(link, err=json)
     await _warn_without_web_process(at)
@@ -391,7 +394,7 @@ async def _warn_without_web_process(at: MailboxCommandContext) -> None:
     from postroom.cli import startup
     from postroom.store import health
 
-    if not (await health.read(at.desk.database)).of_role("web"):
+    if not (await health.read_health(at.desk.database)).of_role("web"):
         startup.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
 
 

@@ -179,7 +179,7 @@ async def _find_member(at: MemberCommandContext, address: str) -> "Member":
 async def _create_sign_in_link(at: MemberCommandContext, member: "Member") -> str:
     from postroom.flow.access import sign_in
 
-    return sign_in.link_url(at.url, await sign_in.new_link(at.database, member, actor=_ACTOR))
+    return sign_in.build_link_url(at.url, await sign_in.create_link(at.database, member, actor=_ACTOR))
 
 
 def _describe_sign_in_methods(member: "Member") -> str:

@@ -11,7 +11,7 @@ import typer
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
-    from postroom.flow.documents.orders import Wanted
+    from postroom.flow.documents.orders import OrderRequest
     from postroom.flow.documents.route import RouteContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
@@ -51,7 +51,7 @@ def import_orders(
     orders = _read_orders(file, kind, routing)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
-        return await flow.take(connection, routing, organization, kind, orders)
+        return await flow.import_orders(connection, routing, organization, kind, orders)
 
     new, changed = startup.run_in_transaction(write)
     typer.echo(f"{new} new, {changed} changed, {len(orders) - new - changed} as they were.")
@@ -65,10 +65,10 @@ def list_orders(
 ) -> None:
     """List orders, the newest first."""
     from postroom.cli import output, startup
-    from postroom.documents.kinds import registry as kinds
+    from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import records
 
-    kinds.require(kind)
+    kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
         return await records.orders(connection, kind)
@@ -100,7 +100,7 @@ def close_order(
         found = [each for each in await records.orders(connection, kind) if each.reference == reference]
         if not found:
             raise PermanentError(f"There is no order {reference} of the kind {kind}.")
-        await flow.close(connection, organization, found[0].id)
+        await flow.close_order(connection, organization, found[0].id)
 
     startup.run_in_transaction(write)
     typer.echo(f"{reference} is closed.")
@@ -110,9 +110,9 @@ def _format_fields(fields: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
-def _read_orders(file: Path, kind: str, by: "RouteContext") -> "list[Wanted]":
+def _read_orders(file: Path, kind: str, by: "RouteContext") -> "list[OrderRequest]":
     """Every line, or one error that says which is wrong."""
-    from postroom.flow.documents.orders import Wanted, fault
+    from postroom.flow.documents.orders import OrderRequest, find_fault
 
     known = by.identities.get(kind)
     if known is None:
@@ -133,18 +133,20 @@ def _read_orders(file: Path, kind: str, by: "RouteContext") -> "list[Wanted]":
             else f"has columns of no field: {', '.join(sorted(strange))}"
         )
         raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.shapes)}.")
-    orders = dict[str, Wanted]()
+    orders = dict[str, OrderRequest]()
     for number, row in enumerate(rows, start=2):
         order = _parse_row(file, number, row)
-        why = "the reference was there before" if order.reference in orders else fault(kind, known, order)
+        why = (
+            "the reference was there before" if order.reference in orders else find_fault(kind, known, order)
+        )
         if why:
             raise PermanentError(f"{file}, line {number}: {why}.")
         orders[order.reference] = order
     return list(orders.values())
 
 
-def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wanted":
-    from postroom.flow.documents.orders import Wanted
+def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "OrderRequest":
+    from postroom.flow.documents.orders import OrderRequest
 
     if None in row:
         raise PermanentError(f"{file}, line {number}: it has more values than columns.")
@@ -155,4 +157,4 @@ def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Wan
         for name, value in row.items()
         if name not in {"reference", "username"} and (value or "").strip()
     }
-    return Wanted(row["reference"].strip(), (row.get("username") or "").strip() or None, fields)
+    return OrderRequest(row["reference"].strip(), (row.get("username") or "").strip() or None, fields)

@@ -9,7 +9,7 @@ from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
-    from postroom.store.work import Parked
+    from postroom.store.work import ParkedWork
 
 EXAMPLES = """\b
 Examples:
@@ -67,11 +67,11 @@ def retry(
     return ExitCode.OK
 
 
-async def _read_parked(database: "Database") -> "list[Parked]":
+async def _read_parked(database: "Database") -> "list[ParkedWork]":
     from postroom.store import work
 
     async with database.engine() as connection:
-        return await work.parked(connection)
+        return await work.list_parked(connection)
 
 
 async def _unpark(database: "Database", kind: str, subject: str | None) -> int:

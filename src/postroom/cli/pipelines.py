@@ -1,18 +1,18 @@
 """`postroom pipelines`: how mail becomes documents; check the file, try a document."""
 
-import asyncio
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom import interrupts
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
-    from postroom.store.watched_files import Known
+    from postroom.store.watched_files import WatchedFileState
 
 group = typer.Typer(
     name="pipelines",
@@ -61,8 +61,8 @@ def watched(*, json: Json = False) -> None:
     from postroom.cli import output, startup
     from postroom.store import watched_files as store
 
-    async def read(connection: "Connection", _: "OrganizationId") -> "list[Known]":
-        return await store.known(connection)
+    async def read(connection: "Connection", _: "OrganizationId") -> "list[WatchedFileState]":
+        return await store.list_states(connection)
 
     found = startup.run_in_transaction(read)
     if json:
@@ -85,10 +85,10 @@ def check(
     """Check a pipelines file; every fault is told at once, with its place."""
     from postroom import config
     from postroom.documents import pipelines
-    from postroom.documents.kinds import registry
+    from postroom.documents.kinds import kind_registry
 
     path = file or config.load().pipelines
-    found = pipelines.load(path, kinds=registry.installed())
+    found = pipelines.load(path, kinds=kind_registry.list_installed())
     typer.echo(f"{path or 'The shipped file'} is right: {', '.join(found)}.")
 
 
@@ -136,7 +136,7 @@ def try_one(
         startup.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
     made_reader = documents.field_reader(settings if llm else settings.model_copy(update={"llm": "none"}))
     with startup.busy("reading"):
-        tried = asyncio.run(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
+        tried = interrupts.run_async(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
     if json:
         output.print_json(tried)
         return

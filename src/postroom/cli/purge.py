@@ -50,7 +50,7 @@ def person(
     if "@" not in address:
         raise OperatorError("This is no mail address. Give one such as jane@example.org.")
     organization = OrganizationId(config.load().organization)
-    act = purge.person if yes else purge.traces
+    act = purge.purge_person if yes else purge.find_traces
     found = startup.run_with_database(lambda database: act(database, organization, address))
     if json:
         output.print_json({"removed": yes, **asdict(found)})

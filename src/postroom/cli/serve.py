@@ -45,14 +45,14 @@ def serve(
     settings = startup.load_process_settings("web", host=host, port=port)
     startup.start_tracing(settings, "web")
     if listen_file is None:
-        listening = listener.listen(settings.host, settings.port)
+        listening = listener.open_socket(settings.host, settings.port)
     else:
         supervisor.exit_with_parent(grace_seconds=1)
         listening = socket.socket(fileno=listen_file)
     with listening, startup.database_url(settings) as url:
         uvloop.run(startup.require_ready_database(url))
         if listen_file is None:
-            typer.echo(f"Postroom: {listener.url(listening)}")
+            typer.echo(f"Postroom: {listener.get_local_url(listening)}")
         uvloop.run(_serve(settings, url, listening))
 
 

@@ -1,6 +1,5 @@
 """What commands open before they work: settings, logs, and the database, embedded or yours."""
 
-import asyncio
 import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import typer
 
+from postroom import interrupts
 from postroom.config import Settings
 from postroom.model import OrganizationId
 
@@ -59,7 +59,7 @@ def web_url(settings: Settings) -> str:
     """Where a browser reaches the web process: the public address, else the one it listens on."""
     from postroom.web import listener
 
-    return settings.public_url or listener.url_of(settings.host, settings.port)
+    return settings.public_url or listener.build_url(settings.host, settings.port)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def database_url(settings: Settings) -> Generator[str]:
         return
     from postroom.store import embedded
 
-    with embedded.attach(resolve_home(settings), say=say) as attachment:
+    with embedded.start_or_join(resolve_home(settings), say=say) as attachment:
         yield attachment.url
 
 
@@ -79,7 +79,7 @@ async def require_ready_database(url: str) -> None:
     from postroom.errors import SchemaError
     from postroom.store import health, schema_migrations
 
-    status = await schema_migrations.status(url)
+    status = await schema_migrations.read_status(url)
     if not status.current:
         raise SchemaError(status.fault or "The schema is not current. Run `postroom db migrate`.")
     await health.require_writable(url)
@@ -111,7 +111,7 @@ def _run_with_database(
     settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
 ) -> Result:
     with database_url(settings) as url:
-        return asyncio.run(_open_and_run(url, act))
+        return interrupts.run_async(_open_and_run(url, act))
 
 
 def run_for_organization(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
 from postroom.model import WorkKind
 
@@ -264,7 +265,9 @@ async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox")
     ok = live is not None
     if live is not None and live.provider_subscription_id is not None:
         try:
-            listed = await wiring.remote(opened.settings, opened.database, opened.client, mailbox).channels()
+            listed = await wiring.remote(
+                opened.settings, opened.database, opened.client, mailbox
+            ).list_subscriptions()
         except PostroomError as error:
             ok, words = False, str(error)
         else:
@@ -278,11 +281,11 @@ async def _subscribe_mailboxes(
 ) -> list[MailboxSubscriptionResult]:
     """Make the work due, do it here as any worker would, and say how it ended."""
     from postroom.store import subscriptions, work
-    from postroom.store.work import Wake
+    from postroom.store.work import WorkRequest
 
     async with opened.database.transaction(opened.organization) as connection:
         await work.restart(
-            connection, [Wake(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted]
+            connection, [WorkRequest(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted]
         )
     outcomes: list[MailboxSubscriptionResult] = []
     async with _run_subscribe_worker(opened):
@@ -359,7 +362,7 @@ def _run_command(act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any,
 
     settings = startup.load_command_settings("subscriptions")
     with startup.database_url(settings) as url:
-        return asyncio.run(_open_and_run(settings, url, act))
+        return interrupts.run_async(_open_and_run(settings, url, act))
 
 
 async def _open_and_run(

@@ -15,7 +15,7 @@ from postroom.model import WorkKind
 if TYPE_CHECKING:
     from postroom.store.database import Connection
     from postroom.store.mailboxes import Mailbox
-    from postroom.store.sync_progress import Progress
+    from postroom.store.sync_progress import SyncProgress
 
 EXAMPLES = """\b
 Examples:
@@ -37,7 +37,7 @@ def sync(
     async def ask(at: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests
 
-        await sync_requests.ask(connection, at.organization, mailbox.id, full=full)
+        await sync_requests.request_sync(connection, at.organization, mailbox.id, full=full)
         return True
 
     return run_command(lambda at: _request_and_follow(at, named, ask, json=json))
@@ -59,7 +59,7 @@ def backfill(
     async def ask(at: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests
 
-        return await sync_requests.reach_back(connection, at.organization, mailbox.id, days=days)
+        return await sync_requests.extend_backfill(connection, at.organization, mailbox.id, days=days)
 
     return run_command(lambda at: _request_and_follow(at, named, ask, json=json))
 
@@ -88,7 +88,7 @@ async def _request_and_follow(
     else:
         found = await _read_progress(at, mailbox)
     async with at.desk.database.transaction(at.organization) as connection:
-        done = await sync_progress.done_since(connection, mailbox.id, began)
+        done = await sync_progress.sum_since(connection, mailbox.id, began)
     if json:
         output.print_json({"mailbox": mailbox.id, **asdict(done), "error": found.error})
     else:
@@ -96,11 +96,11 @@ async def _request_and_follow(
     return ExitCode.FAILED if found.error else ExitCode.OK
 
 
-def _print_result(done: object, found: "Progress", *, asked: bool) -> None:
+def _print_result(done: object, found: "SyncProgress", *, asked: bool) -> None:
     from postroom.cli import output
-    from postroom.store.sync_progress import Done
+    from postroom.store.sync_progress import SyncTotals
 
-    assert isinstance(done, Done)
+    assert isinstance(done, SyncTotals)
     if not asked:
         typer.echo("It reaches back so far already.")
         return
@@ -110,7 +110,7 @@ def _print_result(done: object, found: "Progress", *, asked: bool) -> None:
         typer.echo(f"It did not end well: {found.error}", err=True)
 
 
-async def follow_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "Progress":
+async def follow_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
     """A bar of how much was listed, of how much the provider lets expect."""
     from postroom.cli import progress, startup
 
@@ -130,16 +130,16 @@ async def follow_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "Pro
     return found
 
 
-def _goes_on(found: "Progress") -> bool:
+def _goes_on(found: "SyncProgress") -> bool:
     """A sync that failed backs off: that is an end here, and workers try again."""
     return not found.settled
 
 
-async def _read_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "Progress":
+async def _read_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
     from postroom.store import sync_progress
 
     async with at.desk.database.transaction(at.organization) as connection:
-        return await sync_progress.progress(connection, mailbox.id, WorkKind.SYNC)
+        return await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
 
 
 @asynccontextmanager

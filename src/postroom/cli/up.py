@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from postroom import interrupts
 from postroom.cli.serve import Host, Port
 from postroom.model import OrganizationId
 
@@ -42,10 +43,10 @@ def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -
     from postroom.web import listener
 
     # A predecessor that was killed may need a moment to let go of the port.
-    listening = listener.listen(settings.host, settings.port, patience_seconds=3)
+    listening = listener.open_socket(settings.host, settings.port, patience_seconds=3)
     with startup.database_url(settings) as url, listening:
         kept = build_children(listening, workers, environment)
-        asyncio.run(_run(settings, url, listening, kept))
+        interrupts.run_async(_run(settings, url, listening, kept))
 
 
 async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "list[ChildProcess]") -> None:
@@ -56,7 +57,7 @@ async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "
     stop = stop_on_signals()
     await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
     await startup.require_ready_database(url)
-    public = settings.public_url or listener.url(listening)
+    public = settings.public_url or listener.get_local_url(listening)
     link = await _create_sign_in_link(url, OrganizationId(settings.organization), public)
     announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
@@ -74,10 +75,10 @@ async def _create_sign_in_link(url: str, organization: OrganizationId, public: s
     from postroom.store import database, health
 
     async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
-        admin, made = await members.provide_admin(opened, organization)
+        admin, made = await members.ensure_admin(opened, organization)
         if not (made or sys.stdout.isatty()):
             return None
-        return sign_in.link_url(public, await sign_in.new_link(opened, admin, actor="command line"))
+        return sign_in.build_link_url(public, await sign_in.create_link(opened, admin, actor="command line"))
 
 
 def build_children(
@@ -109,7 +110,7 @@ async def print_address_when_ready(listening: socket.socket, link: str | None) -
 
     while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready, no event of ours
         await asyncio.sleep(0.1)
-    typer.echo(f"Postroom: {listener.url(listening)}")
+    typer.echo(f"Postroom: {listener.get_local_url(listening)}")
     if link:
         typer.echo(f"Sign in once, within the hour: {link}")
 
@@ -117,7 +118,7 @@ async def print_address_when_ready(listening: socket.socket, link: str | None) -
 async def _is_ready(listening: socket.socket) -> bool:
     from postroom.web import listener
 
-    parts = urlsplit(listener.url(listening))
+    parts = urlsplit(listener.get_local_url(listening))
     try:
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -1,12 +1,12 @@
 """`postroom vault`: the keys that seal what opens mailboxes."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def status(*, json: Json = False) -> ExitCode:
 
     settings = config.load()
     keys = wiring.vault_keys(settings)
-    used = _run_with_database(settings, lambda database: rotation.uses(database, keys))
-    parameters = _run_with_database(settings, rotation.parameters)
+    used = _run_with_database(settings, lambda database: rotation.list_key_uses(database, keys))
+    parameters = _run_with_database(settings, rotation.count_ssm_parameters)
     if json:
         listed = [asdict(key) for key in used]
         output.print_json(
@@ -114,7 +114,7 @@ def forget_key(
     keys = wiring.vault_keys(settings)
     if not isinstance(keys, KeyFile):
         raise OperatorError(f"The keys are not in a file. {_describe_removal(settings)}")
-    _run_with_database(settings, lambda database: rotation.forget(database, keys, key_ids))
+    _run_with_database(settings, lambda database: rotation.remove_keys(database, keys, key_ids))
     typer.echo(f"Forgotten: {', '.join(key_ids)}.")
 
 
@@ -130,7 +130,7 @@ def _run_with_database(
     from postroom.cli import startup
 
     with startup.database_url(settings) as url:
-        return asyncio.run(_open_and_run(url, act))
+        return interrupts.run_async(_open_and_run(url, act))
 
 
 async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:

@@ -173,7 +173,7 @@ def test(named: Named) -> ExitCode:
         from postroom.flow.outbound import webhooks
 
         found = await _find_webhook(database, organization, named)
-        return await webhooks.test(wiring.delivering(config.load(), database), organization, found)
+        return await webhooks.send_test(wiring.delivering(config.load(), database), organization, found)
 
     from postroom.cli import startup
 

@@ -46,7 +46,7 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import wiring, worker
     from postroom.cli import startup
-    from postroom.documents.sandbox.file_reader import Readers
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import watch
     from postroom.flow.ledger import seal
     from postroom.flow.mail import audit
@@ -65,7 +65,7 @@ async def _work(settings: "Settings", url: str) -> None:
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
         wiring.client(settings) as client,
-        Readers() as readers,
+        FileSandbox() as readers,
     ):
         await wiring.require_blobs_here(settings, opened)
         remote = wiring.reaching(settings, opened, client)
@@ -73,11 +73,11 @@ async def _work(settings: "Settings", url: str) -> None:
             **wiring.kinds(settings, opened, client),
             **documents.kinds(settings, opened, readers, remote),
         }
-        daily = blob_gc.keep_all_due(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
-        audits = audit.keep_all_due(opened, settings.audit_days * 86400)
+        daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
+        audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         organization = OrganizationId(settings.organization)
-        watched = watch.keep_all_due(opened, organization, list(documents.watching(settings)))
-        always = audits, seal.listen(opened), subscribe.keep_all_due(opened), daily, watched
+        watched = watch.keep_scheduled(opened, organization, list(documents.watching(settings)))
+        always = audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched
         queue = documents.queue_of(settings)
         if queue is not None:
             await queue.check()
