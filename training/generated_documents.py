@@ -1,13 +1,17 @@
-"""Writes documents as text, each from a number: invoices, contract notes, and papers that are neither."""
+"""Generates documents as text, each from a seed: invoices, contract notes, and documents that are neither."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from stdnum import iban as stdnum_iban
+from stdnum import numdb
+
+from postroom.documents.fields.check_digits import is_valid_isin
 from training import invented_names
 from training import vocabulary as w
 
@@ -104,22 +108,30 @@ def _pen(dice: Random, kind: dict[str, dict[str, str]], hard: float) -> _Pen:
 
 def _iban(dice: Random, language: str) -> str:
     country = dice.choice(_COUNTRIES[language].split())
-    body = "".join(dice.choice("0123456789") for _ in range(IBAN_LENGTHS[country] - 4))
-    code = next(
-        f"{country}{check:02d}{body}"
-        for check in range(2, 99)
-        if iban_is_right(f"{country}{check:02d}{body}")
-    )
+    body = "".join(_iban_character(dice, shape) for shape in _bban_shapes(country))
+    code = f"{country}{stdnum_iban.calc_check_digits(f'{country}00{body}')}{body}"
     return (
         code if dice.random() < 0.3 else " ".join(code[place : place + 4] for place in range(0, len(code), 4))
     )
+
+
+def _bban_shapes(country: str) -> Iterator[str]:
+    """`a` for each letter and `n` or `c` for each other character behind a country's check digits."""
+    structure = numdb.get("iban").info(country)[0][1]["bban"]
+    for count, shape in re.findall(r"(\d+)!([nac])", structure):
+        yield from shape * int(count)
+
+
+def _iban_character(dice: Random, shape: str) -> str:
+    digit = dice.choice("0123456789")
+    return chr(ord("A") + int(digit)) if shape == "a" else digit
 
 
 def _isin(dice: Random) -> str:
     body = dice.choice(["DE", "US", "IE", "LU", "FR", "GB", "CH", "NL"]) + "".join(
         dice.choice("0123456789ABCDEFGH") for _ in range(9)
     )
-    return next(f"{body}{digit}" for digit in range(10) if isin_is_right(f"{body}{digit}"))
+    return next(f"{body}{digit}" for digit in range(10) if is_valid_isin(f"{body}{digit}"))
 
 
 def _firm(dice: Random, language: str) -> str:

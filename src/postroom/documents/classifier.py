@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from postroom.documents.fields.check_digits import isin_is_right
+from postroom.documents.fields.check_digits import is_valid_isin
 from postroom.documents.fields.document_text import DocumentText, TextLine, fold_text
 from postroom.documents.fields.label_search import compile_phrases, find_labels
 from postroom.documents.fields.value_parsing import find_values
@@ -116,7 +116,7 @@ def _by_what_it_says(
 ) -> dict[str, float]:
     """No invoice has the number of a security, and with the words of a trade it is a trade."""
     proven = any(
-        value.shape == _SECURITY and isin_is_right(str(value.content)) for value in find_values(sheet)
+        value.shape == _SECURITY and is_valid_isin(str(value.content)) for value in find_values(sheet)
     )
     return {
         kind.name: certainties[kind.name]

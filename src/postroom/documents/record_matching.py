@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import product
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import iban_is_right, vat_id_is_right
+from postroom.documents.fields.check_digits import is_valid_iban, check_vat_id
 from postroom.documents.kinds.field_spec import FieldShape
 
 AMOUNT_TOLERANCE: Final = Decimal("0.01")
@@ -140,8 +140,8 @@ def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> 
 def normalize_identifier(value: Any, shape: FieldShape) -> str:
     """By what something is known; nothing where check digits say that it was misread."""
     plain = _plain(value, shape)
-    if (shape == "vat_id" and vat_id_is_right(plain.upper()) is False) or (
-        shape == "iban" and not iban_is_right(plain.upper())
+    if (shape == "vat_id" and check_vat_id(plain.upper()) is False) or (
+        shape == "iban" and not is_valid_iban(plain.upper())
     ):
         return ""
     return plain

@@ -93,13 +93,13 @@ def test_an_iban_ends_where_its_country_says():
 @pytest.mark.parametrize(
     "check, right, wrong",
     [
-        (check_digits.iban_is_right, "DE88200800000970375700", "DE89200800000970375700"),
-        (check_digits.isin_is_right, "US0378331005", "US0378331006"),
-        (check_digits.vat_id_is_right, "DE136695976", "DE136695977"),
-        (check_digits.vat_id_is_right, "ATU13585627", "ATU13585628"),
-        (check_digits.vat_id_is_right, "FR40303265045", "FR41303265045"),
-        (check_digits.vat_id_is_right, "BE0428759497", "BE0428759498"),
-        (check_digits.vat_id_is_right, "DE136695976", "DE13669597²"),
+        (check_digits.is_valid_iban, "DE88200800000970375700", "DE89200800000970375700"),
+        (check_digits.is_valid_isin, "US0378331005", "US0378331006"),
+        (check_digits.check_vat_id, "DE136695976", "DE136695977"),
+        (check_digits.check_vat_id, "ATU13585627", "ATU13585628"),
+        (check_digits.check_vat_id, "FR40303265045", "FR41303265045"),
+        (check_digits.check_vat_id, "BE0428759497", "BE0428759498"),
+        (check_digits.check_vat_id, "DE136695976", "DE13669597²"),
     ],
 )
 def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents.fields.ambiguity import NUMBERS
-from postroom.documents.fields.check_digits import iban_is_right, isin_is_right, vat_id_is_right
+from postroom.documents.fields.check_digits import is_valid_iban, is_valid_isin, check_vat_id
 from postroom.documents.fields.document_text import DocumentText
 from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
 from postroom.documents.fields.field_validation import describe_expected_format
@@ -25,7 +25,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 _HEAD: Final = 40  # lines in which a title may stand
 _TITLE: Final = 6  # words of a title at most
 _CENTS: Final = Decimal("0.02")
-_DIGITS: Final = {"isin": isin_is_right, "iban": iban_is_right}
+_DIGITS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
 
 
 def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[FieldCheck, ...]:
@@ -126,7 +126,7 @@ def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck |
     """Whether the check digits of a value agree, where it has some."""
     if shape in _DIGITS:
         return FieldCheck(f"check digits of {name}", _DIGITS[shape](str(value)), str(value))
-    if shape == "vat_id" and (right := vat_id_is_right(str(value))) is not None:
+    if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:
         return FieldCheck(f"check digits of {name}", right, str(value), is_severe=False)
     return None
 

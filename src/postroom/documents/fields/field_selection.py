@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import iban_is_right, isin_is_right, vat_id_is_right
+from postroom.documents.fields.check_digits import is_valid_iban, is_valid_isin, check_vat_id
 from postroom.documents.fields.document_text import TextLine
 from postroom.documents.fields.label_matching import (
     FieldCandidate,
@@ -223,12 +223,12 @@ def _instead(pick: FieldPick) -> FieldPick:
 
 
 def _vat_id_is_proven(code: str) -> bool:
-    return vat_id_is_right(code) is True
+    return check_vat_id(code) is True
 
 
 _RIGHT: Final = {
-    "isin": isin_is_right,
-    "iban": iban_is_right,
+    "isin": is_valid_isin,
+    "iban": is_valid_iban,
     "vat_id": _vat_id_is_proven,
 }
 

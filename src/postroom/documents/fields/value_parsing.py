@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from postroom.documents.fields import currencies, writing_conventions
-from postroom.documents.fields.check_digits import IBAN_LENGTHS, iban_is_right, isin_is_right
+from postroom.documents.fields.check_digits import iban_length, is_valid_iban, is_valid_isin
 from postroom.documents.fields.currencies import CURRENCIES, WITHOUT_CENTS
 from postroom.documents.fields.document_text import DocumentText, TextLine
 
@@ -160,8 +160,8 @@ def _codes(line: TextLine) -> Iterator[ParsedValue]:
             taken.append((found.start(), found.start() + length))
             yield ParsedValue("iban", code, line.index, found.start(), found.start() + length)
     for found in _ISIN.finditer(line.text):
-        swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not isin_is_right(found.group(1))
-        like = sum(map(str.isdigit, found.group(1))) >= (2 if isin_is_right(found.group(1)) else 3)
+        swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not is_valid_isin(found.group(1))
+        like = sum(map(str.isdigit, found.group(1))) >= (2 if is_valid_isin(found.group(1)) else 3)
         if like and not swiss_vat and not _inside(*found.span(1), taken):
             taken.append(found.span(1))
             yield ParsedValue("isin", found.group(1), line.index, *found.span(1))
@@ -182,7 +182,7 @@ def _named_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int] | None:
 
 def _iban(text: str) -> tuple[str, int] | None:
     """The code without spaces and how many signs of the text it takes; what follows it may look like more."""
-    wanted = IBAN_LENGTHS.get(text[:2])
+    wanted = iban_length(text[:2])
     code, length = "", 0
     for place, sign in enumerate(text, start=1):
         if not sign.isspace():
@@ -193,7 +193,7 @@ def _iban(text: str) -> tuple[str, int] | None:
         return None
     written = text[:length].split()
     grouped = len(written) > 3 and all(len(part) == 4 for part in written[:-1])
-    return (code, length) if iban_is_right(code) or code[4:].isdigit() or grouped else None
+    return (code, length) if is_valid_iban(code) or code[4:].isdigit() or grouped else None
 
 
 def _dates(
