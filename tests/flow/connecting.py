@@ -104,7 +104,7 @@ class World:
 
     async def told(self, mailbox=None) -> list[str]:
         async with self.database.transaction(self.organization) as connection:
-            entries = await ledger.newest(connection, limit=100)
+            entries = await ledger.list_newest(connection, limit=100)
         wanted = [each for each in entries if mailbox is None or each.entity_id == str(mailbox.id)]
         return [each.event_type for each in reversed(wanted)]
 

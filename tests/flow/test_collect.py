@@ -15,7 +15,7 @@ from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import WorkKind
 from postroom.store import blobs, work
 from postroom.store.database import open_database
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 DAY = 86_400
 
@@ -35,12 +35,14 @@ def store(tmp_path):
 def collected(database, store, organization):
     async def run(grace=DAY):
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, WorkKind.COLLECT_GARBAGE, str(organization))])
+            await work.enqueue(
+                connection, [WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization))]
+            )
             claim = await work.claim(connection, [WorkKind.COLLECT_GARBAGE], batch=1, lease_seconds=60)
         [lease] = claim.leases
         done = await blob_gc.run(BlobGcContext(database, store, grace), lease)
         async with database.engine() as connection:
-            await work.finish(connection, [work.Finish(lease)])
+            await work.finish(connection, [work.FinishedWork(lease)])
         return done
 
     return run
@@ -143,7 +145,9 @@ async def test_a_collector_that_sleeps_past_its_lease_removes_nothing_that_came_
                 await blob_gc.run(BlobGcContext(database, sleepy, DAY), lease)
 
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, WorkKind.COLLECT_GARBAGE, str(organization))])
+        await work.enqueue(
+            connection, [WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization))]
+        )
     sleeper = asyncio.create_task(collect_if_due())
     await sleepy.asleep.wait()
     async with database.engine() as connection:
@@ -231,7 +235,7 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
     await store.put(organization, b"nobody's")
     heard = []
     findings = await blob_verification.verify(database, store, organization, checked=heard.append)
-    assert {(fault.sha256, fault.what) for fault in findings.faults} == {
+    assert {(fault.sha256, fault.problem) for fault in findings.faults} == {
         (missing.sha256, "missing"), (changed.sha256, "changed"),
     }  # fmt: skip
     assert {len(fault.referrers.documents) for fault in findings.faults} == {0, 1}

@@ -40,7 +40,7 @@ async def test_a_consent_connects_the_mailbox_and_wakes_its_work(desk, provider,
     assert work == [("subscribe", str(done.mailbox.id)), ("sync", str(done.mailbox.id))]
     assert await desk.told(done.mailbox) == ["MAILBOX_CONNECTED"]
     async with desk.database.transaction(desk.organization) as connection:
-        [entry] = await ledger.of_entity(connection, "login", str(login))
+        [entry] = await ledger.list_by_entity(connection, "login", str(login))
     assert (entry.event_type, entry.payload) == ("LOGIN_COMPLETED", {"mailbox": str(done.mailbox.id)})
     await desk.remote(done.mailbox).check()
 
@@ -242,7 +242,7 @@ async def test_one_account_may_be_connected_by_two_organizations(desk, provider,
     theirs = await desk.login(provider, address, organization=other_organization)
     assert ours.mailbox.id != theirs.mailbox.id
     async with desk.database.engine() as engine:
-        told = await notifications.of_addresses(engine, provider, [address])
+        told = await notifications.find_mailboxes_by_address(engine, provider, [address])
     assert {reached.mailbox for _, reached, _ in told} == {ours.mailbox.id, theirs.mailbox.id}
 
 

@@ -274,7 +274,7 @@ async def test_a_purge_removes_the_mailbox_and_what_was_personal_in_the_ledger(d
     await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=True)
     assert await state_of(desk, mailbox) is None
     async with desk.database.transaction(desk.organization) as found:
-        entries = await ledger.of_entity(found, "mailbox", str(mailbox.id))
+        entries = await ledger.list_by_entity(found, "mailbox", str(mailbox.id))
     assert [each.event_type for each in entries] == ["MAILBOX_CONNECTED", "MAILBOX_DISCONNECTED"]
     assert all(each.personal is None for each in entries)
     assert entries[0].personal_sha256
@@ -340,8 +340,8 @@ async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(desk):
         await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
         await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
     async with desk.database.transaction(desk.organization) as opened:
-        await feed.number(opened)
-        told = [(event.kind, event.data.get("health")) for event in await feed.after(opened, 0, 99)]
+        await feed.assign_positions(opened)
+        told = [(event.kind, event.data.get("health")) for event in await feed.list_after(opened, 0, 99)]
     assert told == [
         ("mailbox.connected", None),
         ("mailbox.paused", None),

@@ -25,7 +25,7 @@ from postroom.providers.webhook_sender import WebhookSender
 from postroom.store import feed, ledger, work
 from postroom.store import webhooks as stored
 from postroom.store.database import open_database
-from postroom.store.feed import News
+from postroom.store.feed import NewEvent
 from postroom.store.ledger import Signer
 from web.hooks import serving
 from web.signing import SEALER
@@ -90,9 +90,9 @@ def tell(database, organization):
         news = []
         for name in names:
             numbers[name] += 1
-            news.append(News(f"{kind}.changed", kind, name, {"number": numbers[name]}))
+            news.append(NewEvent(f"{kind}.changed", kind, name, {"number": numbers[name]}))
         async with database.transaction(organization) as connection:
-            await feed.tell_all(connection, news)
+            await feed.append_events(connection, news)
 
     return tell
 
@@ -123,7 +123,7 @@ async def perform(database, kind, run, organization=None):
     failed = 0
     async with database.engine() as connection:
         if organization:
-            await work.wake(connection, [work.Wake(organization, kind, str(organization))])
+            await work.enqueue(connection, [work.WorkRequest(organization, kind, str(organization))])
         leases = (await work.claim(connection, [kind], batch=9, lease_seconds=60)).leases
     for lease in leases:
         try:
@@ -135,7 +135,7 @@ async def perform(database, kind, run, organization=None):
         else:
             if done is not None:
                 async with database.engine() as connection:
-                    await work.finish(connection, [work.Finish(lease, done.again_after)])
+                    await work.finish(connection, [work.FinishedWork(lease, done.again_after)])
     return failed
 
 
@@ -310,8 +310,8 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
     found = await shown(database, organization, webhook)
     assert "three days: answered 500" in found.disabled_because
     async with database.transaction(organization) as connection:
-        told = [each.event_type for each in await ledger.newest(connection, limit=20)]
-        events = [each.kind for each in await feed.after(connection, 0, 10)]
+        told = [each.event_type for each in await ledger.list_newest(connection, limit=20)]
+        events = [each.kind for each in await feed.list_after(connection, 0, 10)]
     assert "WEBHOOK_DISABLED" in told
     receiver.verdict = lambda _told: 204
     await tell("d2")
@@ -498,4 +498,4 @@ def test_the_kinds_of_events_are_those_that_are_told():
         if path.name == "connection.py":
             told |= {each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)}
     assert {"document.changed", "document.created", "mailbox.paused"} <= told
-    assert told - {"webhook.disabled"} <= set(feed.KINDS)
+    assert told - {"webhook.disabled"} <= set(feed.EVENT_KINDS)

@@ -10,8 +10,8 @@ from postroom.flow.mail.retention import RetentionPeriods
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import feed, ledger, mailboxes, work
 from postroom.store.database import open_database
-from postroom.store.ledger import Entry, Signer
-from postroom.store.work import Wake
+from postroom.store.ledger import NewLedgerEntry, Signer
+from postroom.store.work import WorkRequest
 from scenarios.workers import until
 from store.letters import document, message
 
@@ -32,12 +32,14 @@ async def database(database_url):
 def retain(database, organization):
     async def run(**periods):
         async with database.engine() as connection:
-            await work.wake(connection, [Wake(organization, WorkKind.APPLY_RETENTION, str(organization))])
+            await work.enqueue(
+                connection, [WorkRequest(organization, WorkKind.APPLY_RETENTION, str(organization))]
+            )
             claim = await work.claim(connection, [WorkKind.APPLY_RETENTION], batch=1, lease_seconds=60)
         [lease] = claim.leases
         done = await retention.run(database, RetentionPeriods(**periods), lease)
         async with database.engine() as connection:
-            await work.finish(connection, [work.Finish(lease)])
+            await work.finish(connection, [work.FinishedWork(lease)])
         assert done.again_after == 86_400
 
     return run
@@ -59,7 +61,7 @@ async def ids(owner):
 
 async def sealed(database, organization):
     async with database.transaction(organization) as connection:
-        await ledger.seal(connection, organization, SIGNER)
+        await ledger.seal_entries(connection, organization, SIGNER)
     return await seal.verify(database, organization, lambda _key, signature, data: signature == data[:64])
 
 
@@ -68,9 +70,9 @@ async def test_a_purge_waits_for_the_page_that_a_sync_is_committing(
 ):
     mailbox = await make_mailbox(organization)
     await message(owner, organization, mailbox, days_ago=4000, deleted_days_ago=3999)
-    await work.wake(owner, [Wake(organization, WorkKind.SYNC, str(mailbox))])
+    await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
     async with database.transaction(organization) as page:
-        await work.hold(page, WorkKind.SYNC, str(mailbox))
+        await work.block_commits(page, WorkKind.SYNC, str(mailbox))
         retaining = asyncio.create_task(retain(deleted_messages=30))
         await until(owner, WAITS)
         assert await rows("messages") == 1
@@ -110,10 +112,10 @@ async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
     await message(owner, organization, mailbox, days_ago=100, deleted_days_ago=50)
     lately = await message(owner, organization, mailbox, days_ago=100, deleted_days_ago=5)
     async with database.transaction(organization) as connection:
-        await ledger.append(
+        await ledger.append_entries(
             connection,
             organization,
-            [Entry("MESSAGE_INGESTED", "message", "1", personal={"from_email": "jane@example.org"})],
+            [NewLedgerEntry("MESSAGE_INGESTED", "message", "1", personal={"from_email": "jane@example.org"})],
         )
     await move_clock(20 * 86_400)
     await retain(deleted_messages=30, mail_events=60, personal_values=10)
@@ -129,16 +131,16 @@ async def test_a_reader_of_the_feed_from_before_can_tell_that_it_was_pruned(
 ):
     async with database.transaction(organization) as connection:
         for number in range(5):
-            await feed.tell(connection, "message.created", "message", str(number))
-        await feed.number(connection)
+            await feed.append_event(connection, "message.created", "message", str(number))
+        await feed.assign_positions(connection)
     await move_clock(31 * 86_400)
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "message.created", "message", "new")
-        await feed.number(connection)
+        await feed.append_event(connection, "message.created", "message", "new")
+        await feed.assign_positions(connection)
     await retain(events=30)
     async with database.transaction(organization) as connection:
-        assert await feed.bounds(connection) == feed.Bounds(5, 6)
-        assert [event.entity_id for event in await feed.after(connection, 5, 10)] == ["new"]
+        assert await feed.get_bounds(connection) == feed.FeedBounds(5, 6)
+        assert [event.entity_id for event in await feed.list_after(connection, 5, 10)] == ["new"]
 
 
 async def test_more_than_a_batch_goes_in_one_run(owner, organization, make_mailbox, retain, monkeypatch):
@@ -163,10 +165,12 @@ async def jane(database, owner, organization, make_mailbox):
     other = await message(owner, organization, mailbox, sender="mary-jane@example.org")
     await document(owner, organization, "a bill", message=sent)
     entries = [
-        Entry("MESSAGE_INGESTED", "message", str(sent), personal={"from_email": "jane@example.org"}),
-        Entry("ATTACHMENT_SAVED", "attachment", f"{sent}/1", personal={"filename": "jane.pdf"}),
-        Entry("LOGIN", "member", "1", personal={"words": "by Jane@example.org."}),
-        Entry("MESSAGE_INGESTED", "message", str(other), personal={"from_email": "mary-jane@example.org"}),
+        NewLedgerEntry("MESSAGE_INGESTED", "message", str(sent), personal={"from_email": "jane@example.org"}),
+        NewLedgerEntry("ATTACHMENT_SAVED", "attachment", f"{sent}/1", personal={"filename": "jane.pdf"}),
+        NewLedgerEntry("LOGIN", "member", "1", personal={"words": "by Jane@example.org."}),
+        NewLedgerEntry(
+            "MESSAGE_INGESTED", "message", str(other), personal={"from_email": "mary-jane@example.org"}
+        ),
     ]
     await owner.execute(
         """
@@ -176,7 +180,7 @@ async def jane(database, owner, organization, make_mailbox):
         [organization, sent],
     )
     async with database.transaction(organization) as connection:
-        await ledger.append(connection, organization, entries)
+        await ledger.append_entries(connection, organization, entries)
     return {"thread": thread, "answer": answer, "other": other}
 
 

@@ -133,7 +133,7 @@ def test_mail_that_can_hold_no_document_is_left_with_the_reason(change, words):
 )
 def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
     verdict = screen.screen_attachment(file)
-    assert verdict.fate is fate
+    assert verdict.action is fate
     assert verdict.reason
 
 

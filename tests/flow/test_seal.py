@@ -11,7 +11,7 @@ from postroom.flow.ledger import seal
 from postroom.model import WorkKind
 from postroom.store import ledger, work
 from postroom.store.database import open_database
-from postroom.store.ledger import Entry, Signer
+from postroom.store.ledger import NewLedgerEntry, Signer
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SIGNER = Signer("k1", KEY.sign)
@@ -39,10 +39,12 @@ def write(database, organization):
     async def write(count=1, *, personal=None):
         async with database.transaction(organization) as connection:
             entries = [
-                Entry("message_stored", "message", str(number), payload={"size": number}, personal=personal)
+                NewLedgerEntry(
+                    "message_stored", "message", str(number), payload={"size": number}, personal=personal
+                )
                 for number in range(count)
             ]
-            await ledger.append(connection, organization, entries)
+            await ledger.append_entries(connection, organization, entries)
 
     return write
 
@@ -51,7 +53,7 @@ def write(database, organization):
 def seal_now(database, organization):
     async def seal_now():
         async with database.engine() as connection:
-            await work.wake(connection, [work.Wake(organization, WorkKind.SEAL, str(organization))])
+            await work.enqueue(connection, [work.WorkRequest(organization, WorkKind.SEAL, str(organization))])
             [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
         await seal.run(database, SIGNER, lease)
 
@@ -171,7 +173,7 @@ async def test_an_entry_of_a_slow_transaction_is_sealed_after_it_commits(
 ):
     """Ids come in the order of writing, positions in the order of committing; none is skipped."""
     async with database.transaction(organization) as slow:
-        await ledger.append(slow, organization, [Entry("sync_started", "mailbox", "slow")])
+        await ledger.append_entries(slow, organization, [NewLedgerEntry("sync_started", "mailbox", "slow")])
         await write(2)
         await seal_now()
     await seal_now()

@@ -17,8 +17,8 @@ from postroom.flow.mail.sync import SyncContext
 from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import notifications, work
 from postroom.store.database import Database, open_database
-from postroom.store.notifications import Reached, Told
-from postroom.store.work import Wake
+from postroom.store.notifications import MailboxNotification, NotifiedMailbox
+from postroom.store.work import WorkRequest
 from scenarios.truth import assert_mirrors
 from simulator.driver import Simulation
 
@@ -65,7 +65,7 @@ class Mirrored:
 
     async def wake(self) -> None:
         async with self.database.engine() as connection:
-            await work.wake(connection, [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))])
+            await work.enqueue(connection, [WorkRequest(self.organization, WorkKind.SYNC, str(self.mailbox))])
 
     async def sync(self, *, patiently: bool = False) -> None:
         """Runs whatever is due, of all mailboxes; patiently: trouble that passes is tried again."""
@@ -98,8 +98,8 @@ class Mirrored:
 
     async def hint(self, *keys: str) -> None:
         async with self.database.engine() as connection:
-            told = Told(Reached(self.organization, self.mailbox), keys, missed=False)
-            await notifications.record(connection, [told], [], [])
+            told = MailboxNotification(NotifiedMailbox(self.organization, self.mailbox), keys, missed=False)
+            await notifications.record_notifications(connection, [told], [], [])
 
     async def check(self, **given) -> int:
         return await assert_mirrors(self.owner, self.sim, self.address, self.mailbox, **given)

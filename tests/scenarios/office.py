@@ -22,7 +22,7 @@ from postroom.flow.documents.upload import Upload
 from postroom.store import documents, records, work
 from postroom.store.documents import Document, Taken
 from postroom.store.records import Record
-from postroom.store.work import Finish
+from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from scenarios.mirrored import Mirrored, Postroom
 
@@ -67,8 +67,8 @@ class Office:
                 async with database.engine() as connection:
                     await work.retry(connection, lease, delay=0, error=str(error))
                 continue
-            async with work.fenced(database, lease) as connection:
-                await work.finish(connection, [Finish(lease, done and done.again_after)])
+            async with work.fenced_transaction(database, lease) as connection:
+                await work.finish(connection, [FinishedWork(lease, done and done.again_after)])
 
     async def upload(self, given: Upload, pipeline: str = "invoices") -> Taken:
         world = self.room.world

@@ -18,7 +18,7 @@ from postroom.flow.documents import sqs_dispatch
 from postroom.model import ProviderName, StepResult, WorkKind
 from postroom.store import sqs_dispatches, work
 from postroom.store.database import open_database
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from postroom.wiring import Kind
 from scenarios.mirrored import environment
 from scenarios.office import attached, office
@@ -71,8 +71,8 @@ def visible(client, url):
 
 async def due(database, organization, *subjects):
     async with database.engine() as connection:
-        await work.wake(
-            connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, each) for each in subjects]
+        await work.enqueue(
+            connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, each) for each in subjects]
         )
 
 
@@ -191,13 +191,13 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
     kinds = {"other": Kind(step, None), WorkKind.PROCESS_DOCUMENT: Kind(step, None)}
     stop = asyncio.Event()
     limits = replace(worker.worker_limits(Settings()), concurrency=2)
-    await work.wake(owner, [Wake(organization, "other", each) for each in "abc"])
+    await work.enqueue(owner, [WorkRequest(organization, "other", each) for each in "abc"])
     async with open_database(database_url, pool_size=20, name="test") as database:
         await due(database, organization, "one", "two")
         await sqs_dispatch.send_due(database, queue)
         async with asyncio.TaskGroup() as tasks:
             async with owner.transaction():
-                await work.hold_all(owner, WorkKind.PROCESS_DOCUMENT)
+                await work.block_commits_of_kind(owner, WorkKind.PROCESS_DOCUMENT)
                 # There is room for two when it hears of the two documents, and none when it gets them.
                 tasks.create_task(worker.run(database, kinds, limits, stop, queue))
                 assert await begun(2) == ["other"] * 2

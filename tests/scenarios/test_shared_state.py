@@ -13,7 +13,7 @@ from postroom.flow.documents import review
 from postroom.flow.documents.shared_state import POLL_SECONDS, PROCESSED_ELSEWHERE
 from postroom.model import DocumentState, ProviderName, WorkKind
 from postroom.store import mailboxes, work
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from scenarios import foreign
 from scenarios.mirrored import postroom
 from scenarios.office import office
@@ -164,8 +164,8 @@ async def test_a_row_that_they_reopen_is_ended_again_and_the_document_not_read_a
     [(document, message)] = await desk.rows("SELECT document_id::text, message_id FROM arrivals")
     subjects = {WorkKind.PROCESS_DOCUMENT: document, WorkKind.SHARE_STATE: f"contract-notes/{message}"}
     async with desk.transaction() as connection:
-        wakes = [Wake(box.organization, kind, subject) for kind, subject in subjects.items()]
-        await work.wake(connection, wakes)
+        wakes = [WorkRequest(box.organization, kind, subject) for kind, subject in subjects.items()]
+        await work.enqueue(connection, wakes)
     await desk.work()
     assert await read_by_us(desk) == [(1, 1, "completed", None)]
     assert await desk.rows(ROW, theirs) == [("success", us(desk))]

@@ -13,7 +13,7 @@ from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.model import WorkKind
 from postroom.store import work
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from postroom.web import app, push
 from scenarios.mirrored import MORE_THAN_A_PAGE, postroom
 from scenarios.owner_of_mail import Person
@@ -172,7 +172,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
 async def open_channel(room, box, url) -> None:
     world = room.world
     async with world.database.engine() as connection:
-        await work.wake(connection, [Wake(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
+        await work.enqueue(connection, [WorkRequest(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
         claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)
     parts = SubscribeContext(world.database, world.desk.providers, world.tokens.for_mailbox, url, CADENCES)
     await subscribe.run(parts, claim.leases[0])

@@ -18,7 +18,7 @@ from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import watched_files, work
 from postroom.store.database import open_database
-from postroom.store.work import Finish, Wake
+from postroom.store.work import FinishedWork, WorkRequest
 from postroom.wiring import documents as wired
 from scenarios.office import attached
 from scenarios.programs import Program
@@ -62,8 +62,8 @@ def look(database, organization, tmp_path, move_clock, readers):
         settings = Settings(home=tmp_path / "home", pipelines=file, organization=organization, **given)
         kinds = wired.kinds(settings, database, readers, remote=None)
         async with database.engine() as connection:
-            await work.provide(
-                connection, [Wake(organization, WorkKind.WATCH_FOLDER, f"{organization}/invoices")]
+            await work.ensure_scheduled(
+                connection, [WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/invoices")]
             )
         await move_clock(2)
         while True:
@@ -73,8 +73,8 @@ def look(database, organization, tmp_path, move_clock, readers):
                 return
             [lease] = claim.leases
             done = await kinds[lease.kind].step(lease)
-            async with work.fenced(database, lease) as connection:
-                await work.finish(connection, [Finish(lease, done and done.again_after)])
+            async with work.fenced_transaction(database, lease) as connection:
+                await work.finish(connection, [FinishedWork(lease, done and done.again_after)])
 
     return once
 

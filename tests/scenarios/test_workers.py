@@ -87,7 +87,7 @@ async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owne
         for number in range(300):
             async with owner.transaction():
                 await owner.execute("INSERT INTO letters VALUES (%s)", [number])
-                await work.wake(owner, [work.Wake(organization, "drain", "mailbox")])
+                await work.enqueue(owner, [work.WorkRequest(organization, "drain", "mailbox")])
             await asyncio.sleep(dice.uniform(0, 0.03))
             if number % 5 == 4:
                 await until(owner, "SELECT NOT EXISTS (SELECT FROM letters WHERE NOT handled)")
@@ -96,7 +96,7 @@ async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owne
 
 async def test_what_ends_and_is_soon_due_again_waits_for_no_poll(database_url, owner, organization):
     async with workers(1, database_url, poll_seconds=3600, lease_seconds=3600, step_seconds=0.1):
-        await work.wake(owner, [work.Wake(organization, "tick", "clock")])
+        await work.enqueue(owner, [work.WorkRequest(organization, "tick", "clock")])
         await until(owner, "SELECT due_at > woken_at + interval '1 second' FROM work")
 
 

@@ -17,7 +17,7 @@ from postroom.errors import OperatorError, PermanentError, TransientError
 from postroom.model import StepResult
 from postroom.store import work
 from postroom.store.database import Database, open_database
-from postroom.store.work import Finish, Lease
+from postroom.store.work import FinishedWork, Lease
 from postroom.wiring import Kind
 
 
@@ -26,29 +26,29 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
         """Takes a while, then counts once and finishes, in one transaction."""
         print(f"began {lease.subject} {lease.token}", flush=True)
         await asyncio.sleep(step_seconds)
-        async with work.fenced(database, lease) as connection:
+        async with work.fenced_transaction(database, lease) as connection:
             await connection.execute(
                 "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
             )
-            await work.finish(connection, [Finish(lease)])
+            await work.finish(connection, [FinishedWork(lease)])
 
     async def block(lease: Lease) -> None:
         """Holds up its whole process past the lease, heartbeat included; only the fence is left."""
         print(f"began {lease.subject} {lease.token}", flush=True)
         time.sleep(step_seconds)  # noqa: ASYNC251  # that is the point
-        async with work.fenced(database, lease) as connection:
+        async with work.fenced_transaction(database, lease) as connection:
             await connection.execute(
                 "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
             )
-            await work.finish(connection, [Finish(lease)])
+            await work.finish(connection, [FinishedWork(lease)])
 
     async def drain(lease: Lease) -> None:
         """Handles the letters it can see, then takes a while before it finishes: a window for wake-ups."""
-        async with work.fenced(database, lease) as connection:
+        async with work.fenced_transaction(database, lease) as connection:
             await connection.execute("UPDATE letters SET handled = true WHERE NOT handled")
         await asyncio.sleep(step_seconds)
-        async with work.fenced(database, lease) as connection:
-            await work.finish(connection, [Finish(lease)])
+        async with work.fenced_transaction(database, lease) as connection:
+            await work.finish(connection, [FinishedWork(lease)])
 
     async def tick(_lease: Lease) -> StepResult:
         return StepResult(again_after=step_seconds)

@@ -99,6 +99,6 @@ async def make_effects(owner: psycopg.AsyncConnection) -> None:
 async def add_work(
     owner: Connection, organization: OrganizationId, kind: str, count: int, *, prefix: str = ""
 ) -> None:
-    await work.wake(
-        owner, [work.Wake(organization, kind, f"{prefix}{number:06d}") for number in range(count)]
+    await work.enqueue(
+        owner, [work.WorkRequest(organization, kind, f"{prefix}{number:06d}") for number in range(count)]
     )

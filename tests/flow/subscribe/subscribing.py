@@ -11,7 +11,7 @@ from postroom.flow.mailboxes.subscribe import RenewalSchedule, SubscribeContext
 from postroom.model import Grant, MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.database import Database
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from providers.conftest import Contract
 from providers.receiver import Receiver
 
@@ -57,8 +57,8 @@ class Kept:
     async def wake(self, mailbox: UUID | None = None, organization: UUID | None = None) -> None:
         async with self.database.engine() as connection:
             subject = str(mailbox or self.mailbox)
-            await work.wake(
-                connection, [Wake(organization or self.organization, WorkKind.SUBSCRIBE, subject)]
+            await work.enqueue(
+                connection, [WorkRequest(organization or self.organization, WorkKind.SUBSCRIBE, subject)]
             )
 
     async def work_off(self, **changed) -> list[PostroomError]:

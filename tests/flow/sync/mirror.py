@@ -11,8 +11,8 @@ from postroom.model import MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.ports import Blob
 from postroom.store import mailboxes, notifications, work
 from postroom.store.database import Database
-from postroom.store.notifications import Reached, Told
-from postroom.store.work import Wake
+from postroom.store.notifications import MailboxNotification, NotifiedMailbox
+from postroom.store.work import WorkRequest
 
 
 @dataclass
@@ -51,18 +51,18 @@ class Mirror:
         return SyncContext(**given | changed)
 
     async def hint(self, *keys: str, missed: bool = False) -> None:
-        reached = Reached(self.organization, self.mailbox)
+        reached = NotifiedMailbox(self.organization, self.mailbox)
         async with self.database.engine() as connection:
-            await notifications.record(
+            await notifications.record_notifications(
                 connection,
-                [Told(reached, keys, missed)],
+                [MailboxNotification(reached, keys, missed)],
                 [],
-                [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))],
+                [WorkRequest(self.organization, WorkKind.SYNC, str(self.mailbox))],
             )
 
     async def claim(self):
         async with self.database.engine() as connection:
-            await work.wake(connection, [Wake(self.organization, WorkKind.SYNC, str(self.mailbox))])
+            await work.enqueue(connection, [WorkRequest(self.organization, WorkKind.SYNC, str(self.mailbox))])
             claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=60)
         [lease] = claim.leases
         return lease

@@ -10,7 +10,7 @@ from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
 from postroom.model import WorkKind
 from postroom.store import audits, work
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 DAY = timedelta(days=1)
 
@@ -151,7 +151,9 @@ async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
 
 async def test_audits_come_by_themselves(mirror):
     async with mirror.database.engine() as connection:
-        await work.wake(connection, [Wake(mirror.organization, WorkKind.AUDIT, str(mirror.mailbox))])
+        await work.enqueue(
+            connection, [WorkRequest(mirror.organization, WorkKind.AUDIT, str(mirror.mailbox))]
+        )
         [lease] = (await work.claim(connection, [WorkKind.AUDIT], batch=1, lease_seconds=60)).leases
     await audit.run(mirror.parts(), 7 * 86400, lease)
     assert await mirror.one("SELECT count(*) FROM audits") == 1

@@ -59,12 +59,12 @@ async def test_hints_are_used_once(folders):
 
 async def hints(mirror):
     async with mirror.database.transaction(mirror.organization) as connection:
-        return await notifications.hints(connection, mirror.mailbox)
+        return await notifications.get_hints(connection, mirror.mailbox)
 
 
 async def forget(mirror, used):
     async with mirror.database.transaction(mirror.organization) as connection:
-        await notifications.forget(connection, mirror.mailbox, used)
+        await notifications.clear_hints(connection, mirror.mailbox, used)
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["not before", "before too"])
@@ -79,9 +79,9 @@ async def test_notifications_that_are_lost_during_a_sync_are_missed_by_the_next(
     assert await hints(folders) == notifications.NO_HINTS
 
 
-@pytest.mark.parametrize("first", [notifications.MOST_HINTS, 1], ids=["full before", "full meanwhile"])
+@pytest.mark.parametrize("first", [notifications.MAX_HINTS, 1], ids=["full before", "full meanwhile"])
 async def test_a_message_that_did_not_fit_among_the_hints_is_missed_by_the_next_sync(folders, first):
-    keys = [f"k{number}" for number in range(notifications.MOST_HINTS)]
+    keys = [f"k{number}" for number in range(notifications.MAX_HINTS)]
     await folders.hint(*keys[:first])
     used = await hints(folders)
     await folders.hint(*keys)

@@ -98,7 +98,9 @@ async def test_a_lowering_that_was_cut_short_is_brought_to_its_end(mirror, move_
     await change(mirror, ContentPolicy.METADATA)
     assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
     async with mirror.database.transaction(mirror.organization) as connection:
-        await work.drop(connection, str(mirror.mailbox))  # as a disconnect does, which keeps the mail
+        await work.delete_by_subject(
+            connection, str(mirror.mailbox)
+        )  # as a disconnect does, which keeps the mail
     await go_on(mirror, move_clock)
     assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 1)
     assert await mirror.rows(NAMES) == []

@@ -50,7 +50,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     assert await stored() == ours
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
     found = await audit.audit_mailbox(mirror.parts(), await mirror.get(), audit.AuditDepth.STATES)
-    assert found.everything == []
+    assert found.all_keys == []
 
 
 async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_clock):
@@ -93,4 +93,4 @@ async def test_mail_that_would_be_removed_by_its_age_is_not_stored_again(mirror,
     assert await stored() == [young]
     assert (
         await audit.audit_mailbox(mirror.parts(**kept), await mirror.get(), audit.AuditDepth.STATES)
-    ).everything == []
+    ).all_keys == []

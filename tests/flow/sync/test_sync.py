@@ -73,6 +73,6 @@ async def test_messages_with_attachments_are_taken_in_in_the_same_transaction(mi
 
     mirror.remote.deliver(files=[PDF])
     mirror.remote.deliver()
-    await mirror.sync(take_in=take_in)
+    await mirror.sync(intake=take_in)
     assert (1, 1) in taken
     assert await mirror.one("SELECT detected FROM blobs") == "pdf"

@@ -292,6 +292,6 @@ async def test_a_sync_that_is_cancelled_leaves_whole_pages_only(mirror):
     listed = await mirror.one("SELECT sum(listed) FROM cursors WHERE kind = 'backfill'")
     assert await mirror.one("SELECT count(*) FROM messages") == listed
     async with mirror.database.engine() as connection:
-        await work.give_back(connection, [lease])
+        await work.release(connection, [lease])
     await mirror.settle()
     await mirror.assert_mirrors()

@@ -5,7 +5,7 @@ from postroom.model import OrganizationId, Scope, Secret
 from postroom.store import api_keys, ledger, organizations
 from postroom.store.api_keys import ApiKey
 from postroom.store.database import Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 
 
 async def create(
@@ -24,8 +24,8 @@ async def create(
         made, key = await api_keys.create(
             connection, name.strip()[:200], scopes, seconds=seconds, actor=actor
         )
-        entry = Entry("API_KEY_CREATED", "api_key", str(made.id), actor, {"scopes": sorted(scopes)})
-        await ledger.append(connection, organization, [entry])
+        entry = NewLedgerEntry("API_KEY_CREATED", "api_key", str(made.id), actor, {"scopes": sorted(scopes)})
+        await ledger.append_entries(connection, organization, [entry])
     return made, key
 
 
@@ -38,6 +38,6 @@ async def revoke(
         if len(gone) > 1:
             beginnings = ", ".join(sorted(each.prefix for each in gone))
             raise PermanentError(f"Several keys are called so. Name one by its beginning: {beginnings}.")
-        entries = [Entry("API_KEY_REVOKED", "api_key", str(each.id), actor) for each in gone]
-        await ledger.append(connection, organization, entries)
+        entries = [NewLedgerEntry("API_KEY_REVOKED", "api_key", str(each.id), actor) for each in gone]
+        await ledger.append_entries(connection, organization, entries)
     return len(gone)

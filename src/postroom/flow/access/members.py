@@ -5,7 +5,7 @@ from postroom.flow.access import passwords
 from postroom.model import MemberId, OrganizationId, Role, Secret
 from postroom.store import ledger, members, organizations, sessions
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry, Plain
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.members import Member
 
 FIRST_ADDRESS = "admin@localhost"
@@ -111,8 +111,8 @@ async def _record_event(
     event: str,
     member: MemberId,
     actor: str | None,
-    payload: dict[str, Plain],
-    **personal: Plain,
+    payload: dict[str, JsonValue],
+    **personal: JsonValue,
 ) -> None:
-    entry = Entry(event, "member", str(member), actor, payload, personal or None)
-    await ledger.append(connection, organization, [entry])
+    entry = NewLedgerEntry(event, "member", str(member), actor, payload, personal or None)
+    await ledger.append_entries(connection, organization, [entry])

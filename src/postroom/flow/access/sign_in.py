@@ -12,7 +12,7 @@ from postroom.model import MemberId, OrganizationId, Secret
 from postroom.ports import OpenIdIdentity
 from postroom.store import ledger, members, sessions
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.members import Member
 
 LINK_SECONDS: Final = 3600
@@ -36,8 +36,8 @@ async def create_link(
     token = Secret(token_urlsafe(32))
     async with database.transaction(member.organization) as connection:
         await sessions.begin(connection, member.id, token, kind="link", seconds=seconds)
-        entry = Entry("SIGN_IN_LINK_MADE", "member", str(member.id), actor)
-        await ledger.append(connection, member.organization, [entry])
+        entry = NewLedgerEntry("SIGN_IN_LINK_MADE", "member", str(member.id), actor)
+        await ledger.append_entries(connection, member.organization, [entry])
     return token
 
 
@@ -78,8 +78,8 @@ async def sign_in_by_password(
                 await members.forget_failures(connection, member.id)
                 return await _start_session(connection, organization, member.id, "password", seconds)
             payload = {"locked": attempt.locks}
-            entry = Entry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
-            await ledger.append(connection, organization, [entry])
+            entry = NewLedgerEntry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
+            await ledger.append_entries(connection, organization, [entry])
     if not checked:
         await passwords.verify_password(None, password)
     return None
@@ -112,8 +112,8 @@ async def sign_out(database: Database, token: Secret) -> None:
     async with database.transaction(organization) as connection:
         member = await sessions.end(connection, token)
         if member is not None:
-            entry = Entry("MEMBER_SIGNED_OUT", "member", str(member), str(member))
-            await ledger.append(connection, organization, [entry])
+            entry = NewLedgerEntry("MEMBER_SIGNED_OUT", "member", str(member), str(member))
+            await ledger.append_entries(connection, organization, [entry])
 
 
 async def _start_session(
@@ -121,6 +121,6 @@ async def _start_session(
 ) -> NewSession:
     token = Secret(token_urlsafe(32))
     await sessions.begin(connection, member, token, kind="session", seconds=seconds)
-    entry = Entry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
-    await ledger.append(connection, organization, [entry])
+    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
+    await ledger.append_entries(connection, organization, [entry])
     return NewSession(organization, member, token)

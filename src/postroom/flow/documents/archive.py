@@ -18,7 +18,7 @@ from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
 from postroom.store.database import Database
 from postroom.store.documents import Document
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import Lease
 
 MAX_SAME_NAME: Final = 1000
@@ -33,10 +33,10 @@ class ArchiveContext:
     archive: Archive
 
 
-async def run(archiving: ArchiveContext, lease: Lease) -> StepResult:
+async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     """Put one document where it belongs. Repeated after a crash, it finds its own bytes there."""
     document_id = UUID(lease.subject)
-    async with archiving.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         document = await documents.get(connection, document_id)
         if document is None or document.archived_at is not None:
             return StepResult()
@@ -55,21 +55,21 @@ async def run(archiving: ArchiveContext, lease: Lease) -> StepResult:
         bucket_generation=first.bucket_generation,
     )
     try:
-        path = await _write_and_verify(archiving, lease.organization, document, parcel)
+        path = await _write_and_verify(context, lease.organization, document, parcel)
     except PostroomError as error:
-        async with work.fenced(archiving.database, lease) as connection:
+        async with work.fenced_transaction(context.database, lease) as connection:
             await documents.not_archived(connection, document_id, f"not archived yet: {error}")
         raise
-    async with work.fenced(archiving.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await documents.archived(connection, document_id, path)
         await wake_shared_state(connection, document_id)
         told = {"archived": True}
-        await feed.tell(connection, "document.changed", "document", lease.subject, told)
-        await ledger.append(
+        await feed.append_event(connection, "document.changed", "document", lease.subject, told)
+        await ledger.append_entries(
             connection,
             lease.organization,
             [
-                Entry(
+                NewLedgerEntry(
                     "DOCUMENT_ARCHIVED",
                     "document",
                     lease.subject,
@@ -82,14 +82,14 @@ async def run(archiving: ArchiveContext, lease: Lease) -> StepResult:
 
 
 async def _write_and_verify(
-    archiving: ArchiveContext, organization: OrganizationId, document: Document, parcel: ArchiveItem
+    context: ArchiveContext, organization: OrganizationId, document: Document, parcel: ArchiveItem
 ) -> str:
     """The first free name of its place, or the one under which these very bytes stand already; read back."""
-    content = await read_blob(archiving.blobs, organization, document.sha256)
+    content = await read_blob(context.blobs, organization, document.sha256)
     metadata = archive_path.build_metadata(parcel, processed_at=document.state_since)
     for number in range(1, MAX_SAME_NAME):
         path = archive_path.build_path(parcel, number=number)
-        await archiving.archive.put_once(path, content, metadata)
-        if sha256(await archiving.archive.fetch(path)).digest() == document.sha256:
+        await context.archive.put_once(path, content, metadata)
+        if sha256(await context.archive.fetch(path)).digest() == document.sha256:
             return path
     raise PermanentError("the archive has a thousand other files of this name in this place")

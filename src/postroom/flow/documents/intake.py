@@ -16,9 +16,9 @@ from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
 from postroom.store import documents, feed, ledger, work
 from postroom.store.database import Connection
 from postroom.store.documents import Arrival, Attachment, Incoming, Source, Taken, Verdict
-from postroom.store.feed import News
-from postroom.store.ledger import Entry
-from postroom.store.work import Wake
+from postroom.store.feed import NewEvent
+from postroom.store.ledger import NewLedgerEntry
+from postroom.store.work import WorkRequest
 
 SOURCES: Final[dict[ProviderName, Source]] = {
     ProviderName.GMAIL: "gmail_push",
@@ -42,8 +42,10 @@ async def take_in(
     await documents.decide(connection, [each.verdict for each in decided])
     await record_arrivals(connection, organization, [each.arrival for each in decided if each.arrival])
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
-    await work.wake(connection, [Wake(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)])
-    await work.wake(connection, _list_shared_state_wakes(pipelines, organization, decided))
+    await work.enqueue(
+        connection, [WorkRequest(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)]
+    )
+    await work.enqueue(connection, _list_shared_state_wakes(pipelines, organization, decided))
 
 
 async def record_arrivals(
@@ -52,11 +54,13 @@ async def record_arrivals(
     """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
     taken = await documents.take(connection, arrivals)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
-    await work.wake(
-        connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
+    await work.enqueue(
+        connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
     )
-    await feed.tell_all(connection, [_build_event(document, arrival) for document, arrival in new.items()])
-    await ledger.append(
+    await feed.append_events(
+        connection, [_build_event(document, arrival) for document, arrival in new.items()]
+    )
+    await ledger.append_entries(
         connection, organization, [_build_entry(document, arrival) for document, arrival in new.items()]
     )
     return taken
@@ -64,10 +68,10 @@ async def record_arrivals(
 
 def _list_shared_state_wakes(
     pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_ScreeningResult"]
-) -> list[Wake]:
+) -> list[WorkRequest]:
     """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
     return [
-        Wake(organization, WorkKind.SHARE_STATE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
+        WorkRequest(organization, WorkKind.SHARE_STATE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
         for each in decided
         if each.verdict.part == ""
         and each.verdict.accepted
@@ -118,7 +122,7 @@ def _screen_file(pipeline: Pipeline, message: Incoming, file: Attachment) -> _Sc
             ScreeningAction.LEAVE, "its bytes are not kept under the mailbox's content policy"
         )
     verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
-    if found.fate is ScreeningAction.TAKE and file.sha256 is not None:
+    if found.action is ScreeningAction.TAKE and file.sha256 is not None:
         arrival = build_arrival(
             pipeline.name,
             message,
@@ -128,7 +132,7 @@ def _screen_file(pipeline: Pipeline, message: Incoming, file: Attachment) -> _Sc
             media_type=choose_media_type(file.detected, file.media_type),
         )
         return _ScreeningResult(verdict, arrival)
-    return _ScreeningResult(verdict, opens=found.fate is ScreeningAction.OPEN)
+    return _ScreeningResult(verdict, opens=found.action is ScreeningAction.OPEN)
 
 
 def choose_media_type(detected: str | None, declared: str) -> str:
@@ -156,13 +160,13 @@ def build_arrival(
     )
 
 
-def _build_event(document: UUID, arrival: Arrival) -> News:
+def _build_event(document: UUID, arrival: Arrival) -> NewEvent:
     told = {"state": "queued", "pipeline": arrival.pipeline}
-    return News("document.created", "document", str(document), told)
+    return NewEvent("document.created", "document", str(document), told)
 
 
-def _build_entry(document: UUID, arrival: Arrival) -> Entry:
-    return Entry(
+def _build_entry(document: UUID, arrival: Arrival) -> NewLedgerEntry:
+    return NewLedgerEntry(
         "DOCUMENT_TAKEN_IN",
         "document",
         str(document),

@@ -10,7 +10,7 @@ from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.model import OrganizationId
 from postroom.store import ledger, records
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def find_fault(kind: str, identity: RecordIdentity, order: OrderRequest) -> str 
 
 async def import_orders(
     connection: Connection,
-    by: RouteContext,
+    context: RouteContext,
     organization: OrganizationId,
     kind: str,
     orders: Sequence[OrderRequest],
@@ -44,9 +44,9 @@ async def import_orders(
     actor: str | None = None,
 ) -> tuple[int, int]:
     """How many are new, and how many open ones took newer values. One that does not fit refuses them all."""
-    identity = by.identities.get(kind)
+    identity = context.identities.get(kind)
     if identity is None:
-        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(by.identities))}.")
+        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(context.identities))}.")
     given_before = set[str]()
     for each in orders:
         if each.reference in given_before:
@@ -58,8 +58,8 @@ async def import_orders(
     new, changed = await records.import_orders(connection, kind, given)
     if new or changed:
         payload = {"new": new, "changed": changed}
-        await ledger.append(
-            connection, organization, [Entry("ORDERS_IMPORTED", "kind", kind, actor, payload)]
+        await ledger.append_entries(
+            connection, organization, [NewLedgerEntry("ORDERS_IMPORTED", "kind", kind, actor, payload)]
         )
     return new, changed
 
@@ -70,4 +70,6 @@ async def close_order(
     """Nothing is expected any more."""
     if not await records.close_order(connection, order):
         raise PermanentError("Only an open order can be closed.")
-    await ledger.append(connection, organization, [Entry("ORDER_CLOSED", "order", str(order), actor)])
+    await ledger.append_entries(
+        connection, organization, [NewLedgerEntry("ORDER_CLOSED", "order", str(order), actor)]
+    )

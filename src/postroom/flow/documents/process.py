@@ -52,54 +52,54 @@ class ProcessDocumentContext:
     sharing: SharedStateContext | None = None  # where a pipeline shares its state with a foreign scheduler
 
 
-async def run(processing: ProcessDocumentContext, lease: Lease) -> StepResult:
+async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
-    if processing.sharing and (instead := await shared_state.defer_or_skip(processing.sharing, lease)):
+    if context.sharing and (instead := await shared_state.defer_or_skip(context.sharing, lease)):
         return instead
-    document = await _begin(processing, lease)
+    document = await _begin(context, lease)
     if document is None:
         return StepResult()
     try:
-        pipeline = _get_pipeline(processing, lease, document)
-        content = await read_blob(processing.blobs, lease.organization, document.sha256)
-        reading = await processing.read(content)
-        understood = await processing.understand(reading, pipeline, content, lease.organization)
-        await _commit_result(processing, lease, document, pipeline, reading, understood)
+        pipeline = _get_pipeline(context, lease, document)
+        content = await read_blob(context.blobs, lease.organization, document.sha256)
+        reading = await context.read(content)
+        understood = await context.understand(reading, pipeline, content, lease.organization)
+        await _commit_result(context, lease, document, pipeline, reading, understood)
     except PermanentError as error:
-        await _fail(processing, lease, document, str(error))
+        await _fail(context, lease, document, str(error))
     except LeaseLost:
         raise
     except Exception as error:
-        if lease.attempts < processing.max_attempts:
+        if lease.attempts < context.max_attempts:
             raise
         defect = f"reading it met a defect: {type(error).__name__}"
         words = str(error) if isinstance(error, PostroomError) else defect
-        await _fail(processing, lease, document, words)
+        await _fail(context, lease, document, words)
     return StepResult()
 
 
 async def _commit_result(
-    processing: ProcessDocumentContext,
+    context: ProcessDocumentContext,
     lease: Lease,
     document: Document,
     pipeline: Pipeline,
     reading: FileReading,
     understood: StoredExtraction,
 ) -> None:
-    async with work.fenced(processing.database, lease) as connection:
-        understood = await _apply_lessons(connection, processing.routing, understood)
+    async with work.fenced_transaction(context.database, lease) as connection:
+        understood = await _apply_lessons(connection, context.routing, understood)
         await _store_extraction(connection, document, reading.transcript, understood)
         case = DocumentCase(lease.organization, document)
-        await route.route_document(connection, processing.routing, pipeline, case, understood)
+        await route.route_document(connection, context.routing, pipeline, case, understood)
 
 
 async def read_blob(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
     return b"".join([piece async for piece in blobs.read(organization, sha256)])
 
 
-async def _begin(processing: ProcessDocumentContext, lease: Lease) -> Document | None:
+async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | None:
     """The document, if it is still to be read: a repeated wake-up finds it ended."""
-    async with work.fenced(processing.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         document = await documents.move(
             connection, UUID(lease.subject), among=PROCESSABLE, to=DocumentState.PROCESSING
         )
@@ -108,27 +108,27 @@ async def _begin(processing: ProcessDocumentContext, lease: Lease) -> Document |
         return document
 
 
-def _get_pipeline(processing: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
-    if lease.lost >= processing.max_attempts:
+def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
+    if lease.lost >= context.max_attempts:
         raise PermanentError("its worker ended at every attempt")
-    pipeline = processing.pipelines.get(document.pipeline)
+    pipeline = context.pipelines.get(document.pipeline)
     if pipeline is None:
         raise PermanentError(f"the pipeline {document.pipeline} is no longer declared")
     return pipeline
 
 
-async def _fail(processing: ProcessDocumentContext, lease: Lease, document: Document, words: str) -> None:
-    async with work.fenced(processing.database, lease) as connection:
+async def _fail(context: ProcessDocumentContext, lease: Lease, document: Document, words: str) -> None:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await route.fail_document(connection, DocumentCase(lease.organization, document), words)
 
 
 async def _apply_lessons(
-    connection: Connection, by: RouteContext, understood: StoredExtraction
+    connection: Connection, context: RouteContext, understood: StoredExtraction
 ) -> StoredExtraction:
     """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
     if understood.skip_reason is not None or understood.is_exact:
         return understood
-    shapes = by.identities[understood.kind].shapes
+    shapes = context.identities[understood.kind].shapes
     known = record_matching.issuer_keys(understood.values, shapes)
     learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
     corrected = {

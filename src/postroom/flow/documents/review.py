@@ -16,10 +16,10 @@ from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
 from postroom.store.documents import Document
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.records import Extraction, Record
 from postroom.store.reviews import Decision, Lesson
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
 
@@ -34,7 +34,7 @@ class ReviewContext:
 
 async def confirm(
     connection: Connection,
-    by: ReviewContext,
+    context: ReviewContext,
     organization: OrganizationId,
     document: UUID,
     *,
@@ -42,14 +42,14 @@ async def confirm(
     corrections: Mapping[str, Any] | None = None,
 ) -> UUID:
     """The record that a person vouches for, with what they put right; the next document learns from it."""
-    case, pipeline, extraction = await _load_case(connection, by, organization, document, actor)
+    case, pipeline, extraction = await _load_case(connection, context, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
-    given = _validate_corrections(corrections or {}, by.routing.identities[extraction.kind])
+    given = _validate_corrections(corrections or {}, context.routing.identities[extraction.kind])
     right = {name: value for name, value in given.items() if value != read.get(name)}
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        known = record_matching.issuer_keys(read, by.routing.identities[extraction.kind].shapes)
+        known = record_matching.issuer_keys(read, context.routing.identities[extraction.kind].shapes)
         lessons = [
             Lesson(name, read.get(name), value, next((known[each] for each in known if each != name), None))
             for name, value in right.items()
@@ -58,18 +58,18 @@ async def confirm(
     await _record_decision(connection, case, decision, list(right))
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
     orders = await records.open_orders(connection, extraction.kind)
-    shapes = by.routing.identities[extraction.kind].shapes
+    shapes = context.routing.identities[extraction.kind].shapes
     match = record_matching.match_order(
         values, [ExpectedOrder(each.reference, each.fields) for each in orders], shapes
     )
-    identity = by.routing.identities[extraction.kind]
+    identity = context.routing.identities[extraction.kind]
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_recognised=extraction.is_recognised)
     told = ExtractedValues(extraction.kind, values, unsure - set(right))
     # What a person says is another thing than the record that it looks like becomes a record of its own.
-    known = await route.look_up_record(connection, by.routing, pipeline, told)
+    known = await route.look_up_record(connection, context.routing, pipeline, told)
     if known.record:
         _require_same_values(known.record, right)
-    return await route.confirm_record(connection, by.routing, pipeline, case, told, known, orders, match)
+    return await route.confirm_record(connection, context.routing, pipeline, case, told, known, orders, match)
 
 
 def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any
 
 async def reject(
     connection: Connection,
-    by: ReviewContext,
+    context: ReviewContext,
     organization: OrganizationId,
     document: UUID,
     *,
@@ -120,7 +120,7 @@ async def reject(
     reason: str,
 ) -> None:
     """It is nothing for this pipeline."""
-    case, _, _ = await _load_case(connection, by, organization, document, actor)
+    case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
     await _record_decision(connection, case, Decision.REJECTED, [])
     await route.finish_document(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
@@ -138,9 +138,9 @@ async def read_again(
         )
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)
-    entry = Entry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
-    await ledger.append(connection, organization, [entry])
-    await work.wake(connection, [Wake(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
+    entry = NewLedgerEntry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
+    await ledger.append_entries(connection, organization, [entry])
+    await work.enqueue(connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
 
 
 async def _get_document(connection: Connection, document: UUID) -> Document:
@@ -151,12 +151,12 @@ async def _get_document(connection: Connection, document: UUID) -> Document:
 
 
 async def _load_case(
-    connection: Connection, by: ReviewContext, organization: OrganizationId, document: UUID, actor: str
+    connection: Connection, context: ReviewContext, organization: OrganizationId, document: UUID, actor: str
 ) -> tuple[DocumentCase, Pipeline, Extraction]:
     found = await _get_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
         raise PermanentError(f"The document is {found.state}; there is nothing to decide.")
-    pipeline = by.pipelines.get(found.pipeline)
+    pipeline = context.pipelines.get(found.pipeline)
     extraction = await records.newest_extraction(connection, document)
     if pipeline is None or extraction is None:
         raise PermanentError(f"The pipeline {found.pipeline} is no longer declared.")
@@ -173,11 +173,11 @@ async def _decide(connection: Connection, case: DocumentCase, decision: Decision
 async def _record_decision(
     connection: Connection, case: DocumentCase, decision: Decision, corrected: list[str]
 ) -> None:
-    entry = Entry(
+    entry = NewLedgerEntry(
         f"REVIEW_{decision.upper()}",
         "document",
         str(case.document.id),
         actor_id=case.actor,
         payload={"fields": corrected},
     )
-    await ledger.append(connection, case.organization, [entry])
+    await ledger.append_entries(connection, case.organization, [entry])

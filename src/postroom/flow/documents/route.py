@@ -18,9 +18,9 @@ from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
 from postroom.store.database import Connection
 from postroom.store.documents import Arrival, Document
-from postroom.store.ledger import Entry, Plain
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.records import Order, Record
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 MACHINE: Final = "postroom"  # who confirmed, where no person did
 UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, where a purge took the name away
@@ -80,10 +80,10 @@ class RecordLookup:
 
 
 async def look_up_record(
-    connection: Connection, by: RouteContext, pipeline: Pipeline, told: ExtractedValues
+    connection: Connection, context: RouteContext, pipeline: Pipeline, told: ExtractedValues
 ) -> RecordLookup:
     """What is known of the thing that a document tells of. Others wait until this transaction ends."""
-    identity = by.identities[told.kind]
+    identity = context.identities[told.kind]
     marks = record_matching.identity_hashes(
         told.kind,
         identity.fingerprint,
@@ -145,7 +145,7 @@ def find_uncertain_fields(
 
 async def route_document(
     connection: Connection,
-    by: RouteContext,
+    context: RouteContext,
     pipeline: Pipeline,
     case: DocumentCase,
     understood: StoredExtraction,
@@ -161,13 +161,13 @@ async def route_document(
         )
         return
     orders = await records.open_orders(connection, understood.kind)
-    identity = by.identities[understood.kind]
+    identity = context.identities[understood.kind]
     expected = [ExpectedOrder(each.reference, each.fields) for each in orders]
     match = record_matching.match_order(understood.values, expected, identity.shapes)
     read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_recognised=understood.is_recognised)
     told = ExtractedValues(understood.kind, understood.values, unsure)
-    known = await look_up_record(connection, by, pipeline, told)
+    known = await look_up_record(connection, context, pipeline, told)
     doubts = record_matching.find_review_reasons(
         needed=identity.needed,
         confidences={name: each.confidence for name, each in understood.fields.items()},
@@ -180,12 +180,12 @@ async def route_document(
         await reviews.ask(connection, case.document.id, str(doubts))
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
         return
-    await confirm_record(connection, by, pipeline, case, told, known, orders, match)
+    await confirm_record(connection, context, pipeline, case, told, known, orders, match)
 
 
 async def confirm_record(
     connection: Connection,
-    by: RouteContext,
+    context: RouteContext,
     pipeline: Pipeline,
     case: DocumentCase,
     said: ExtractedValues,
@@ -194,7 +194,7 @@ async def confirm_record(
     match: OrderMatch,
 ) -> UUID:
     """The record of these values: the one that the same thing by other bytes made before, or a new one."""
-    identity, values = by.identities[said.kind], said.values
+    identity, values = context.identities[said.kind], said.values
     order = next((each for each in orders if each.reference == match.reference), None)
     _, sender = get_origin(await documents.arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
@@ -220,10 +220,12 @@ async def confirm_record(
     await records.mark(connection, record, pipeline.name, known.marks)
     if order and is_new:
         await records.match_order(connection, order.id)
-    told: dict[str, Plain] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    told: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
     await finish_document(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
-    if by.archives and pipeline.archive:
-        await work.wake(connection, [Wake(case.organization, WorkKind.ARCHIVE, str(case.document.id))])
+    if context.archives and pipeline.archive:
+        await work.enqueue(
+            connection, [WorkRequest(case.organization, WorkKind.ARCHIVE, str(case.document.id))]
+        )
     return record
 
 
@@ -247,7 +249,7 @@ async def finish_document(
     skip_reason: str | None = None,
     error: str | None = None,
     record: UUID | None = None,
-    told: Mapping[str, Plain] | None = None,
+    told: Mapping[str, JsonValue] | None = None,
 ) -> None:
     """Move the document, and tell of it. One that somebody else moved meanwhile stays as it is."""
     moved = await documents.move(
@@ -264,25 +266,29 @@ async def finish_document(
         return
     await publish_state(connection, moved)
     await wake_shared_state(connection, moved.id)
-    payload: dict[str, Plain] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
+    payload: dict[str, JsonValue] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
     payload |= {"reason": skip_reason or error} if skip_reason or error else {}
-    await ledger.append(
+    await ledger.append_entries(
         connection,
         case.organization,
-        [Entry(f"DOCUMENT_{state.upper()}", "document", str(moved.id), actor_id=case.actor, payload=payload)],
+        [
+            NewLedgerEntry(
+                f"DOCUMENT_{state.upper()}", "document", str(moved.id), actor_id=case.actor, payload=payload
+            )
+        ],
     )
 
 
 async def wake_shared_state(connection: Connection, document: UUID) -> None:
     """Whoever waits for the documents of its message looks again."""
-    await work.nudge(
+    await work.make_due(
         connection, WorkKind.SHARE_STATE, await shared_messages.list_work_subjects(connection, document)
     )
 
 
 async def publish_state(connection: Connection, document: Document) -> None:
     """Let pages and applications know how the document stands."""
-    await feed.tell(
+    await feed.append_event(
         connection,
         "document.changed",
         "document",

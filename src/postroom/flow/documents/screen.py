@@ -59,12 +59,12 @@ class ScreeningAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScreeningVerdict:
-    fate: ScreeningAction
+    action: ScreeningAction
     reason: str
 
     @property
     def accepted(self) -> bool:
-        return self.fate is not ScreeningAction.LEAVE
+        return self.action is not ScreeningAction.LEAVE
 
 
 @dataclass(frozen=True, slots=True)

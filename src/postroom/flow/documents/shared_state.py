@@ -24,7 +24,7 @@ from postroom.store.documents import Document
 from postroom.store.mailboxes import Mailbox
 from postroom.store.shared_messages import SharedMessage
 from postroom.store.shared_state import SharedClaim, SharedStateKey
-from postroom.store.work import Lease, Wake
+from postroom.store.work import Lease, WorkRequest
 
 POLL_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
 PROCESSED_ELSEWHERE: Final = "the other system that shares the pipeline's state has processed its message"
@@ -46,30 +46,30 @@ class _SharedPipeline:
     app_name: str
 
 
-async def run(sharing: SharedStateContext, lease: Lease) -> StepResult:
+async def run(context: SharedStateContext, lease: Lease) -> StepResult:
     """One message of one pipeline: claim it, tell how it ended, or look again."""
     name, _, number = lease.subject.partition("/")
-    shared = _get_shared_pipeline(sharing, name)
+    shared = _get_shared_pipeline(context, name)
     if shared is None:
         return StepResult()
-    async with sharing.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         found = await shared_messages.list_by_ids(connection, name, [int(number)])
         mailbox = await mailboxes.get(connection, found[0].mailbox) if found else None
     if mailbox is None:
         return StepResult()  # the message is gone meanwhile
     [message] = found
-    foreign_id = message.foreign_id or await _find_foreign_id(sharing, shared.pipeline, mailbox, message)
-    async with work.fenced(sharing.database, lease) as connection:
+    foreign_id = message.foreign_id or await _find_foreign_id(context, shared.pipeline, mailbox, message)
+    async with work.fenced_transaction(context.database, lease) as connection:
         if message.foreign_id is None:
             await shared_messages.store_foreign_id(connection, name, message.id, foreign_id)
         claimed = await _claim(connection, shared, lease.organization, message, foreign_id)
         if claimed is SharedClaim.OURS and await _finish_row(
-            connection, sharing, shared, lease, message.id, foreign_id
+            connection, context, shared, lease, message.id, foreign_id
         ):
             return StepResult()
         # Those that may be read now, or need not be read any more.
         waiting = await shared_messages.list_queued_documents(connection, name, message.id)
-        await work.nudge(connection, WorkKind.PROCESS_DOCUMENT, waiting)
+        await work.make_due(connection, WorkKind.PROCESS_DOCUMENT, waiting)
     return (
         StepResult()
         if claimed in {SharedClaim.DONE, SharedClaim.ENDED}
@@ -77,13 +77,13 @@ async def run(sharing: SharedStateContext, lease: Lease) -> StepResult:
     )
 
 
-async def defer_or_skip(sharing: SharedStateContext, lease: Lease) -> StepResult | None:
+async def defer_or_skip(context: SharedStateContext, lease: Lease) -> StepResult | None:
     """How the work on a document ends that is not ours to read now; None where it is."""
-    async with work.fenced(sharing.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         document = await documents.get(connection, UUID(lease.subject))
         if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
             return None
-        shared = _get_shared_pipeline(sharing, document.pipeline)
+        shared = _get_shared_pipeline(context, document.pipeline)
         if shared is None:
             return None
         match await _check_permission(connection, shared, lease.organization, document):
@@ -120,7 +120,7 @@ async def _check_permission(
         if each.foreign_id is not None
     ]
     # The work on each message ends its row later; and it finds ids that are not known yet.
-    await work.provide(connection, [_build_wake(organization, shared, each) for each in messages])
+    await work.ensure_scheduled(connection, [_build_wake(organization, shared, each) for each in messages])
     if not messages or SharedClaim.OURS in claims or SharedClaim.ENDED in claims:
         return _ReadPermission.READ
     if SharedClaim.THEIRS in claims or len(claims) < len(messages):
@@ -128,27 +128,27 @@ async def _check_permission(
     return _ReadPermission.LEAVE
 
 
-def _build_wake(organization: OrganizationId, shared: _SharedPipeline, message: SharedMessage) -> Wake:
+def _build_wake(organization: OrganizationId, shared: _SharedPipeline, message: SharedMessage) -> WorkRequest:
     delay = 0 if message.foreign_id is None else POLL_SECONDS
-    return Wake(organization, WorkKind.SHARE_STATE, f"{shared.pipeline.name}/{message.id}", delay)
+    return WorkRequest(organization, WorkKind.SHARE_STATE, f"{shared.pipeline.name}/{message.id}", delay)
 
 
-def _get_shared_pipeline(sharing: SharedStateContext, name: str) -> _SharedPipeline | None:
-    pipeline = sharing.pipelines.get(name)
+def _get_shared_pipeline(context: SharedStateContext, name: str) -> _SharedPipeline | None:
+    pipeline = context.pipelines.get(name)
     if pipeline is None or pipeline.shared_state is None:
         return None
     return _SharedPipeline(pipeline, pipeline.shared_state)
 
 
 async def _find_foreign_id(
-    sharing: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
+    context: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
 ) -> str:
     """The id by which the other side knows the message; ours where the provider has no other any more."""
     ours = message.provider_message_id
     if pipeline.shared_state_ids == "immutable":
         return ours
     try:
-        found = await sharing.remote(mailbox).get_mutable_ids([ours])
+        found = await context.remote(mailbox).get_mutable_ids([ours])
     except PermanentError as error:
         raise OperatorError(
             f"The ids of messages cannot be translated for the pipeline {pipeline.name} ({error}). Let the"
@@ -175,7 +175,7 @@ async def _claim(
 
 async def _finish_row(
     connection: Connection,
-    sharing: SharedStateContext,
+    context: SharedStateContext,
     shared: _SharedPipeline,
     lease: Lease,
     message: int,
@@ -183,7 +183,7 @@ async def _finish_row(
 ) -> bool:
     """End the row as the documents ended. False: not all of them have."""
     key, worker = SharedStateKey(shared.app_name, foreign_id), _worker_name(lease.organization)
-    archives = sharing.archives and shared.pipeline.archive
+    archives = context.archives and shared.pipeline.archive
     found = await shared_messages.get_progress(connection, shared.pipeline.name, message, archives=archives)
     if found.pending:
         return False

@@ -42,22 +42,22 @@ class ScreenedFile:
     content: bytes | None = None
 
 
-async def run(unpacking: UnpackContext, lease: Lease) -> StepResult:
+async def run(context: UnpackContext, lease: Lease) -> StepResult:
     """One container of one message. What was inside before a crash is found again, and is the same."""
     message_id, _, part = lease.subject.partition("/")
-    async with unpacking.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         found = await documents.incoming(connection, [int(message_id)])
     container = next((file for each in found for file in each.files if file.part == part), None)
     if container is None or container.sha256 is None:
         return StepResult()  # the message or its bytes are gone meanwhile
-    content = await read_blob(unpacking.blobs, lease.organization, container.sha256)
+    content = await read_blob(context.blobs, lease.organization, container.sha256)
     inside = await asyncio.to_thread(unpack_container, content, container)
     kept = [
-        (each, await unpacking.blobs.put(lease.organization, each.content))
+        (each, await context.blobs.put(lease.organization, each.content))
         for each in inside
         if each.content is not None
     ]
-    await _record_files(unpacking, lease, found[0], inside, kept)
+    await _record_files(context, lease, found[0], inside, kept)
     return StepResult()
 
 
@@ -83,10 +83,10 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
         screen.detect_type(found.content[:1024]),
     )
     verdict = screen.screen_attachment(file)
-    if verdict.fate is ScreeningAction.OPEN:
+    if verdict.action is ScreeningAction.OPEN:
         # Whatever can be opened was opened before it came here.
         verdict = screen.ScreeningVerdict(ScreeningAction.LEAVE, detect(found.content, found.name).reason)
-    taken = found.content if verdict.fate is ScreeningAction.TAKE else None
+    taken = found.content if verdict.action is ScreeningAction.TAKE else None
     return ScreenedFile(
         part, found.name, intake.choose_media_type(file.detected, found.media_type), verdict, taken
     )
@@ -101,14 +101,14 @@ def iterate_files(message: bytes) -> Iterator[AttachedFile]:
 
 
 async def _record_files(
-    unpacking: UnpackContext,
+    context: UnpackContext,
     lease: Lease,
     message: Incoming,
     inside: Sequence[ScreenedFile],
     kept: Sequence[tuple[ScreenedFile, Blob]],
 ) -> None:
     mail = intake.to_message_facts(message)
-    taking = [each for each in unpacking.pipelines.values() if screen.screen_message(each, mail).accepted]
+    taking = [each for each in context.pipelines.values() if screen.screen_message(each, mail).accepted]
     verdicts = [
         Verdict(message.message_id, each.part, pipeline.name, each.verdict.accepted, each.verdict.reason)
         for pipeline in taking
@@ -126,7 +126,7 @@ async def _record_files(
         for pipeline in taking
         for each, blob in kept
     ]
-    async with work.fenced(unpacking.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await stored.record(connection, lease.organization, [blob for _, blob in kept])
         await documents.decide(connection, verdicts)
         await intake.record_arrivals(connection, lease.organization, arrivals)

@@ -114,7 +114,7 @@ def screen_upload(upload: Upload) -> list[UploadedFile]:
     verdict = screen.screen_attachment(
         AttachmentFacts("file", name, "", len(upload.content), False, detected=detected)
     )
-    match verdict.fate:
+    match verdict.action:
         case ScreeningAction.TAKE:
             return [
                 UploadedFile(name, intake.choose_media_type(detected, ""), verdict.reason, upload.content)

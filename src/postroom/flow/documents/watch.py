@@ -24,7 +24,7 @@ from postroom.model import OrganizationId, StepResult, WorkKind
 from postroom.ports import BlobStore, WatchedFile, WatchedFolder
 from postroom.store import organizations, watched_files, work
 from postroom.store.database import Database
-from postroom.store.work import Lease, Wake
+from postroom.store.work import Lease, WorkRequest
 
 log = Log()
 UNKNOWN_SENDER: Final = "folder@localhost"  # where the path names nobody
@@ -39,40 +39,42 @@ class WatchContext:
     folders: Mapping[str, WatchedFolder]  # by pipeline
 
 
-async def keep_scheduled(database: Database, organization: OrganizationId, watching: Sequence[str]) -> None:
+async def keep_scheduled(database: Database, organization: OrganizationId, context: Sequence[str]) -> None:
     """Every folder is looked at, for ever."""
-    wakes = [Wake(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in watching]
+    wakes = [
+        WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in context
+    ]
     while True:
         if wakes:
             with suppress(DatabaseUnavailable, TransientError):
                 async with database.transaction(organization) as connection:
                     await organizations.ensure(connection, organization, "Postroom")
-                    await work.provide(connection, wakes)
+                    await work.ensure_scheduled(connection, wakes)
         await asyncio.sleep(3600)
 
 
-async def run(watching: WatchContext, lease: Lease) -> StepResult:
+async def run(context: WatchContext, lease: Lease) -> StepResult:
     """One look at the folder of one pipeline."""
     name = lease.subject.partition("/")[2]
-    pipeline, folder = watching.pipelines.get(name), watching.folders.get(name)
+    pipeline, folder = context.pipelines.get(name), context.folders.get(name)
     if pipeline is None or folder is None:
         return StepResult()
     listed = {each.name: each for each in await folder.list_files()}
-    ready = await _list_ready_files(watching, lease, pipeline, folder, listed)
+    ready = await _list_ready_files(context, lease, pipeline, folder, listed)
     for file in ready[:MAX_FILES_PER_RUN]:
-        await _take_in(watching, lease, pipeline, folder, file)
+        await _take_in(context, lease, pipeline, folder, file)
     return StepResult(again_after=0 if len(ready) > MAX_FILES_PER_RUN else pipeline.watch_seconds)
 
 
 async def _list_ready_files(
-    watching: WatchContext,
+    context: WatchContext,
     lease: Lease,
     pipeline: Pipeline,
     folder: WatchedFolder,
     listed: Mapping[str, WatchedFile],
 ) -> list[WatchedFile]:
     """What is to be taken in now; what is new is remembered, what is gone forgotten."""
-    async with work.fenced(watching.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         known = {each.name: each for each in await watched_files.list_states(connection, pipeline.name)}
         new = [
             file
@@ -90,15 +92,15 @@ async def _list_ready_files(
 
 
 async def _take_in(
-    watching: WatchContext, lease: Lease, pipeline: Pipeline, folder: WatchedFolder, file: WatchedFile
+    context: WatchContext, lease: Lease, pipeline: Pipeline, folder: WatchedFolder, file: WatchedFile
 ) -> None:
     if file.size > FILE_BYTES:
         refused = f"it is larger than {FILE_BYTES:,} bytes"
     else:
         try:
             given = _to_upload(file, await folder.read(file))
-            prepared = await upload.prepare(watching.blobs, lease.organization, pipeline, given)
-            async with work.fenced(watching.database, lease) as connection:
+            prepared = await upload.prepare(context.blobs, lease.organization, pipeline, given)
+            async with work.fenced_transaction(context.database, lease) as connection:
                 await upload.commit(connection, lease.organization, prepared)
                 await watched_files.record_outcome(connection, pipeline.name, file)
         except NotFound:
@@ -112,7 +114,7 @@ async def _take_in(
             refused = f"it could not be taken in: {type(error).__name__}"
         else:
             return
-    async with work.fenced(watching.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await watched_files.record_outcome(connection, pipeline.name, file, refused=refused)
 
 

@@ -14,8 +14,8 @@ from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import OrganizationId, WorkKind
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Database
-from postroom.store.ledger import Seal, Signer, Stored
-from postroom.store.work import Finish, Lease, Wake
+from postroom.store.ledger import LedgerEntry, Seal, Signer
+from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 BATCH = 1000
 
@@ -39,17 +39,17 @@ async def run(database: Database, signer: Signer, lease: Lease) -> None:
     """Number and seal what was committed; the last batch and the end of the lease are one transaction."""
     numbered = BATCH
     while numbered == BATCH:
-        async with work.fenced(database, lease) as connection:
-            numbered = await feed.number(connection, batch=BATCH)
-            behind = await webhooks.behind(connection)
-            await work.wake(
-                connection, [Wake(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
+        async with work.fenced_transaction(database, lease) as connection:
+            numbered = await feed.assign_positions(connection, batch=BATCH)
+            behind = await webhooks.list_behind(connection)
+            await work.enqueue(
+                connection, [WorkRequest(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
             )
     while True:
-        async with work.fenced(database, lease) as connection:
-            sealed = await ledger.seal(connection, lease.organization, signer, batch=BATCH)
+        async with work.fenced_transaction(database, lease) as connection:
+            sealed = await ledger.seal_entries(connection, lease.organization, signer, batch=BATCH)
             if sealed < BATCH:
-                await work.finish(connection, [Finish(lease)])
+                await work.finish(connection, [FinishedWork(lease)])
                 return
 
 
@@ -67,11 +67,13 @@ async def keep_scheduled(database: Database) -> None:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
                 organizations = (
-                    await ledger.organizations_to_seal(connection)
+                    await ledger.list_organizations_to_seal(connection)
                     if heard is None
                     else [OrganizationId(UUID(heard))]
                 )
-                await work.wake(connection, [Wake(each, WorkKind.SEAL, str(each)) for each in organizations])
+                await work.enqueue(
+                    connection, [WorkRequest(each, WorkKind.SEAL, str(each)) for each in organizations]
+                )
 
 
 async def verify(
@@ -98,16 +100,18 @@ async def verify(
 
 async def _load_seals(
     database: Database, organization: UUID, before: Seal | None
-) -> list[tuple[Seal, list[Stored]]]:
+) -> list[tuple[Seal, list[LedgerEntry]]]:
     """The next seals with what they cover: as many as cover a batch, one at least."""
-    piece: list[tuple[Seal, list[Stored]]] = []
+    piece: list[tuple[Seal, list[LedgerEntry]]] = []
     left = BATCH
     async with database.transaction(organization) as connection:
-        for seal in await ledger.seals(connection, after=before.number if before else 0, limit=BATCH // 10):
+        for seal in await ledger.list_seals(
+            connection, after=before.number if before else 0, limit=BATCH // 10
+        ):
             left -= seal.last_position - seal.first_position + 1
             if piece and left < 0:
                 break
-            entries = await ledger.entries_between(connection, seal.first_position, seal.last_position)
+            entries = await ledger.list_between(connection, seal.first_position, seal.last_position)
             piece.append((seal, entries))
     return piece
 
@@ -116,7 +120,7 @@ def _check_seals(
     proof: LedgerVerification,
     organization: UUID,
     before: Seal | None,
-    piece: Sequence[tuple[Seal, list[Stored]]],
+    piece: Sequence[tuple[Seal, list[LedgerEntry]]],
     check: SignatureCheck,
 ) -> None:
     for seal, entries in piece:
@@ -134,7 +138,7 @@ def _check_seal(
     organization: UUID,
     before: Seal | None,
     seal: Seal,
-    entries: Sequence[Stored],
+    entries: Sequence[LedgerEntry],
     check: SignatureCheck,
 ) -> None:
     name = f"seal {seal.number}"
@@ -163,10 +167,10 @@ def _check_seal(
         proof.faults.append(f"{name} has a false signature")
 
 
-def _check_entries(proof: LedgerVerification, organization: UUID, entries: Sequence[Stored]) -> None:
+def _check_entries(proof: LedgerVerification, organization: UUID, entries: Sequence[LedgerEntry]) -> None:
     for entry in entries:
         proof.entries += 1
-        if entry.sha256 != ledger.digest(organization, entry, entry.personal_sha256, entry.occurred_at):
+        if entry.sha256 != ledger.entry_digest(organization, entry, entry.personal_sha256, entry.occurred_at):
             proof.faults.append(f"entry {entry.id} was changed")
         if entry.personal_sha256 is None:
             continue
@@ -180,7 +184,7 @@ async def _check_unsealed(proof: LedgerVerification, organization: UUID, databas
     after: int | None = 0
     while after is not None:
         async with database.transaction(organization) as connection:
-            entries = await ledger.unsealed(connection, after=after, limit=BATCH)
+            entries = await ledger.list_unsealed(connection, after=after, limit=BATCH)
         await asyncio.to_thread(_check_entries, proof, organization, entries)
         proof.unsealed += len(entries)
         after = entries[-1].id if entries else None

@@ -50,11 +50,11 @@ from postroom.store.audits import Kept
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.failures import Failure
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.messages import Content, Stored
 from postroom.store.purged_people import ReceivedMessage
-from postroom.store.work import Finish, Lease, Wake
+from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 log = Log()
 
@@ -93,7 +93,7 @@ class AuditFindings:
     different: list[str] = field(default_factory=list[str])
 
     @property
-    def everything(self) -> list[str]:
+    def all_keys(self) -> list[str]:
         return [*self.missing, *self.extra, *self.different]
 
 
@@ -102,8 +102,8 @@ async def run(context: SyncContext, every_seconds: float, lease: Lease) -> None:
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
     if mailbox is None or mailbox.disconnected_at is not None:
-        async with work.fenced(context.database, lease) as connection:
-            await work.finish(connection, [Finish(lease)])
+        async with work.fenced_transaction(context.database, lease) as connection:
+            await work.finish(connection, [FinishedWork(lease)])
         return
     again = every_seconds * random.uniform(0.9, 1)
     if mailbox.paused_at is None and mailbox.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
@@ -111,8 +111,8 @@ async def run(context: SyncContext, every_seconds: float, lease: Lease) -> None:
             await audit_mailbox(context, mailbox, AuditDepth.SAMPLED)
         except PermanentError:  # the sync tells of what is wrong with the mailbox
             again = min(again, SCHEDULE_SECONDS)
-    async with work.fenced(context.database, lease) as connection:
-        await work.finish(connection, [Finish(lease, again)])
+    async with work.fenced_transaction(context.database, lease) as connection:
+        await work.finish(connection, [FinishedWork(lease, again)])
 
 
 async def audit_mailbox(context: SyncContext, mailbox: Mailbox, depth: AuditDepth) -> AuditFindings:
@@ -124,9 +124,9 @@ async def repair(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, found: AuditFindings
 ) -> None:
     """Have the next sync look at and fetch what was found."""
-    rows = [Failure("message", key, "An audit found it missing or different.", 0) for key in found.everything]
+    rows = [Failure("message", key, "An audit found it missing or different.", 0) for key in found.all_keys]
     await failures.record(connection, mailbox, rows)
-    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
+    await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def keep_scheduled(database: Database, every_seconds: float) -> None:
@@ -134,13 +134,13 @@ async def keep_scheduled(database: Database, every_seconds: float) -> None:
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
-                found = await subscriptions.neglected(connection, WorkKind.AUDIT)
+                found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.AUDIT)
                 delays = [random.uniform(0, every_seconds) for _ in found]
                 wakes = [
-                    Wake(organization, WorkKind.AUDIT, str(mailbox), delay)
+                    WorkRequest(organization, WorkKind.AUDIT, str(mailbox), delay)
                     for (organization, mailbox), delay in zip(found, delays, strict=True)
                 ]
-                await work.wake(connection, wakes)
+                await work.enqueue(connection, wakes)
         await asyncio.sleep(SCHEDULE_SECONDS)
 
 
@@ -153,7 +153,7 @@ class _AuditRun:
 
     async def run(self) -> AuditFindings:
         async with self.context.database.transaction(self.mailbox.organization) as connection:
-            found = AuditFindings(await subscriptions.now(connection))
+            found = AuditFindings(await subscriptions.read_clock(connection))
             rows = await cursors.of_mailbox(connection, self.mailbox.id)
             tree = await folders.every(connection, self.mailbox.id)
             await cursors.forget_listed(connection, self.mailbox.id, "audit", [""])
@@ -344,9 +344,9 @@ class _AuditRun:
                 extra=found.extra,
                 different=found.different,
             )
-            entry = Entry("AUDIT_COMPLETED", "mailbox", str(mailbox), payload=counts)
-            await ledger.append(connection, organization, [entry])
-        log.info("audit.done", mailbox=mailbox, count=len(found.everything))
+            entry = NewLedgerEntry("AUDIT_COMPLETED", "mailbox", str(mailbox), payload=counts)
+            await ledger.append_entries(connection, organization, [entry])
+        log.info("audit.done", mailbox=mailbox, count=len(found.all_keys))
 
 
 def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: set[str]) -> bool:

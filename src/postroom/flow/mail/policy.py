@@ -25,7 +25,7 @@ from postroom.store import cursors, ledger, mailboxes, message_contents, work
 from postroom.store.cursors import Begin, CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.message_contents import AttachmentWithMessage
-from postroom.store.work import Lease, Wake
+from postroom.store.work import Lease, WorkRequest
 
 BATCH: Final = 500
 TAKEOVER_SECONDS: Final = 600.0  # until somebody else goes on with what whoever asked has not ended
@@ -50,10 +50,11 @@ async def block_commits(
     mailbox is, so that it outlives a disconnect.
     """
     if is_lowered(before, after):
-        await work.wake(
-            connection, [Wake(organization, WorkKind.APPLY_POLICY, f"content of {mailbox}", TAKEOVER_SECONDS)]
+        await work.enqueue(
+            connection,
+            [WorkRequest(organization, WorkKind.APPLY_POLICY, f"content of {mailbox}", TAKEOVER_SECONDS)],
         )
-    await work.hold(connection, WorkKind.SYNC, str(mailbox))
+    await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
 
 
 async def schedule_refill(
@@ -69,7 +70,7 @@ async def schedule_refill(
         await cursors.drop(connection, mailbox, [(CursorKind.REFILL, "")])
         return
     await cursors.begin(connection, mailbox, [Begin(CursorKind.REFILL, "")])
-    await work.wake(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
+    await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def remove_disallowed(
@@ -82,7 +83,7 @@ async def remove_disallowed(
 async def run(database: Database, lease: Lease) -> StepResult:
     """The same, where whoever asked for it did not come to the end."""
     mailbox = MailboxId(UUID(lease.subject.rpartition(" ")[2]))
-    await _remove_in_batches(partial(work.fenced, database, lease), mailbox, BATCH)
+    await _remove_in_batches(partial(work.fenced_transaction, database, lease), mailbox, BATCH)
     return StepResult()
 
 
@@ -97,7 +98,7 @@ async def _remove_in_batches(
 
 async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, batch: int) -> int | None:
     """Of the next messages; the last of them, or None where there is nothing more to do."""
-    await work.hold(connection, WorkKind.SYNC, str(mailbox))
+    await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     found = await mailboxes.get(connection, mailbox)
     if found is None or found.policy is ContentPolicy.FULL:
         return None
@@ -115,7 +116,7 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
         connection, [(each.message, each.attachment.part) for each in gone]
     )
     names = [f"{each.message}/{each.attachment.part}" for each in gone]
-    await ledger.purge_all(connection, "attachment", names)
+    await ledger.purge_personal_of_many(connection, "attachment", names)
     return messages[-1]
 
 

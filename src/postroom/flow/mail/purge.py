@@ -9,7 +9,7 @@ from typing import Final
 from postroom.model import OrganizationId, WorkKind
 from postroom.store import ledger, purge, purged_people, work
 from postroom.store.database import Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.purge import Traces
 
 BATCH: Final = 500
@@ -27,7 +27,7 @@ async def purge_person(
     """Forget, in batches that may be repeated after a crash; what was there before."""
     before = await find_traces(database, organization, address)
     async with database.transaction(organization) as connection:
-        await work.hold_all(
+        await work.block_commits_of_kind(
             connection, WorkKind.SYNC
         )  # no page is being committed by somebody who does not know
         await purged_people.add(connection, address)
@@ -39,11 +39,11 @@ async def purge_person(
             break
     async with database.transaction(organization) as connection:
         await purge.name_of_sender(connection, address)
-        await ledger.append(
+        await ledger.append_entries(
             connection,
             organization,
             [
-                Entry(
+                NewLedgerEntry(
                     "PERSON_PURGED",
                     "organization",
                     str(organization),

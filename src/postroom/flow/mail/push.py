@@ -20,8 +20,8 @@ from postroom.model import LifecycleEvent, Notification, ProviderName, Secret, S
 from postroom.store import notifications
 from postroom.store.database import Connection, Database
 from postroom.store.group_commit import GroupCommit, Patience
-from postroom.store.notifications import Known, Reached, Told
-from postroom.store.work import Wake
+from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
+from postroom.store.work import WorkRequest
 
 # A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
 PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
@@ -56,40 +56,42 @@ class PushGroup:
     """What the pushes of one group add up to."""
 
     verdicts: list[PushVerdict] = field(default_factory=list[PushVerdict])
-    refused: list[tuple[Known | None, ReceivedPush]] = field(
-        default_factory=list[tuple[Known | None, ReceivedPush]]
+    rejected: list[tuple[PushSubscription | None, ReceivedPush]] = field(
+        default_factory=list[tuple[PushSubscription | None, ReceivedPush]]
     )
-    told: dict[Reached, dict[str, None]] = field(default_factory=dict[Reached, dict[str, None]])
-    missed: set[Reached] = field(default_factory=set[Reached])
+    hints: dict[NotifiedMailbox, dict[str, None]] = field(
+        default_factory=dict[NotifiedMailbox, dict[str, None]]
+    )
+    missed: set[NotifiedMailbox] = field(default_factory=set[NotifiedMailbox])
     subscriptions: set[SubscriptionId] = field(default_factory=set[SubscriptionId])
-    lifecycle: dict[tuple[SubscriptionId, LifecycleEvent], Reached] = field(
-        default_factory=dict[tuple[SubscriptionId, LifecycleEvent], Reached]
+    lifecycle: dict[tuple[SubscriptionId, LifecycleEvent], NotifiedMailbox] = field(
+        default_factory=dict[tuple[SubscriptionId, LifecycleEvent], NotifiedMailbox]
     )
     trace: str | None = None  # of the push that is being looked at
-    traced: dict[Reached, str | None] = field(default_factory=dict[Reached, str | None])
+    traced: dict[NotifiedMailbox, str | None] = field(default_factory=dict[NotifiedMailbox, str | None])
 
-    def tell(self, mailboxes: Iterable[Reached], message_id: str | None) -> None:
+    def add_hint(self, mailboxes: Iterable[NotifiedMailbox], message_id: str | None) -> None:
         for mailbox in mailboxes:
-            ids = self.told.setdefault(mailbox, {})
+            ids = self.hints.setdefault(mailbox, {})
             self.traced[mailbox] = self.trace
             if message_id is not None:
                 ids[message_id] = None
 
-    def tell_of_life(self, known: Known, event: LifecycleEvent) -> None:
+    def add_lifecycle_event(self, known: PushSubscription, event: LifecycleEvent) -> None:
         """`missed` is a matter of the mailboxes; the others of the subscription, and of a sync afterwards."""
-        self.tell(known.reached, None)
+        self.add_hint(known.reached, None)
         if event is LifecycleEvent.MISSED:
             self.missed.update(known.reached)
         else:
             self.lifecycle[known.id, event] = known.owner
 
-    def wakes(self) -> list[Wake]:
-        return [self._wake(WorkKind.SYNC, each) for each in self.told] + [
+    def build_wakes(self) -> list[WorkRequest]:
+        return [self._wake(WorkKind.SYNC, each) for each in self.hints] + [
             self._wake(WorkKind.SUBSCRIBE, each) for each in self.lifecycle.values()
         ]
 
-    def _wake(self, kind: str, mailbox: Reached) -> Wake:
-        return Wake(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
+    def _wake(self, kind: str, mailbox: NotifiedMailbox) -> WorkRequest:
+        return WorkRequest(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
 
 
 class PushReceiver:
@@ -104,9 +106,9 @@ class PushReceiver:
         """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
         return await self._group.write(arrival)
 
-    def refused(self, provider: ProviderName, source: str) -> None:
+    def count_rejected(self, provider: ProviderName, source: str) -> None:
         """A whole push was not from whom it claims to be; that concerns no subscription."""
-        self._refusals.note(None, provider, source)
+        self._refusals.count(None, provider, source)
 
     async def _flush(self, arrivals: Sequence[ReceivedPush]) -> Sequence[PushVerdict]:
         try:
@@ -121,8 +123,8 @@ class PushReceiver:
         except PostroomError as error:
             log.warning("push.not_stored", count=len(arrivals), error=error)
             raise
-        for known, arrival in group.refused:
-            self._refusals.note(known, arrival.provider, arrival.source)
+        for known, arrival in group.rejected:
+            self._refusals.count(known, arrival.provider, arrival.source)
         return group.verdicts
 
 
@@ -137,13 +139,13 @@ async def _process_group(connection: Connection, arrivals: Sequence[ReceivedPush
             if notice.address is not None:
                 verdict.right += 1
                 for mailbox, subscription in addressed.get((arrival.provider, notice.address), ()):
-                    group.tell([mailbox], None)
+                    group.add_hint([mailbox], None)
                     if subscription is not None:
                         group.subscriptions.add(subscription)
             else:
                 check_notification(arrival, notice, named, verdict, group)
         group.verdicts.append(verdict)
-    if group.told:
+    if group.hints:
         await _write_group(connection, group)
     return group
 
@@ -159,20 +161,20 @@ def check_notification(
     right = find_by_secret(notice.client_state, candidates)
     if right is None:
         verdict.wrong += 1
-        group.refused.append((candidates[0] if candidates else None, arrival))
+        group.rejected.append((candidates[0] if candidates else None, arrival))
         return
     verdict.right += 1
     group.subscriptions.add(right.id)
     if notice.lifecycle is not None:
-        group.tell_of_life(right, notice.lifecycle)
+        group.add_lifecycle_event(right, notice.lifecycle)
     else:
-        group.tell(right.reached, notice.message_id)
+        group.add_hint(right.reached, notice.message_id)
 
 
-def find_by_secret(secret: Secret | None, candidates: Sequence[Known]) -> Known | None:
+def find_by_secret(secret: Secret | None, candidates: Sequence[PushSubscription]) -> PushSubscription | None:
     """The subscription whose secret this is. For an unknown one nobody's is compared: it costs the same."""
     given = sha256(secret.reveal().encode(errors="surrogatepass") if secret else b"").digest()
-    right: Known | None = None
+    right: PushSubscription | None = None
     for known in candidates or (None,):
         digest = known.client_state_sha256 if known else None
         if hmac.compare_digest(given, digest or _UNMATCHABLE_DIGEST):
@@ -184,10 +186,12 @@ def find_by_secret(secret: Secret | None, candidates: Sequence[Known]) -> Known 
 class SubscriptionIndex:
     """Subscriptions by our id and by the provider's."""
 
-    by_id: dict[SubscriptionId, Known]
-    by_provider_id: dict[str, list[Known]]
+    by_id: dict[SubscriptionId, PushSubscription]
+    by_provider_id: dict[str, list[PushSubscription]]
 
-    def candidates(self, subscription: SubscriptionId | None, provider_id: str | None) -> list[Known]:
+    def candidates(
+        self, subscription: SubscriptionId | None, provider_id: str | None
+    ) -> list[PushSubscription]:
         """The address may name a row whose id at the provider is not known yet; the secret decides."""
         found = self.by_provider_id.get(provider_id, []) if provider_id else []
         own = self.by_id.get(subscription) if subscription else None
@@ -202,10 +206,10 @@ async def _load_subscriptions(connection: Connection, arrivals: Sequence[Receive
         for notice in arrival.notices
         if notice.provider_subscription_id
     }
-    by_provider_id: dict[str, list[Known]] = {}
+    by_provider_id: dict[str, list[PushSubscription]] = {}
     if not ids and not provider_ids:
         return SubscriptionIndex({}, by_provider_id)
-    found = await notifications.subscriptions(connection, ids, provider_ids)
+    found = await notifications.find_subscriptions(connection, ids, provider_ids)
     for known in found:
         if known.provider_subscription_id:
             by_provider_id.setdefault(known.provider_subscription_id, []).append(known)
@@ -214,15 +218,15 @@ async def _load_subscriptions(connection: Connection, arrivals: Sequence[Receive
 
 async def _load_addresses(
     connection: Connection, arrivals: Sequence[ReceivedPush]
-) -> dict[tuple[ProviderName, str], list[tuple[Reached, SubscriptionId | None]]]:
+) -> dict[tuple[ProviderName, str], list[tuple[NotifiedMailbox, SubscriptionId | None]]]:
     wanted: dict[ProviderName, set[str]] = {}
     for arrival in arrivals:
         for notice in arrival.notices:
             if notice.address is not None:
                 wanted.setdefault(arrival.provider, set()).add(notice.address)
-    found: dict[tuple[ProviderName, str], list[tuple[Reached, SubscriptionId | None]]] = {}
+    found: dict[tuple[ProviderName, str], list[tuple[NotifiedMailbox, SubscriptionId | None]]] = {}
     for provider, addresses in wanted.items():
-        for address, mailbox, subscription in await notifications.of_addresses(
+        for address, mailbox, subscription in await notifications.find_mailboxes_by_address(
             connection, provider, addresses
         ):
             found.setdefault((provider, address), []).append((mailbox, subscription))
@@ -231,10 +235,12 @@ async def _load_addresses(
 
 async def _write_group(connection: Connection, group: PushGroup) -> None:
     """One transaction, and one statement where nothing was said of a subscription itself."""
-    told = [Told(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.told.items()]
+    told = [
+        MailboxNotification(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.hints.items()
+    ]
     if not group.lifecycle:
-        await notifications.record(connection, told, group.subscriptions, group.wakes())
+        await notifications.record_notifications(connection, told, group.subscriptions, group.build_wakes())
         return
     async with connection.transaction():
-        await notifications.tell_of_life(connection, group.lifecycle)
-        await notifications.record(connection, told, group.subscriptions, group.wakes())
+        await notifications.record_lifecycle_events(connection, group.lifecycle)
+        await notifications.record_notifications(connection, told, group.subscriptions, group.build_wakes())

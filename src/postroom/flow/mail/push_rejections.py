@@ -17,8 +17,8 @@ from postroom.logs import Log
 from postroom.model import OrganizationId, ProviderName
 from postroom.store import ledger, organizations
 from postroom.store.database import Database
-from postroom.store.ledger import Entry
-from postroom.store.notifications import Known
+from postroom.store.ledger import NewLedgerEntry
+from postroom.store.notifications import PushSubscription
 
 EVENT: Final = "NOTIFICATION_REFUSED"
 WRITE_INTERVAL_SECONDS: Final = 10.0
@@ -50,7 +50,7 @@ class PushRejections:
         self._different: Counter[str] = Counter()
         self._noted = asyncio.Event()
 
-    def note(self, known: Known | None, provider: ProviderName, source: str) -> None:
+    def count(self, known: PushSubscription | None, provider: ProviderName, source: str) -> None:
         """One item was refused: with the wrong secret of a subscription, or as nobody's."""
         if known is None:
             one, most = _RejectedItem(self._operator, "provider", provider, source), MAX_UNKNOWN_SOURCES
@@ -64,7 +64,7 @@ class PushRejections:
         self._counts[one] += 1
         self._noted.set()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Write what was noted, for ever: the first at once, then in pauses. What remains, at the end."""
         try:
             while True:
@@ -92,7 +92,7 @@ class PushRejections:
                 async with self._database.transaction(organization) as connection:
                     if organization == self._operator:
                         await organizations.ensure(connection, self._operator, f"Organization {organization}")
-                    await ledger.append(
+                    await ledger.append_entries(
                         connection, organization, [_build_entry(*each) for each in ours.items()]
                     )
                 for each in ours:
@@ -103,8 +103,8 @@ class PushRejections:
                 self._noted.set()
 
 
-def _build_entry(refused: _RejectedItem, count: int) -> Entry:
-    return Entry(
+def _build_entry(refused: _RejectedItem, count: int) -> NewLedgerEntry:
+    return NewLedgerEntry(
         event_type=EVENT,
         entity_type=refused.entity,
         entity_id=refused.id,

@@ -11,7 +11,7 @@ from postroom.logs import Log
 from postroom.model import ContentPolicy, StepResult
 from postroom.store import feed, ledger, purge, work
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import Lease
 
 EVERY_SECONDS: Final = 86_400.0
@@ -44,16 +44,16 @@ async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> St
     gone = {name: count for name, count in removed.items() if count}
     if gone:
         log.info("retention.removed", organization=lease.organization, count=sum(gone.values()))
-        entry = Entry("RETENTION_APPLIED", "organization", str(lease.organization), payload=gone)
-        async with work.fenced(database, lease) as connection:
-            await ledger.append(connection, lease.organization, [entry])
+        entry = NewLedgerEntry("RETENTION_APPLIED", "organization", str(lease.organization), payload=gone)
+        async with work.fenced_transaction(database, lease) as connection:
+            await ledger.append_entries(connection, lease.organization, [entry])
     return StepResult(again_after=EVERY_SECONDS)
 
 
 async def _remove_in_batches(database: Database, lease: Lease, removal: BatchRemoval, days: float) -> int:
     total, last = 0, BATCH
     while last >= BATCH:
-        async with work.fenced(database, lease) as connection:
+        async with work.fenced_transaction(database, lease) as connection:
             last = await removal(connection, days)
         total += last
     return total

@@ -48,10 +48,10 @@ from postroom.store import (
 )
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.oauth_states import PendingLogin
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from postroom.vault import Sealer
 
 log = Log()
@@ -353,9 +353,9 @@ async def _record_refusal(
     actor: str | None,
     refused: LoginRefusal,
 ) -> LoginRefusal:
-    entry = Entry("LOGIN_REFUSED", "login", get_login_id(state), actor, {"reason": refused.reason})
+    entry = NewLedgerEntry("LOGIN_REFUSED", "login", get_login_id(state), actor, {"reason": refused.reason})
     async with context.database.transaction(organization) as connection:
-        await ledger.append(connection, organization, [entry])
+        await ledger.append_entries(connection, organization, [entry])
     return refused
 
 
@@ -388,7 +388,7 @@ async def _connect_with_grant(
     provider = pending.provider
     scopes = context.providers[provider].login.scopes(pending.policy)
     opening = _NewCredential(CredentialKind.DELEGATED, grant.tokens.refresh, grant.tokens, scopes)
-    done = Entry("LOGIN_COMPLETED", "login", get_login_id(state), pending.actor_id)
+    done = NewLedgerEntry("LOGIN_COMPLETED", "login", get_login_id(state), pending.actor_id)
     return await _store_mailbox(
         context, organization, provider, grant.account, opening, policy=policy, folder=None, completed=done
     )
@@ -438,7 +438,7 @@ async def _replace_shared_credentials(
         async with context.database.transaction(organization) as connection:
             if await credentials.replace_grant(connection, mailbox, client_id, opening.kind, kept):
                 await work.restart(
-                    connection, [Wake(organization, kind, str(mailbox)) for kind in INITIAL_WORK]
+                    connection, [WorkRequest(organization, kind, str(mailbox)) for kind in INITIAL_WORK]
                 )
 
 
@@ -451,18 +451,18 @@ async def _store_mailbox(
     *,
     policy: ContentPolicy | None,
     folder: str | None,
-    completed: Entry | None = None,
+    completed: NewLedgerEntry | None = None,
 ) -> ConnectedMailbox:
     """The vault first, since it may take a network's time; then everything in one transaction."""
     while True:
         async with context.database.transaction(organization) as connection:
-            account = await mailboxes.recognized(connection, provider, account)
-            known = await mailboxes.of_account(connection, provider, account.account_id)
+            account = await mailboxes.resolve_account(connection, provider, account)
+            known = await mailboxes.find_by_account(connection, provider, account.account_id)
         expected = known.id if known else MailboxId(uuid4())
         wanted, inside = _choose_policy_and_folder(known, policy, folder, opening.kind)
-        place = SecretLocation(organization, expected, "grant")
-        kept = await context.vault.store(place, opening.grant)
-        access = context.sealer.seal(replace(place, field="access").context, opening.tokens.access)
+        location = SecretLocation(organization, expected, "grant")
+        kept = await context.vault.store(location, opening.grant)
+        access = context.sealer.seal(replace(location, field="access").context, opening.tokens.access)
         async with context.database.transaction(organization) as connection:
             before = known.policy if known else wanted
             await policies.block_commits(connection, organization, expected, before=before, after=wanted)
@@ -489,7 +489,7 @@ async def _store_mailbox(
                 await policies.remove_disallowed(context.database, organization, expected)
             return ConnectedMailbox(found, is_new)
         # The same account was connected at the same time, under another id: what was kept belongs to that.
-        await context.vault.delete(place, kept)
+        await context.vault.delete(location, kept)
 
 
 def _choose_policy_and_folder(
@@ -504,20 +504,20 @@ def _choose_policy_and_folder(
 
 
 async def _apply_changed_settings(
-    connection: Connection, before: Mailbox, after: Mailbox, completed: Entry | None
+    connection: Connection, before: Mailbox, after: Mailbox, completed: NewLedgerEntry | None
 ) -> None:
     """What another folder or policy brings about."""
     if before.folder != after.folder:
         # What it watches cannot be changed: another is made.
-        await mailboxes.end_channels(connection, after.id)
+        await mailboxes.remove_subscriptions(connection, after.id)
         await cursors.drop(connection, after.id, [(CursorKind.FOLDERS, "")])
     if before.policy is not after.policy:
         await policies.schedule_refill(
             connection, after.organization, after.id, before=before.policy, after=after.policy
         )
         actor, changed = completed.actor_id if completed else None, {"policy": after.policy}
-        entry = Entry("MAILBOX_POLICY_CHANGED", "mailbox", str(after.id), actor, changed)
-        await ledger.append(connection, after.organization, [entry])
+        entry = NewLedgerEntry("MAILBOX_POLICY_CHANGED", "mailbox", str(after.id), actor, changed)
+        await ledger.append_entries(connection, after.organization, [entry])
 
 
 async def _record_connection(
@@ -526,10 +526,10 @@ async def _record_connection(
     opening: _NewCredential,
     *,
     is_new: bool,
-    completed: Entry | None,
+    completed: NewLedgerEntry | None,
 ) -> None:
     """Ledger and first work, in the transaction that connects."""
-    connected = Entry(
+    connected = NewLedgerEntry(
         "MAILBOX_CONNECTED" if is_new else "MAILBOX_RECONNECTED",
         "mailbox",
         str(mailbox.id),
@@ -538,12 +538,12 @@ async def _record_connection(
         personal={"address": mailbox.address},
     )
     also = [replace(completed, payload={"mailbox": str(mailbox.id)})] if completed else []
-    await ledger.append(connection, mailbox.organization, [connected, *also])
+    await ledger.append_entries(connection, mailbox.organization, [connected, *also])
     kind = "mailbox.connected" if is_new else "mailbox.reconnected"
-    await feed.tell(connection, kind, "mailbox", str(mailbox.id), {"provider": mailbox.provider})
+    await feed.append_event(connection, kind, "mailbox", str(mailbox.id), {"provider": mailbox.provider})
     if await alerts.raise_or_clear(
         connection, mailbox.organization, application_key(mailbox.provider, opening.client_id), None
     ):
-        await work.resume_waiting(connection)
-    wakes = [Wake(mailbox.organization, kind, str(mailbox.id)) for kind in INITIAL_WORK]
+        await work.resume_waiting_for_operator(connection)
+    wakes = [WorkRequest(mailbox.organization, kind, str(mailbox.id)) for kind in INITIAL_WORK]
     await work.restart(connection, wakes)

@@ -58,7 +58,7 @@ async def read(context: ConnectContext, ticket: str) -> Invitation | None:
     written = msgspec.json.decode(value, type=_InvitationPayload)
     organization = OrganizationId(written.organization)
     async with context.database.transaction(organization) as connection:
-        if await ledger.of_entity(connection, "login", str(written.login)):
+        if await ledger.list_by_entity(connection, "login", str(written.login)):
             return None
     mailbox = MailboxId(written.mailbox) if written.mailbox else None
     request = ConnectRequest(written.policy, written.address, mailbox)

@@ -23,9 +23,9 @@ from postroom.ports import SecretLocation, TokenSource
 from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry, Plain
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 log = Log()
 
@@ -51,7 +51,9 @@ async def resume(
             await _record_event(connection, organization, "MAILBOX_RESUMED", mailbox, actor)
         found = await mailboxes.get(connection, mailbox)
         if found is not None and found.disconnected_at is None:
-            await work.restart(connection, [Wake(organization, kind, str(mailbox)) for kind in INITIAL_WORK])
+            await work.restart(
+                connection, [WorkRequest(organization, kind, str(mailbox)) for kind in INITIAL_WORK]
+            )
     return changed
 
 
@@ -119,12 +121,12 @@ async def disconnect(
         await context.vault.delete(SecretLocation(organization, mailbox, "grant"), credential.grant)
     async with context.database.transaction(organization) as connection:
         await credentials.delete(connection, mailbox)
-        await mailboxes.end_channels(connection, mailbox)
+        await mailboxes.remove_subscriptions(connection, mailbox)
         await mailboxes.disconnect(connection, mailbox)
-        await work.drop(connection, str(mailbox))
+        await work.delete_by_subject(connection, str(mailbox))
         if purge:
             await mailboxes.purge(connection, mailbox)
-            await ledger.purge(connection, "mailbox", str(mailbox))
+            await ledger.purge_personal(connection, "mailbox", str(mailbox))
         await _record_event(
             connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
         )
@@ -141,7 +143,7 @@ async def _revoke_late(leaver: "_ProviderCleanup", actor: str | None) -> None:
     """Two left at the same time, and each had counted on the other."""
     if await leaver.leave(leaver.last_token, alone=True):
         organization = leaver.mailbox.organization
-        async with leaver.desk.database.transaction(organization) as connection:
+        async with leaver.context.database.transaction(organization) as connection:
             await _record_event(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
 
 
@@ -149,14 +151,16 @@ async def _find_other_mailboxes(
     context: ConnectContext, mailbox: Mailbox
 ) -> list[tuple[OrganizationId, MailboxId]]:
     async with context.database.engine() as engine:
-        return await mailboxes.others_of_account(engine, mailbox.provider, mailbox.account_id, but=mailbox.id)
+        return await mailboxes.list_others_of_account(
+            engine, mailbox.provider, mailbox.account_id, but=mailbox.id
+        )
 
 
 @dataclass(frozen=True)
 class _ProviderCleanup:
     """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
 
-    desk: ConnectContext
+    context: ConnectContext
     mailbox: Mailbox
     channels: Sequence[RemoteSubscription]
     last_token: FixedToken | None
@@ -173,10 +177,10 @@ class _ProviderCleanup:
             # An application's own credential is its owner's business.
             if credential.kind is CredentialKind.DELEGATED:
                 with _logging_failure("no grant", mailbox):
-                    place = SecretLocation(mailbox.organization, mailbox.id, "grant")
-                    grant = await context.vault.fetch(place, credential.grant)
+                    location = SecretLocation(mailbox.organization, mailbox.id, "grant")
+                    grant = await context.vault.fetch(location, credential.grant)
         async with context.database.transaction(mailbox.organization) as connection:
-            channels = await mailboxes.channels(connection, mailbox.id)
+            channels = await mailboxes.list_active_subscriptions(connection, mailbox.id)
         return cls(context, mailbox, channels, token, grant)
 
     async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
@@ -187,23 +191,23 @@ class _ProviderCleanup:
         if not alone or self.grant is None:
             return False
         with _logging_failure("not revoked", self.mailbox):
-            await get_provider(self.desk.providers, self.mailbox.provider).login.revoke(self.grant)
+            await get_provider(self.context.providers, self.mailbox.provider).login.revoke(self.grant)
             return True
         return False
 
     async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
         """While the token still works. A channel that others are told by stays; any left ends within days."""
-        provider = get_provider(self.desk.providers, self.mailbox.provider)
+        provider = get_provider(self.context.providers, self.mailbox.provider)
         remote = provider.mailbox(self.mailbox.provider_user_id, tokens)
         named = [each.provider_subscription_id or "" for each in self.channels]
-        async with self.desk.database.engine() as engine:
-            rows = await subscriptions.known(engine, [], named)
+        async with self.context.database.engine() as engine:
+            rows = await subscriptions.find_secrets(engine, [], named)
         shared = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
-        for channel in self.channels:
-            whose = channel.provider_subscription_id
+        for remote_subscription in self.channels:
+            whose = remote_subscription.provider_subscription_id
             if whose not in shared and (alone or whose is not None):
                 with _logging_failure("not unsubscribed", self.mailbox):
-                    await remote.unsubscribe(channel)
+                    await remote.unsubscribe(remote_subscription)
 
 
 @contextmanager
@@ -221,7 +225,7 @@ async def _wake_other_mailboxes(
     for organization, mailbox in others:
         with suppress(PostroomError):
             async with context.database.transaction(organization) as connection:
-                await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
+                await work.enqueue(connection, [WorkRequest(organization, WorkKind.SUBSCRIBE, str(mailbox))])
 
 
 async def _record_event(
@@ -230,8 +234,8 @@ async def _record_event(
     event: str,
     mailbox: MailboxId,
     actor: str | None,
-    **payload: Plain,
+    **payload: JsonValue,
 ) -> None:
-    entry = Entry(event, "mailbox", str(mailbox), actor, payload)
-    await ledger.append(connection, organization, [entry])
-    await feed.tell(connection, event.lower().replace("_", ".", 1), "mailbox", str(mailbox), payload)
+    entry = NewLedgerEntry(event, "mailbox", str(mailbox), actor, payload)
+    await ledger.append_entries(connection, organization, [entry])
+    await feed.append_event(connection, event.lower().replace("_", ".", 1), "mailbox", str(mailbox), payload)

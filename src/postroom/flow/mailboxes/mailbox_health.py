@@ -7,7 +7,7 @@ from postroom.errors import PermanentError
 from postroom.model import MailboxHealth
 from postroom.store import ledger, mailboxes
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 
 EVENTS: Final[Mapping[MailboxHealth, str]] = {
@@ -22,5 +22,5 @@ async def record_failure(
     """In the caller's transaction. Nothing is told of a mailbox that was connected again meanwhile."""
     words = str(error)
     if await mailboxes.set_health(connection, mailbox.id, health, error=words, since=mailbox.connected_at):
-        entry = Entry(EVENTS[health], "mailbox", str(mailbox.id), payload={"error": words})
-        await ledger.append(connection, mailbox.organization, [entry])
+        entry = NewLedgerEntry(EVENTS[health], "mailbox", str(mailbox.id), payload={"error": words})
+        await ledger.append_entries(connection, mailbox.organization, [entry])

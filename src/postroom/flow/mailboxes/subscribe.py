@@ -45,10 +45,10 @@ from postroom.model import (
 from postroom.ports import Provider, RemoteMailbox, SubscriptionRequest, TokenSource
 from postroom.store import ledger, mailboxes, subscriptions, work
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry, Plain
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.subscriptions import Subscription
-from postroom.store.work import Finish, Lease, Wake
+from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 log = Log()
 
@@ -71,7 +71,7 @@ class RenewalSchedule:
     lead_seconds: float
     interval_seconds: float | None = None
 
-    def wait(self, seconds_left: float) -> float:
+    def seconds_until_renewal(self, seconds_left: float) -> float:
         """The jitter keeps apart what was made together."""
         until = seconds_left - self.lead_seconds
         soonest = until if self.interval_seconds is None else min(until, self.interval_seconds)
@@ -109,8 +109,8 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
     lost = mailbox is not None and mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
     if mailbox is None or mailbox.disconnected_at is not None or lost:
-        async with work.fenced(context.database, lease) as connection:
-            await work.finish(connection, [Finish(lease)])
+        async with work.fenced_transaction(context.database, lease) as connection:
+            await work.finish(connection, [FinishedWork(lease)])
         return
     try:
         await _SubscribeRun(context, lease, mailbox, context.remote(mailbox), context.prefix(mailbox)).run()
@@ -135,18 +135,18 @@ async def _finish_with_failure(
     again_after: float | None,
 ) -> None:
     """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
-    async with work.fenced(context.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await mailbox_health.record_failure(connection, mailbox, health, error)
-        await work.finish(connection, [Finish(lease, again_after)])
+        await work.finish(connection, [FinishedWork(lease, again_after)])
 
 
 async def schedule_missing(database: Database) -> int:
     """Make this work due for every mailbox that nobody looks after; how many there were."""
     async with database.engine() as connection:
-        found = await subscriptions.neglected(connection, WorkKind.SUBSCRIBE)
-        await work.wake(
+        found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.SUBSCRIBE)
+        await work.enqueue(
             connection,
-            [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox)) for organization, mailbox in found],
+            [WorkRequest(organization, WorkKind.SUBSCRIBE, str(mailbox)) for organization, mailbox in found],
         )
     return len(found)
 
@@ -178,62 +178,64 @@ async def replace_silent_subscription(
         return False
     words = "Changes came without a notification. The push channel is being made anew."
     await mailboxes.set_health(connection, mailbox, MailboxHealth.SUBSCRIPTION_EXPIRED, error=words)
-    await ledger.append(
+    await ledger.append_entries(
         connection, organization, [_build_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
     )
-    await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, str(mailbox))])
+    await work.enqueue(connection, [WorkRequest(organization, WorkKind.SUBSCRIBE, str(mailbox))])
     return True
 
 
-def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: Plain) -> Entry:
-    told: dict[str, Plain] = {"mailbox_id": str(mailbox), **payload}
-    return Entry(event, "subscription", str(subscription), payload=told)
+def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: JsonValue) -> NewLedgerEntry:
+    told: dict[str, JsonValue] = {"mailbox_id": str(mailbox), **payload}
+    return NewLedgerEntry(event, "subscription", str(subscription), payload=told)
 
 
 @dataclass(frozen=True)
 class _SubscribeRun:
     """One run for one mailbox."""
 
-    parts: SubscribeContext
+    context: SubscribeContext
     lease: Lease
     mailbox: Mailbox
     remote: RemoteMailbox
     prefix: str
 
     async def run(self) -> None:
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            await subscriptions.forget_replaced(connection, self.mailbox.id)
-            rows = await subscriptions.of_mailbox(connection, self.mailbox.id)
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            await subscriptions.delete_replaced(connection, self.mailbox.id)
+            rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
         live = next((row for row in rows if row.live), None)
         try:
-            if live is not None and await self._stands(live):
+            if live is not None and await self._renew_live(live):
                 return
-            if not await self._found_again(rows):
-                await self._make(again=any(row.confirmed_at for row in rows))
+            if not await self._adopt_pending(rows):
+                await self._create(again=any(row.confirmed_at for row in rows))
         except TransientError as error:
-            await self._note_trouble(str(error))
+            await self._record_trouble(str(error))
             raise
 
     # A channel that is known
 
-    async def _stands(self, live: Subscription) -> bool:
+    async def _renew_live(self, live: Subscription) -> bool:
         """Renew it; false when it is gone, and said to be so."""
         if await self._is_outdated(live):
-            await self._still_ours()
-            await self.remote.unsubscribe(live.channel)
+            await self._check_lease()
+            await self.remote.unsubscribe(live.remote_subscription)
         elif live.renewed_seconds_ago < MIN_RENEWAL_GAP_SECONDS:
             if await self._is_listed(live):
                 await self._finish_later(MIN_RENEWAL_GAP_SECONDS - live.renewed_seconds_ago)
                 return True
         else:
             try:
-                channel = await self.remote.renew(live.channel, expires_at=await self._end())
+                remote_subscription = await self.remote.renew(
+                    live.remote_subscription, expires_at=await self._choose_expiry()
+                )
             except NotFound:
                 pass
             else:
-                await self._confirm(live.id, channel, "SUBSCRIPTION_RENEWED")
+                await self._confirm(live.id, remote_subscription, "SUBSCRIPTION_RENEWED")
                 return True
-        await self._is_gone(live)
+        await self._mark_gone(live)
         return False
 
     async def _is_outdated(self, live: Subscription) -> bool:
@@ -241,20 +243,21 @@ class _SubscribeRun:
         owner = _parse_subscription_id(live.notification_url, self.prefix)
         if owner is None or owner == live.id:
             return owner is None
-        async with self.parts.database.engine() as engine:
-            return not any(row.live for row in await subscriptions.known(engine, [owner], []))
+        async with self.context.database.engine() as engine:
+            return not any(row.live for row in await subscriptions.find_secrets(engine, [owner], []))
 
     async def _is_listed(self, live: Subscription) -> bool:
         """What has no id cannot be looked up, and is taken to stand."""
         wanted = live.provider_subscription_id
         return wanted is None or wanted in [
-            channel.provider_subscription_id for channel in await self.remote.list_subscriptions()
+            remote_subscription.provider_subscription_id
+            for remote_subscription in await self.remote.list_subscriptions()
         ]
 
-    async def _is_gone(self, live: Subscription) -> None:
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            status = await subscriptions.replace(connection, live.id)
-            await self._tell(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
+    async def _mark_gone(self, live: Subscription) -> None:
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            status = await subscriptions.mark_replaced(connection, live.id)
+            await self._append_entry(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
             await self._set_health(
                 connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The push channel was gone."
             )
@@ -262,7 +265,7 @@ class _SubscribeRun:
 
     # A channel that may have been made
 
-    async def _found_again(self, rows: Sequence[Subscription]) -> bool:
+    async def _adopt_pending(self, rows: Sequence[Subscription]) -> bool:
         """Compare with what the provider lists: take what was asked for before a crash, remove orphans."""
         channels = [
             each
@@ -277,34 +280,37 @@ class _SubscribeRun:
                 await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=asked)
                 return True
         await self._remove_orphans(channels)
-        async with work.fenced(self.parts.database, self.lease) as connection:
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
             for row in asked:
-                await subscriptions.discard(connection, row.id)
+                await subscriptions.discard_unconfirmed(connection, row.id)
         return False
 
     async def _remove_orphans(self, channels: Sequence[RemoteSubscription]) -> None:
         """Those that have our address and belong to no row, or to one of this mailbox that is no more."""
         owners = {
-            _parse_subscription_id(channel.notification_url, self.prefix): channel for channel in channels
+            _parse_subscription_id(remote_subscription.notification_url, self.prefix): remote_subscription
+            for remote_subscription in channels
         }
         provider_ids = [each.provider_subscription_id or "" for each in channels]
-        async with self.parts.database.engine() as engine:
-            rows = await subscriptions.known(engine, [owner for owner in owners if owner], provider_ids)
+        async with self.context.database.engine() as engine:
+            rows = await subscriptions.find_secrets(
+                engine, [owner for owner in owners if owner], provider_ids
+            )
         held = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
         others = {row.id for row in rows if row.mailbox != self.mailbox.id}
-        for owner, channel in owners.items():
-            if owner not in others and channel.provider_subscription_id not in held:
-                await self._still_ours()
-                await self.remote.unsubscribe(channel)
+        for owner, remote_subscription in owners.items():
+            if owner not in others and remote_subscription.provider_subscription_id not in held:
+                await self._check_lease()
+                await self.remote.unsubscribe(remote_subscription)
                 log.info("subscription.orphan_removed", mailbox=self.mailbox.id)
 
     # A new channel
 
-    async def _make(self, *, again: bool) -> None:
+    async def _create(self, *, again: bool) -> None:
         id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
         url = f"{self.prefix}{id_}"
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            now = await subscriptions.ask(
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            now = await subscriptions.add_unconfirmed(
                 connection,
                 self.mailbox.id,
                 id_,
@@ -314,33 +320,35 @@ class _SubscribeRun:
         wanted = SubscriptionRequest(url, url, secret, self.mailbox.folder, now + LIFETIME)
         for _ in range(CREATE_ATTEMPTS):
             try:
-                channel = await self.remote.subscribe(wanted)
+                remote_subscription = await self.remote.subscribe(wanted)
             except AlreadyExists as standing:
-                if await self._shared(id_, standing.provider_id):
+                if await self._adopt_equal(id_, standing.provider_id):
                     return
             except NotFound as error:
                 raise PermanentError("The provider does not find this mailbox or its folder.") from error
             else:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
-                await self._confirm(id_, channel, event, sync=again)
+                await self._confirm(id_, remote_subscription, event, sync=again)
                 return
         raise TransientError("The provider keeps an equal subscription that it neither shows nor removes.")
 
-    async def _shared(self, id_: SubscriptionId, provider_id: str) -> bool:
+    async def _adopt_equal(self, id_: SubscriptionId, provider_id: str) -> bool:
         """Take an equal channel whose secret a live row holds; remove any other."""
-        equal = RemoteSubscription(provider_id, "", None, await self._end())
-        async with self.parts.database.engine() as engine:
-            rows = await subscriptions.known(engine, [], [provider_id])
+        equal = RemoteSubscription(provider_id, "", None, await self._choose_expiry())
+        async with self.context.database.engine() as engine:
+            rows = await subscriptions.find_secrets(engine, [], [provider_id])
         holder = next((row for row in rows if row.live), None)
         if holder is None:
-            await self._still_ours()
+            await self._check_lease()
             await self.remote.unsubscribe(equal)
             return False
         try:
-            channel = await self.remote.renew(equal, expires_at=equal.expires_at)
+            remote_subscription = await self.remote.renew(equal, expires_at=equal.expires_at)
         except NotFound:
             return False
-        await self._confirm(id_, channel, "SUBSCRIPTION_ADOPTED", secret_sha256=holder.client_state_sha256)
+        await self._confirm(
+            id_, remote_subscription, "SUBSCRIPTION_ADOPTED", secret_sha256=holder.client_state_sha256
+        )
         return True
 
     # What is written
@@ -348,7 +356,7 @@ class _SubscribeRun:
     async def _confirm(
         self,
         id_: SubscriptionId,
-        channel: RemoteSubscription,
+        remote_subscription: RemoteSubscription,
         event: str,
         *,
         secret_sha256: bytes | None = None,
@@ -356,27 +364,31 @@ class _SubscribeRun:
         sync: bool = False,
     ) -> None:
         """Everything that follows from the provider's yes, in one transaction with the end of the lease."""
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            left = await subscriptions.confirm(connection, id_, channel, secret_sha256=secret_sha256)
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            left = await subscriptions.confirm(
+                connection, id_, remote_subscription, secret_sha256=secret_sha256
+            )
             for row in discarding:
-                await subscriptions.discard(connection, row.id)
-            await self._tell(connection, event, id_, expires_at=channel.expires_at.isoformat())
+                await subscriptions.discard_unconfirmed(connection, row.id)
+            await self._append_entry(
+                connection, event, id_, expires_at=remote_subscription.expires_at.isoformat()
+            )
             await self._set_health(connection, MailboxHealth.ACTIVE, None)
             if sync:  # nobody told of what happened while there was no channel
-                await work.wake(
-                    connection, [Wake(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
+                await work.enqueue(
+                    connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
                 )
-            wait = self.parts.cadences[self.mailbox.provider].wait(left)
-            await work.finish(connection, [Finish(self.lease, wait)])
+            wait = self.context.cadences[self.mailbox.provider].seconds_until_renewal(left)
+            await work.finish(connection, [FinishedWork(self.lease, wait)])
 
     async def _finish_later(self, seconds: float) -> None:
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            await work.finish(connection, [Finish(self.lease, seconds)])
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            await work.finish(connection, [FinishedWork(self.lease, seconds)])
 
-    async def _note_trouble(self, words: str) -> None:
+    async def _record_trouble(self, words: str) -> None:
         """While an earlier channel lives, trouble with the next one is no news."""
-        async with work.fenced(self.parts.database, self.lease) as connection:
-            rows = await subscriptions.of_mailbox(connection, self.mailbox.id)
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
             if not any(row.live and row.seconds_left > 0 for row in rows):
                 await self._set_health(connection, MailboxHealth.SUBSCRIPTION_EXPIRED, words)
 
@@ -386,19 +398,21 @@ class _SubscribeRun:
         if now is not None and now.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
             await mailboxes.set_health(connection, self.mailbox.id, health, error=error)
 
-    async def _tell(self, connection: Connection, event: str, id_: SubscriptionId, **payload: Plain) -> None:
-        await ledger.append(
+    async def _append_entry(
+        self, connection: Connection, event: str, id_: SubscriptionId, **payload: JsonValue
+    ) -> None:
+        await ledger.append_entries(
             connection, self.mailbox.organization, [_build_entry(event, id_, self.mailbox.id, **payload)]
         )
 
-    async def _end(self) -> datetime:
+    async def _choose_expiry(self) -> datetime:
         """Until when a channel is asked for."""
-        async with self.parts.database.transaction(self.mailbox.organization) as connection:
-            return await subscriptions.now(connection) + LIFETIME
+        async with self.context.database.transaction(self.mailbox.organization) as connection:
+            return await subscriptions.read_clock(connection) + LIFETIME
 
-    async def _still_ours(self) -> None:
+    async def _check_lease(self) -> None:
         """Who lost the lease must not remove what the next holder has just made."""
-        async with work.fenced(self.parts.database, self.lease):
+        async with work.fenced_transaction(self.context.database, self.lease):
             return
 
 

@@ -32,7 +32,7 @@ from postroom.ports import Provider, SecretLocation, TokenSource, Vault
 from postroom.store import alerts, ledger, mailboxes, token_refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.token_refreshes import MailboxAccess
 from postroom.vault import Sealer
 
@@ -88,40 +88,40 @@ def get_provider(providers: Mapping[ProviderName, Provider], name: ProviderName)
 
 @dataclass(frozen=True)
 class _MailboxTokens:
-    desk: AccessTokens
+    owner: AccessTokens
     organization: OrganizationId
     mailbox: MailboxId
 
     async def get_token(self) -> Secret:
-        return self._held(None) or await self._renewed(None)
+        return self._get_cached(None) or await self._get_renewed(None)
 
     async def replace_rejected(self, refused: Secret) -> Secret:
-        return self._held(refused) or await self._renewed(refused)
+        return self._get_cached(refused) or await self._get_renewed(refused)
 
-    def _held(self, refused: Secret | None) -> Secret | None:
-        found = self.desk.cached.get(self.mailbox)
+    def _get_cached(self, refused: Secret | None) -> Secret | None:
+        found = self.owner.cached.get(self.mailbox)
         fresh = found is not None and found.until > time.monotonic() and found.token != refused
         return found.token if found and fresh else None
 
-    async def _renewed(self, refused: Secret | None) -> Secret:
-        async with self.desk.locks[self.mailbox]:
+    async def _get_renewed(self, refused: Secret | None) -> Secret:
+        async with self.owner.locks[self.mailbox]:
             while True:
-                if found := self._held(refused):
+                if found := self._get_cached(refused):
                     return found
                 lease = uuid4()
-                standing, usable, won = await self._look_or_claim(lease, refused)
+                standing, usable, won = await self._read_or_claim(lease, refused)
                 if usable is not None:
-                    return self._hold(usable, standing.seconds_left)
+                    return self._cache(usable, standing.seconds_left)
                 if not won:
                     await asyncio.sleep(POLL_SECONDS)
-                elif fresh := await self._refreshed_or_spare(standing, lease, refused):
+                elif fresh := await self._refresh_or_reuse(standing, lease, refused):
                     return fresh
 
-    async def _look_or_claim(
+    async def _read_or_claim(
         self, lease: UUID, refused: Secret | None
     ) -> tuple[MailboxAccess, Secret | None, bool]:
         """What stands; the token in it if that can be used; else whether it is now ours to refresh."""
-        async with self.desk.database.transaction(self.organization) as connection:
+        async with self.owner.database.transaction(self.organization) as connection:
             standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
             usable = self._usable(standing, refused)
             if usable is not None or not await token_refreshes.claim_lease(
@@ -136,48 +136,48 @@ class _MailboxTokens:
             return standing, usable, usable is None
 
     def _usable(self, standing: MailboxAccess, refused: Secret | None) -> Secret | None:
-        token = self._opened(standing) if standing.seconds_left > REFRESH_EARLY_SECONDS else None
+        token = self._decrypt(standing) if standing.seconds_left > REFRESH_EARLY_SECONDS else None
         return None if token == refused else token
 
-    def _opened(self, standing: MailboxAccess) -> Secret | None:
+    def _decrypt(self, standing: MailboxAccess) -> Secret | None:
         sealed = standing.credential.access
-        return self.desk.sealer.open(self._place("access").context, sealed) if sealed else None
+        return self.owner.sealer.open(self._location("access").context, sealed) if sealed else None
 
-    def _place(self, field: Literal["grant", "access"]) -> SecretLocation:
+    def _location(self, field: Literal["grant", "access"]) -> SecretLocation:
         return SecretLocation(self.organization, self.mailbox, field)
 
-    def _hold(self, token: Secret, seconds: float) -> Secret:
-        self.desk.cached[self.mailbox] = _CachedToken(
+    def _cache(self, token: Secret, seconds: float) -> Secret:
+        self.owner.cached[self.mailbox] = _CachedToken(
             token, time.monotonic() + seconds - REFRESH_EARLY_SECONDS
         )
         return token
 
-    async def _refreshed_or_spare(
+    async def _refresh_or_reuse(
         self, standing: MailboxAccess, lease: UUID, refused: Secret | None
     ) -> Secret | None:
         """While the provider has trouble, a token in its last minutes is better than none."""
         try:
-            return await self._refreshed(standing, lease)
+            return await self._refresh(standing, lease)
         except TransientError:
-            spare = self._opened(standing) if standing.seconds_left > MIN_REMAINING_SECONDS else None
+            spare = self._decrypt(standing) if standing.seconds_left > MIN_REMAINING_SECONDS else None
             if spare is None or spare == refused:
                 raise
             return spare
 
-    async def _refreshed(self, standing: MailboxAccess, lease: UUID) -> Secret | None:
+    async def _refresh(self, standing: MailboxAccess, lease: UUID) -> Secret | None:
         """Nothing where the credential was replaced or erased meanwhile: then look again."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                grant = await self.desk.vault.fetch(self._place("grant"), standing.credential.grant)
-                tokens = await self._asked(standing, grant)
-            return await self._kept(standing, lease, grant, tokens)
+                grant = await self.owner.vault.fetch(self._location("grant"), standing.credential.grant)
+                tokens = await self._request_tokens(standing, grant)
+            return await self._store(standing, lease, grant, tokens)
         except InvalidGrant as error:
-            await self._lost(standing, lease, error)
+            await self._record_lost_grant(standing, lease, error)
             raise
         except PermanentError as error:
             await self._release(lease)
             refused = OperatorError(f"Access cannot be refreshed, and no mailbox is at fault: {error}")
-            await self._alarm(standing, refused)
+            await self._raise_alert(standing, refused)
             raise refused from error
         except TimeoutError as error:
             await self._release(lease)
@@ -186,29 +186,29 @@ class _MailboxTokens:
             await self._release(lease)
             raise
 
-    async def _asked(self, standing: MailboxAccess, grant: Secret) -> Tokens:
+    async def _request_tokens(self, standing: MailboxAccess, grant: Secret) -> Tokens:
         credential = standing.credential
-        login = get_provider(self.desk.providers, standing.provider).login
+        login = get_provider(self.owner.providers, standing.provider).login
         try:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
             return await login.app_tokens(to_app_credential(credential, grant))
         except OperatorError as error:
-            await self._alarm(standing, error)
+            await self._raise_alert(standing, error)
             raise
 
-    async def _kept(
+    async def _store(
         self, standing: MailboxAccess, lease: UUID, grant: Secret, tokens: Tokens
     ) -> Secret | None:
-        async with self.desk.database.transaction(self.organization) as connection:
+        async with self.owner.database.transaction(self.organization) as connection:
             if not await token_refreshes.holds_lease(connection, self.mailbox, lease):
                 return None
         kept = None
         if tokens.refresh is not None and tokens.refresh != grant:
-            kept = await self.desk.vault.store(self._place("grant"), tokens.refresh)
-        access = self.desk.sealer.seal(self._place("access").context, tokens.access)
+            kept = await self.owner.vault.store(self._location("grant"), tokens.refresh)
+        access = self.owner.sealer.seal(self._location("access").context, tokens.access)
         seconds = tokens.expires_in_seconds
-        async with self.desk.database.transaction(self.organization) as connection:
+        async with self.owner.database.transaction(self.organization) as connection:
             stored = await token_refreshes.store_token(
                 connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
             )
@@ -216,34 +216,36 @@ class _MailboxTokens:
                 connection, self.organization, _application_key_of(standing), None
             )
         if accepted:  # again: nobody need wait any longer, in whatever organization
-            async with self.desk.database.engine() as engine:
-                await work.resume_waiting(engine)
+            async with self.owner.database.engine() as engine:
+                await work.resume_waiting_for_operator(engine)
         log.info("token.refreshed", mailbox=self.mailbox)
-        return self._hold(tokens.access, seconds) if stored else None
+        return self._cache(tokens.access, seconds) if stored else None
 
-    async def _lost(self, standing: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
+    async def _record_lost_grant(self, standing: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
         """The mailbox waits for its owner, unless it was connected again meanwhile."""
-        self.desk.cached.pop(self.mailbox, None)
-        async with self.desk.database.transaction(self.organization) as connection:
+        self.owner.cached.pop(self.mailbox, None)
+        async with self.owner.database.transaction(self.organization) as connection:
             if not await token_refreshes.release_lease(connection, self.mailbox, lease):
                 return
             await mailboxes.set_health(
                 connection, self.mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error=str(error)
             )
-            entry = Entry("TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)})
-            await ledger.append(connection, self.organization, [entry])
+            entry = NewLedgerEntry(
+                "TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)}
+            )
+            await ledger.append_entries(connection, self.organization, [entry])
         log.warning("token.lost", mailbox=self.mailbox, kind=standing.provider)
 
-    async def _alarm(self, standing: MailboxAccess, error: OperatorError) -> None:
+    async def _raise_alert(self, standing: MailboxAccess, error: OperatorError) -> None:
         """One for all mailboxes of an application, and no mailbox is blamed."""
-        async with self.desk.database.transaction(self.organization) as connection:
+        async with self.owner.database.transaction(self.organization) as connection:
             if await alerts.raise_or_clear(
                 connection, self.organization, _application_key_of(standing), str(error)
             ):
                 log.error("application.refused", kind=standing.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
-        async with self.desk.database.transaction(self.organization) as connection:
+        async with self.owner.database.transaction(self.organization) as connection:
             await token_refreshes.release_lease(connection, self.mailbox, lease)
 
 

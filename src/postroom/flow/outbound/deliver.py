@@ -29,10 +29,10 @@ from postroom.model import OrganizationId, Secret, StepResult
 from postroom.ports import PostResult
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Connection, Database
-from postroom.store.feed import Event
-from postroom.store.ledger import Entry
+from postroom.store.feed import FeedEvent
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.webhooks import Outcome, Waiting, Webhook
-from postroom.store.work import Finish, Lease
+from postroom.store.work import FinishedWork, Lease
 from postroom.vault import Sealer
 
 BATCH: Final = 100
@@ -100,43 +100,43 @@ class _SendResult:
         return bool(self.errors) and not accepted
 
 
-async def run(delivering: DeliverContext, lease: Lease) -> StepResult | None:
+async def run(context: DeliverContext, lease: Lease) -> StepResult | None:
     """Tell everything there is to tell; due again when the next delivery is."""
     while True:
-        look = await _load_batch(delivering, lease)
-        if look is None:
+        batch = await _load_batch(context, lease)
+        if batch is None:
             return StepResult()
-        sent = await _send_all(delivering, look)
-        async with work.fenced(delivering.database, lease) as connection:
-            position = look.position if sent.whole else None
-            await webhooks.settle(connection, look.webhook, sent.outcomes, position=position)
+        sent = await _send_all(context, batch)
+        async with work.fenced_transaction(context.database, lease) as connection:
+            position = batch.position if sent.whole else None
+            await webhooks.settle(connection, batch.webhook, sent.outcomes, position=position)
             if sent.refused:
-                await webhooks.failed(connection, look.webhook.id, sent.errors[0])
-                if look.webhook.failing_too_long:
+                await webhooks.failed(connection, batch.webhook.id, sent.errors[0])
+                if batch.webhook.failing_too_long:
                     return await _disable(connection, lease, sent.errors[0])
-            if not sent.down and not look.more:
-                again = await webhooks.next_due_seconds(connection, look.webhook.id)
-                await work.finish(connection, [Finish(lease, again)])
+            if not sent.down and not batch.more:
+                again = await webhooks.next_due_seconds(connection, batch.webhook.id)
+                await work.finish(connection, [FinishedWork(lease, again)])
                 return None
         if sent.down:
             raise TransientError("the receiver of a webhook accepts nothing")
 
 
-async def _load_batch(delivering: DeliverContext, lease: Lease) -> _DeliveryBatch | None:
+async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch | None:
     """What is to be sent: what waits and is due, and what is new."""
-    async with work.fenced(delivering.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         webhook = await webhooks.get(connection, UUID(lease.subject))
-        sealed = await webhooks.secret(connection, UUID(lease.subject))
+        sealed = await webhooks.get_secret(connection, UUID(lease.subject))
         if webhook is None or sealed is None or webhook.disabled_at is not None:
             return None
         # Read first: what falls due in between is held once more, and overtaken by nothing.
-        held = await webhooks.held(connection, webhook.id)
-        waiting = await webhooks.waiting(connection, webhook.id, limit=MAX_WAITING)
+        held = await webhooks.list_blocked_entities(connection, webhook.id)
+        waiting = await webhooks.list_due(connection, webhook.id, limit=MAX_WAITING)
         # Where not all that waits is read, nobody can tell what may overtake it.
         room = BATCH if len(waiting) < MAX_WAITING else 0
-        events = await feed.after(connection, webhook.position, room)
-        known = await webhooks.known(connection, webhook.id, webhook.position)
-    secret = delivering.sealer.open(secret_context(lease.organization, webhook.id), sealed)
+        events = await feed.list_after(connection, webhook.position, room)
+        known = await webhooks.list_pending_event_ids(connection, webhook.id, webhook.position)
+    secret = context.sealer.open(secret_context(lease.organization, webhook.id), sealed)
     items = [
         _DeliveryItem(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
         for each in waiting
@@ -155,43 +155,43 @@ async def _load_batch(delivering: DeliverContext, lease: Lease) -> _DeliveryBatc
     return _DeliveryBatch(webhook, secret, list(groups.values()), held, position, more)
 
 
-async def _send_all(delivering: DeliverContext, look: _DeliveryBatch) -> _SendResult:
+async def _send_all(context: DeliverContext, batch: _DeliveryBatch) -> _SendResult:
     """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
-    ready = [group for group in look.groups if group[0].entity not in look.held]
+    ready = [group for group in batch.groups if group[0].entity not in batch.held]
     probes = ready
-    if look.webhook.failing_since is not None:
+    if batch.webhook.failing_since is not None:
         # What is refused again and again must not stand before what would be accepted.
         ready.sort(key=lambda group: (group[0].attempts, random.random()))
         probes = ready[:PROBES]
     rest = ready[len(probes) :]
-    sent = _SendResult(await _send_groups(delivering, look, probes))
+    sent = _SendResult(await _send_groups(context, batch, probes))
     down = sent.refused and sum(_is_first_refusal(each) for each in sent.outcomes) >= PROBES
     if down and rest:
         return replace(sent, down=True, whole=False)
-    later = [] if sent.refused else await _send_groups(delivering, look, rest)
+    later = [] if sent.refused else await _send_groups(context, batch, rest)
     if sent.refused:
         later = [each for group in rest for each in _defer(group, _backoff_seconds(group[0].attempts))]
-    behind = [group for group in look.groups if group[0].entity in look.held]
+    behind = [group for group in batch.groups if group[0].entity in batch.held]
     later += [each for group in behind for each in _defer(group, FIRST_WAIT_SECONDS)]
     return _SendResult([*sent.outcomes, *later], down)
 
 
 async def _send_groups(
-    delivering: DeliverContext, look: _DeliveryBatch, groups: Sequence[Sequence[_DeliveryItem]]
+    context: DeliverContext, batch: _DeliveryBatch, groups: Sequence[Sequence[_DeliveryItem]]
 ) -> list[Outcome]:
     turns = asyncio.Semaphore(MAX_CONCURRENT)
-    sent = await asyncio.gather(*(_send_group(delivering, look, group, turns) for group in groups))
+    sent = await asyncio.gather(*(_send_group(context, batch, group, turns) for group in groups))
     return [each for group in sent for each in group]
 
 
 async def _send_group(
-    delivering: DeliverContext, look: _DeliveryBatch, group: Sequence[_DeliveryItem], turns: asyncio.Semaphore
+    context: DeliverContext, batch: _DeliveryBatch, group: Sequence[_DeliveryItem], turns: asyncio.Semaphore
 ) -> list[Outcome]:
     """One after the other, up to the first that is refused. What was refused for too long is given up."""
     outcomes: list[Outcome] = []
     for number, item in enumerate(group):
         async with turns:
-            error = await _send(delivering, look, item)
+            error = await _send(context, batch, item)
         outcome = replace(_current_outcome(item), attempts=item.attempts + 1, error=error)
         given_up = item.row is not None and item.row.too_old
         if error is None or given_up:
@@ -225,10 +225,10 @@ def _backoff_seconds(attempts: int) -> float:
     return longest * random.uniform(0.5, 1)
 
 
-async def _send(delivering: DeliverContext, look: _DeliveryBatch, item: _DeliveryItem) -> str | None:
+async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryItem) -> str | None:
     """Why it was not accepted; None where it was."""
-    posted = await delivering.post(
-        look.webhook.url, build_headers(look.secret, f"msg_{item.event_id}", item.body), item.body.encode()
+    posted = await context.post(
+        batch.webhook.url, build_headers(batch.secret, f"msg_{item.event_id}", item.body), item.body.encode()
     )
     return posted.failure
 
@@ -236,10 +236,10 @@ async def _send(delivering: DeliverContext, look: _DeliveryBatch, item: _Deliver
 async def _disable(connection: Connection, lease: Lease, error: str) -> None:
     """Nothing was accepted for too long: a person decides."""
     await webhooks.disable(connection, UUID(lease.subject), f"nothing was accepted for three days: {error}")
-    entry = Entry("WEBHOOK_DISABLED", "webhook", lease.subject, payload={"error": error})
-    await ledger.append(connection, lease.organization, [entry])
-    await feed.tell(connection, "webhook.disabled", "webhook", lease.subject)
-    await work.finish(connection, [Finish(lease)])
+    entry = NewLedgerEntry("WEBHOOK_DISABLED", "webhook", lease.subject, payload={"error": error})
+    await ledger.append_entries(connection, lease.organization, [entry])
+    await feed.append_event(connection, "webhook.disabled", "webhook", lease.subject)
+    await work.finish(connection, [FinishedWork(lease)])
 
 
 def matches_filter(kinds: Sequence[str], kind: str) -> bool:
@@ -251,7 +251,7 @@ def matches_filter(kinds: Sequence[str], kind: str) -> bool:
     )
 
 
-def build_body(event: Event) -> str:
+def build_body(event: FeedEvent) -> str:
     data = {
         "entity_type": event.entity_type,
         "entity_id": event.entity_id,

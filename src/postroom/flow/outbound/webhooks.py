@@ -15,9 +15,9 @@ from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, build_
 from postroom.model import OrganizationId, Secret, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.database import Connection, Database
-from postroom.store.ledger import Entry, Plain
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.webhooks import Webhook
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from postroom.vault import Sealer
 
 
@@ -38,7 +38,7 @@ async def add(
     secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
-        while await feed.number(connection) == 1000:
+        while await feed.assign_positions(connection) == 1000:
             pass
         sealed = sealer.seal(secret_context(organization, webhook), secret)
         await webhooks.add(connection, webhook, url, kinds, sealed)
@@ -54,7 +54,7 @@ async def remove(
     async with database.transaction(organization) as connection:
         gone = await webhooks.remove(connection, webhook)
         if gone:
-            await work.drop(connection, str(webhook))
+            await work.delete_by_subject(connection, str(webhook))
             await _record_event(connection, organization, "WEBHOOK_REMOVED", webhook, actor)
     return gone
 
@@ -75,12 +75,12 @@ async def change(
     if kinds != webhook.kinds:
         _check_kinds(kinds)
     async with database.transaction(organization) as connection:
-        await webhooks.change(connection, webhook.id, url=url, kinds=kinds)
+        await webhooks.update(connection, webhook.id, url=url, kinds=kinds)
         if enabled is False:
             await webhooks.disable(connection, webhook.id, "switched off")
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
+        await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
         await _record_event(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
 
 
@@ -94,24 +94,24 @@ async def replay(
 ) -> None:
     """Tell everything after a position of the feed once more, and what was given up."""
     async with database.transaction(organization) as connection:
-        bounds = await feed.bounds(connection)
+        bounds = await feed.get_bounds(connection)
         if not bounds.pruned <= after <= bounds.last:
             raise PermanentError(f"The feed goes from {bounds.pruned} to {bounds.last}.")
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [Wake(organization, WorkKind.DELIVER, str(webhook.id))])
+        await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
         await _record_event(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
 
 
-async def send_test(delivering: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
+async def send_test(context: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
     """Send one test delivery now. Why it was not accepted; None where it was."""
-    async with delivering.database.transaction(organization) as connection:
-        sealed = await webhooks.secret(connection, webhook.id)
+    async with context.database.transaction(organization) as connection:
+        sealed = await webhooks.get_secret(connection, webhook.id)
     if sealed is None:
         raise PermanentError("There is no such webhook.")
-    secret = delivering.sealer.open(secret_context(organization, webhook.id), sealed)
+    secret = context.sealer.open(secret_context(organization, webhook.id), sealed)
     body = msgspec.json.encode({"type": "webhook.test", "timestamp": datetime.now(UTC), "data": {}}).decode()
-    posted = await delivering.post(
+    posted = await context.post(
         webhook.url, build_headers(secret, f"msg_test_{uuid4()}", body), body.encode()
     )
     return posted.failure
@@ -145,9 +145,9 @@ def _check_url(url: str, *, allows_http: bool) -> None:
 def _check_kinds(kinds: Sequence[str]) -> None:
     """A filter that lets nothing through is a slip of the pen."""
     for each in kinds:
-        if not any(deliver.matches_filter([each], kind) for kind in feed.KINDS):
+        if not any(deliver.matches_filter([each], kind) for kind in feed.EVENT_KINDS):
             raise PermanentError(
-                f"No event is of the type {each}. There are {', '.join(feed.KINDS)};"
+                f"No event is of the type {each}. There are {', '.join(feed.EVENT_KINDS)};"
                 " `document.*` stands for all of documents."
             )
 
@@ -158,7 +158,7 @@ async def _record_event(
     event: str,
     webhook: UUID,
     actor: str | None,
-    **payload: Plain,
+    **payload: JsonValue,
 ) -> None:
-    entry = Entry(event, "webhook", str(webhook), actor, payload)
-    await ledger.append(connection, organization, [entry])
+    entry = NewLedgerEntry(event, "webhook", str(webhook), actor, payload)
+    await ledger.append_entries(connection, organization, [entry])

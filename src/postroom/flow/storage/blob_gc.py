@@ -17,7 +17,7 @@ from postroom.model import StepResult
 from postroom.ports import BlobStore, StoredBlob
 from postroom.store import blobs, organizations, work
 from postroom.store.database import Database
-from postroom.store.work import Lease, Wake
+from postroom.store.work import Lease, WorkRequest
 
 EVERY_SECONDS: Final = 86_400.0
 BATCH: Final = 500
@@ -40,10 +40,10 @@ async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
                 every = await organizations.every(connection)
-                await work.provide(
+                await work.ensure_scheduled(
                     connection,
                     [
-                        Wake(each, kind, str(each), random.uniform(0, 3600))
+                        WorkRequest(each, kind, str(each), random.uniform(0, 3600))
                         for each in every
                         for kind in kinds
                     ],
@@ -51,80 +51,80 @@ async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
         await asyncio.sleep(3600)
 
 
-async def run(collecting: BlobGcContext, lease: Lease) -> StepResult:
-    doomed = await _mark_rows(collecting, lease) + await _mark_objects(collecting, lease)
-    removed = await _remove_marked(collecting, lease)
-    async with work.fenced(collecting.database, lease) as connection:
-        await blobs.forget_removed(connection, grace_seconds=collecting.grace_seconds)
+async def run(context: BlobGcContext, lease: Lease) -> StepResult:
+    doomed = await _mark_rows(context, lease) + await _mark_objects(context, lease)
+    removed = await _remove_marked(context, lease)
+    async with work.fenced_transaction(context.database, lease) as connection:
+        await blobs.forget_removed(connection, grace_seconds=context.grace_seconds)
     if doomed or removed:
         log.info("blobs.collected", organization=lease.organization, count=removed)
     return StepResult(again_after=EVERY_SECONDS)
 
 
-async def _mark_rows(collecting: BlobGcContext, lease: Lease) -> int:
+async def _mark_rows(context: BlobGcContext, lease: Lease) -> int:
     total, last = 0, BATCH
     while last == BATCH:
-        async with work.fenced(collecting.database, lease) as connection:
+        async with work.fenced_transaction(context.database, lease) as connection:
             last = await blobs.doom(
-                connection, lease.organization, grace_seconds=collecting.grace_seconds, batch=BATCH
+                connection, lease.organization, grace_seconds=context.grace_seconds, batch=BATCH
             )
         total += last
     return total
 
 
-async def _mark_objects(collecting: BlobGcContext, lease: Lease) -> int:
+async def _mark_objects(context: BlobGcContext, lease: Lease) -> int:
     """Objects without a row: put by somebody who never committed."""
-    async with collecting.database.transaction(lease.organization) as connection:
+    async with context.database.transaction(lease.organization) as connection:
         _, now = await blobs.to_remove(connection, limit=0)
     total = 0
-    old = _older_than(collecting.store.list_all(lease.organization), now - _grace(collecting))
+    old = _older_than(context.store.list_all(lease.organization), now - _grace(context))
     async for group in _in_batches(old):
-        async with collecting.database.transaction(lease.organization) as connection:
+        async with context.database.transaction(lease.organization) as connection:
             unknown = set(group) - await blobs.known(connection, group)
         if unknown:
-            async with work.fenced(collecting.database, lease) as connection:
+            async with work.fenced_transaction(context.database, lease) as connection:
                 total += await blobs.doom_unknown(connection, lease.organization, sorted(unknown))
     return total
 
 
-async def _remove_marked(collecting: BlobGcContext, lease: Lease) -> int:
+async def _remove_marked(context: BlobGcContext, lease: Lease) -> int:
     total = 0
     while True:
-        async with collecting.database.transaction(lease.organization) as connection:
+        async with context.database.transaction(lease.organization) as connection:
             digests, now = await blobs.to_remove(connection, limit=BATCH)
         if not digests:
             return total
         for digest in digests:
-            async with collecting.database.transaction(lease.organization) as connection:
+            async with context.database.transaction(lease.organization) as connection:
                 if not await blobs.removes_alone(connection, lease.organization):
                     return (
                         total  # somebody whose lease ended is still at it; what is left is for the next run
                     )
-                gone = await _remove_object(collecting, lease, digest, now - _grace(collecting))
-            async with work.fenced(collecting.database, lease) as connection:
+                gone = await _remove_object(context, lease, digest, now - _grace(context))
+            async with work.fenced_transaction(context.database, lease) as connection:
                 await blobs.settle(
                     connection, removed=[digest] if gone else [], spared=[] if gone else [digest]
                 )
             total += gone
 
 
-async def _remove_object(collecting: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
+async def _remove_object(context: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
     """Remove one object; one that was put again after the mark is spared.
 
     The caller lets nobody else remove: however long it takes, no other collector can remove the object before
     it, so that nobody puts it anew and loses it to a removal that comes late. The row of this work is not
     held meanwhile, so that its lease can be prolonged.
     """
-    found = await collecting.store.find(lease.organization, digest)
+    found = await context.store.find(lease.organization, digest)
     if found is not None and found.modified_at >= before:
         return False
     if found is not None:
-        await collecting.store.delete(lease.organization, digest)
+        await context.store.delete(lease.organization, digest)
     return True
 
 
-def _grace(collecting: BlobGcContext) -> timedelta:
-    return timedelta(seconds=collecting.grace_seconds)
+def _grace(context: BlobGcContext) -> timedelta:
+    return timedelta(seconds=context.grace_seconds)
 
 
 async def _older_than(found: AsyncIterable[StoredBlob], before: datetime) -> AsyncIterator[bytes]:

@@ -23,7 +23,7 @@ class BlobFault:
     """A blob that cannot be trusted, and what refers to it."""
 
     sha256: bytes
-    what: str
+    problem: str
     referrers: Referrers
 
 

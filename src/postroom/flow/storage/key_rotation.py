@@ -167,9 +167,9 @@ async def _reseal_credential(
     return done
 
 
-def _try_reseal(sealer: Sealer, place: SecretLocation, old: SealedSecret) -> SealedSecret | None:
+def _try_reseal(sealer: Sealer, location: SecretLocation, old: SealedSecret) -> SealedSecret | None:
     """What does not open stays as it is, and is counted as left behind."""
     try:
-        return sealer.seal(place.context, sealer.open(place.context, old))
+        return sealer.seal(location.context, sealer.open(location.context, old))
     except OperatorError:
         return None

@@ -16,64 +16,64 @@ AttachmentFilter = Callable[[MessageContent, RemoteAttachment], bool]
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def accepts_attachment(letter: MessageContent, enclosure: RemoteAttachment) -> bool:
+def accepts_attachment(content: MessageContent, attachment: RemoteAttachment) -> bool:
     """By what an attachment is called and declared as, where no pipeline decides."""
-    del letter
+    del content
     file = screen.AttachmentFacts(
-        enclosure.kind,
-        enclosure.file_name or "",
-        enclosure.media_type,
-        enclosure.size,
-        enclosure.is_inline,
-        enclosure.content_id,
-        screen.detect_type(enclosure.content[:1024]) if enclosure.content is not None else None,
+        attachment.kind,
+        attachment.file_name or "",
+        attachment.media_type,
+        attachment.size,
+        attachment.is_inline,
+        attachment.content_id,
+        screen.detect_type(attachment.content[:1024]) if attachment.content is not None else None,
     )
     return screen.screen_attachment(file).accepted
 
 
 def filter_attachments(
-    letter: MessageContent, policy: ContentPolicy, accept: AttachmentFilter
+    content: MessageContent, policy: ContentPolicy, accept: AttachmentFilter
 ) -> list[RemoteAttachment]:
     match policy:
         case ContentPolicy.METADATA:
             return []
         case ContentPolicy.DOCUMENTS:
-            return [each for each in letter.attachments if accept(letter, each)]
+            return [each for each in content.attachments if accept(content, each)]
         case ContentPolicy.FULL:
-            return list(letter.attachments)
+            return list(content.attachments)
 
 
-def filter_content(letter: MessageContent, policy: ContentPolicy) -> Content:
+def filter_content(content: MessageContent, policy: ContentPolicy) -> Content:
     """Bodies, headers and snippet only under `full`: the snippet counts as body."""
     whole = policy is ContentPolicy.FULL
-    sender = letter.sender
+    sender = content.sender
     return Content(
-        internet_message_id=_clean(letter.internet_message_id),
+        internet_message_id=_clean(content.internet_message_id),
         from_name=_clean(sender.name) if sender else None,
         from_address=_clean(sender.address.lower()) if sender else None,
-        to=_encode_people(letter.to),
-        cc=_encode_people(letter.cc),
-        bcc=_encode_people(letter.bcc),
-        subject=_clean(letter.subject),
-        snippet=_clean(letter.snippet) if whole else None,
-        sent_at=letter.sent_at,
-        size=letter.size,
-        is_newsletter=letter.is_newsletter,
-        is_automated=letter.is_automated,
-        has_attachments=letter.has_attachments,
-        raw_sha256=sha256(letter.raw).digest() if letter.raw is not None else None,
-        headers=_encode_json(letter.headers) if whole and letter.headers else None,
-        body_plain=_clean(letter.body_plain) if whole else None,
-        body_html=_clean(letter.body_html) if whole else None,
-        people=_clean(" ".join(_list_names(letter))) or "",
-        words=_clean(searchable_text(letter.body_plain, letter.body_html) or letter.snippet)
+        to=_encode_people(content.to),
+        cc=_encode_people(content.cc),
+        bcc=_encode_people(content.bcc),
+        subject=_clean(content.subject),
+        snippet=_clean(content.snippet) if whole else None,
+        sent_at=content.sent_at,
+        size=content.size,
+        is_newsletter=content.is_newsletter,
+        is_automated=content.is_automated,
+        has_attachments=content.has_attachments,
+        raw_sha256=sha256(content.raw).digest() if content.raw is not None else None,
+        headers=_encode_json(content.headers) if whole and content.headers else None,
+        body_plain=_clean(content.body_plain) if whole else None,
+        body_html=_clean(content.body_html) if whole else None,
+        people=_clean(" ".join(_list_names(content))) or "",
+        words=_clean(searchable_text(content.body_plain, content.body_html) or content.snippet)
         if whole
         else None,
     )
 
 
-def _list_names(letter: MessageContent) -> list[str]:
-    people = [*([letter.sender] if letter.sender else []), *letter.to, *letter.cc, *letter.bcc]
+def _list_names(content: MessageContent) -> list[str]:
+    people = [*([content.sender] if content.sender else []), *content.to, *content.cc, *content.bcc]
     return [word for person in people for word in (person.name, person.address) if word]
 
 

@@ -29,8 +29,8 @@ from postroom.store.cursors import Begin, CursorKind, Move
 from postroom.store.database import Connection
 from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
-from postroom.store.feed import News
-from postroom.store.ledger import Entry
+from postroom.store.feed import NewEvent
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mail_events import MailEvent
 from postroom.store.messages import Attached, Stored
 from postroom.store.purged_people import ReceivedMessage
@@ -51,7 +51,7 @@ class CursorUpdates:
     listed_first: bool = False  # by a first listing, which shows much that is not stored
 
     @property
-    def comes_on(self) -> bool:
+    def makes_progress(self) -> bool:
         """A page of a listing is behind us, even one that held nothing new."""
         return any(each.kind is not CursorKind.LIVE for each in self.moves)
 
@@ -69,9 +69,9 @@ class _PageWrite:
 
 
 async def commit_page(
-    reading: SyncRun,
-    gathered: FetchedPage,
-    passing: CursorUpdates,
+    sync_run: SyncRun,
+    fetched_page: FetchedPage,
+    cursor_updates: CursorUpdates,
     *,
     rewrites: bool = False,
 ) -> None:
@@ -80,193 +80,196 @@ async def commit_page(
     A message that the database refuses becomes a failure; the others of its page are written before it.
     """
     try:
-        await _write_page(reading, gathered, passing, rewrites=rewrites)
+        await _write_page(sync_run, fetched_page, cursor_updates, rewrites=rewrites)
     except Exception as error:
-        if not is_unstorable_value(error) or not gathered.keys():
+        if not is_unstorable_value(error) or not fetched_page.keys():
             raise
-        found = await _write_in_halves(reading, gathered, gathered.keys(), error, rewrites=rewrites)
-        log.info("sync.refused", mailbox=reading.id, count=len(found))
-        rest = FetchedPage(failures=[*gathered.failures, *found], retried=gathered.retried)
-        await _write_page(reading, rest, passing, rewrites=rewrites)
+        found = await _write_in_halves(sync_run, fetched_page, fetched_page.keys(), error, rewrites=rewrites)
+        log.info("sync.refused", mailbox=sync_run.id, count=len(found))
+        rest = FetchedPage(failures=[*fetched_page.failures, *found], retried=fetched_page.retried)
+        await _write_page(sync_run, rest, cursor_updates, rewrites=rewrites)
 
 
 async def _write_in_halves(
-    reading: SyncRun, gathered: FetchedPage, keys: Sequence[str], error: Exception, *, rewrites: bool
+    sync_run: SyncRun, fetched_page: FetchedPage, keys: Sequence[str], error: Exception, *, rewrites: bool
 ) -> list[Failure]:
     """Write half of it, then the other half, and so on, until what is refused stands alone."""
     if len(keys) == 1:
         words = f"The database cannot keep it ({type(error).__name__})."
-        return [Failure("message", keys[0], words, get_retry_wait(gathered.attempts(keys[0])))]
+        return [Failure("message", keys[0], words, get_retry_wait(fetched_page.attempts(keys[0])))]
     found: list[Failure] = []
     half = len(keys) // 2
     for part in (keys[:half], keys[half:]):
         try:
-            await _write_page(reading, gathered.only(part), CursorUpdates(), rewrites=rewrites)
+            await _write_page(sync_run, fetched_page.only(part), CursorUpdates(), rewrites=rewrites)
         except Exception as again:
             if not is_unstorable_value(again):
                 raise
-            found += await _write_in_halves(reading, gathered, part, again, rewrites=rewrites)
+            found += await _write_in_halves(sync_run, fetched_page, part, again, rewrites=rewrites)
     return found
 
 
 async def _write_page(
-    reading: SyncRun, gathered: FetchedPage, passing: CursorUpdates, *, rewrites: bool
+    sync_run: SyncRun, fetched_page: FetchedPage, cursor_updates: CursorUpdates, *, rewrites: bool
 ) -> None:
     """The transaction."""
-    before = replace(reading.did)
-    async with work.fenced(reading.parts.database, reading.lease) as connection:
-        standing = await _check_mailbox_unchanged(reading, connection)
-        reading.generation = standing.generation
-        if standing.people_forgotten:
-            gathered = await _without_purged_senders(connection, gathered)
-        stored = await messages.known(connection, reading.id, gathered.keys())
-        writing = _plan_write(reading, gathered, stored, rewrites=rewrites)
+    before = replace(sync_run.counts)
+    async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
+        state = await _check_mailbox_unchanged(sync_run, connection)
+        sync_run.generation = state.generation
+        if state.people_forgotten:
+            fetched_page = await _without_purged_senders(connection, fetched_page)
+        stored = await messages.known(connection, sync_run.id, fetched_page.keys())
+        page_write = _plan_write(sync_run, fetched_page, stored, rewrites=rewrites)
         try:
-            await _store_rows(reading, connection, writing, stored)
-            await _record_failures(reading, connection, gathered, writing)
-            await _update_cursors(reading, connection, passing)
-            if reading.did != before or passing.comes_on:
-                await work.came_on(connection, reading.lease)
+            await _store_rows(sync_run, connection, page_write, stored)
+            await _record_failures(sync_run, connection, fetched_page, page_write)
+            await _update_cursors(sync_run, connection, cursor_updates)
+            if sync_run.counts != before or cursor_updates.makes_progress:
+                await work.record_progress(connection, sync_run.lease)
         except BaseException:
-            reading.did = before
+            sync_run.counts = before
             raise
-    reading.did.pages += 1
-    reading.told_start = reading.told_start or reading.did.anything
+    sync_run.counts.pages += 1
+    sync_run.start_recorded = sync_run.start_recorded or sync_run.counts.has_changes
 
 
-async def _check_mailbox_unchanged(reading: SyncRun, connection: Connection) -> mailboxes.Standing:
+async def _check_mailbox_unchanged(sync_run: SyncRun, connection: Connection) -> mailboxes.SyncPreconditions:
     """The work row is locked, so a change of the policy waits for this page or is seen by it."""
-    found = await mailboxes.standing(connection, reading.id, reading.lease.id)
-    if found is None or found.policy != reading.mailbox.policy or not found.wanted:
+    found = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
+    if found is None or found.policy != sync_run.mailbox.policy or not found.wanted:
         raise TransientError("The mailbox was changed during its sync.", retry_after=0)
     return found
 
 
-async def _without_purged_senders(connection: Connection, gathered: FetchedPage) -> FetchedPage:
+async def _without_purged_senders(connection: Connection, fetched_page: FetchedPage) -> FetchedPage:
     """Mail of people who were purged stays out (K7)."""
     sent = [
         ReceivedMessage(each.key, each.content.from_address or "", each.state.received_at)
-        for each in gathered.ready
+        for each in fetched_page.ready
     ]
     out = await purged_people.find_blocked_messages(connection, sent)
-    return replace(gathered, ready=[each for each in gathered.ready if each.key not in out])
+    return replace(fetched_page, ready=[each for each in fetched_page.ready if each.key not in out])
 
 
 def _plan_write(
-    reading: SyncRun, gathered: FetchedPage, stored: dict[str, Stored], *, rewrites: bool
+    sync_run: SyncRun, fetched_page: FetchedPage, stored: dict[str, Stored], *, rewrites: bool
 ) -> _PageWrite:
-    writing = _PageWrite()
-    for told in gathered.changes:
+    page_write = _PageWrite()
+    for told in fetched_page.changes:
         if (row := stored.get(told.change.key)) is not None:
-            _apply_observation(reading, writing, row, told)
-    for ready in gathered.ready:
+            _apply_observation(sync_run, page_write, row, told)
+    for ready in fetched_page.ready:
         row = stored.get(ready.key)
         if row is None:
-            if reading.mirrors(ready.state.folder):
-                standing = message_state.create_state(ready.version, ready.state)
-                writing.new.append((ready, standing))
-                writing.events.append(
-                    (ready.key, MessageEvent("created", ready.version, to_folder=standing.folder))
+            if sync_run.mirrors(ready.state.folder):
+                state = message_state.create_state(ready.version, ready.state)
+                page_write.new.append((ready, state))
+                page_write.events.append(
+                    (ready.key, MessageEvent("created", ready.version, to_folder=state.folder))
                 )
             continue
         if rewrites or row.is_draft or row.deleted:
-            writing.rewritten[ready.key] = ready
+            page_write.rewritten[ready.key] = ready
         if ready.version < row.version and not row.deleted:
             continue  # a page that was fetched beside this one knows more
         told = Observation(
             MessageChange(ready.key, Presence.PRESENT, ready.version, ready.state), certain=True
         )
-        _apply_observation(reading, writing, row, told)
-    for key in gathered.gone:
+        _apply_observation(sync_run, page_write, row, told)
+    for key in fetched_page.gone:
         if (row := stored.get(key)) is not None:
             _apply_observation(
-                reading, writing, row, Observation(MessageChange(key, Presence.DELETED), certain=True)
+                sync_run, page_write, row, Observation(MessageChange(key, Presence.DELETED), certain=True)
             )
-    return writing
+    return page_write
 
 
-def _apply_observation(reading: SyncRun, writing: _PageWrite, row: Stored, told: Observation) -> None:
+def _apply_observation(sync_run: SyncRun, page_write: _PageWrite, row: Stored, told: Observation) -> None:
     """What lies in a folder that is not mirrored has left the mailbox."""
-    before = writing.changed.get(row.key) or message_state.from_row(row)
+    before = page_write.changed.get(row.key) or message_state.from_row(row)
     change = told.change
     if not told.certain and not message_state.is_newer(before, change):
         return
-    if change.presence is Presence.PRESENT and not reading.mirrors(change.state.folder):
+    if change.presence is Presence.PRESENT and not sync_run.mirrors(change.state.folder):
         change = MessageChange(change.key, Presence.DELETED, change.version)
     after, events = message_state.merge_change(before, change)
     if after != before:
-        writing.changed[row.key] = after
-        writing.events += [(row.key, event) for event in events]
+        page_write.changed[row.key] = after
+        page_write.events += [(row.key, event) for event in events]
 
 
 async def _store_rows(
-    reading: SyncRun,
+    sync_run: SyncRun,
     connection: Connection,
-    writing: _PageWrite,
+    page_write: _PageWrite,
     stored: dict[str, Stored],
 ) -> None:
-    written = [*(ready for ready, _ in writing.new), *writing.rewritten.values()]
-    made = await threads.provide(connection, reading.id, {_thread_key(ready) for ready in written})
+    written = [*(ready for ready, _ in page_write.new), *page_write.rewritten.values()]
+    made = await threads.provide(connection, sync_run.id, {_thread_key(ready) for ready in written})
     ids = await messages.add(
         connection,
-        reading.id,
-        [
-            _to_new_row(reading, ready, standing, made[_thread_key(ready)].id)
-            for ready, standing in writing.new
-        ],
+        sync_run.id,
+        [_to_new_row(sync_run, ready, state, made[_thread_key(ready)].id) for ready, state in page_write.new],
     )
     ids |= {key: row.id for key, row in stored.items()}
     await messages.change(
-        connection, [_to_state_row(reading, ids[key], standing) for key, standing in writing.changed.items()]
+        connection, [_to_state_row(sync_run, ids[key], state) for key, state in page_write.changed.items()]
     )
-    await messages.replace(connection, [(ids[key], each.content) for key, each in writing.rewritten.items()])
-    threaded = {stored[key].id: made[_thread_key(each)].id for key, each in writing.rewritten.items()}
+    await messages.replace(
+        connection, [(ids[key], each.content) for key, each in page_write.rewritten.items()]
+    )
+    threaded = {stored[key].id: made[_thread_key(each)].id for key, each in page_write.rewritten.items()}
     await messages.thread(connection, threaded)
-    attached = await _store_attachments(reading, connection, writing, ids)
+    attached = await _store_attachments(sync_run, connection, page_write, ids)
     await mail_events.add(
-        connection, reading.id, [_to_mail_event(reading, ids[key], event) for key, event in writing.events]
+        connection,
+        sync_run.id,
+        [_to_mail_event(sync_run, ids[key], event) for key, event in page_write.events],
     )
-    grown = {made[_thread_key(ready)].id for ready, _ in writing.new}
+    grown = {made[_thread_key(ready)].id for ready, _ in page_write.new}
     summed = await threads.add_up(
-        connection, grown | set(threaded.values()) | _find_changed_threads(writing, stored)
+        connection, grown | set(threaded.values()) | _find_changed_threads(page_write, stored)
     )
     told = [each for each in summed if each.id in grown]
-    reading.did.threads += len(told)
-    reading.did.messages += len(writing.new)
-    reading.did.events += len(writing.events)
-    reading.did.deleted += sum(event.kind == "deleted" for _, event in writing.events)
-    await _record_changes(reading, connection, writing, ids, made, told, attached)
-    if reading.parts.take_in is not None:
-        await reading.parts.take_in(connection, reading.organization, _list_messages_to_screen(writing, ids))
+    sync_run.counts.threads += len(told)
+    sync_run.counts.messages += len(page_write.new)
+    sync_run.counts.events += len(page_write.events)
+    sync_run.counts.deleted += sum(event.kind == "deleted" for _, event in page_write.events)
+    await _record_changes(sync_run, connection, page_write, ids, made, told, attached)
+    if sync_run.context.intake is not None:
+        await sync_run.context.intake(
+            connection, sync_run.organization, _list_messages_to_screen(page_write, ids)
+        )
 
 
-def _find_changed_threads(writing: _PageWrite, stored: dict[str, Stored]) -> set[int]:
+def _find_changed_threads(page_write: _PageWrite, stored: dict[str, Stored]) -> set[int]:
     """The threads that no longer add up to what they did; flags do not count there."""
-    found = {stored[key].thread for key in writing.rewritten}
-    for key, standing in writing.changed.items():
+    found = {stored[key].thread for key in page_write.rewritten}
+    for key, state in page_write.changed.items():
         row = stored[key]
         if (row.labels, row.deleted, row.received_at) != (
-            standing.labels,
-            standing.deleted,
-            standing.received_at,
+            state.labels,
+            state.deleted,
+            state.received_at,
         ):
             found.add(row.thread)
     return found
 
 
-def _list_messages_to_screen(writing: _PageWrite, ids: dict[str, int]) -> list[int]:
+def _list_messages_to_screen(page_write: _PageWrite, ids: dict[str, int]) -> list[int]:
     """New messages with attachments, and those that stand elsewhere now: a pipeline may want them."""
-    written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
+    written = [ready for ready, _ in page_write.new] + list(page_write.rewritten.values())
     keys = {ready.key for ready in written if ready.attachments}
-    keys |= {key for key, event in writing.events if event.kind in {"moved", "labels_changed"}}
+    keys |= {key for key, event in page_write.events if event.kind in {"moved", "labels_changed"}}
     return sorted(ids[key] for key in keys)
 
 
 async def _store_attachments(
-    reading: SyncRun, connection: Connection, writing: _PageWrite, ids: dict[str, int]
+    sync_run: SyncRun, connection: Connection, page_write: _PageWrite, ids: dict[str, int]
 ) -> list[tuple[str, Attached]]:
-    written = [ready for ready, _ in writing.new] + list(writing.rewritten.values())
-    await blobs.record(connection, reading.organization, [blob for ready in written for blob in ready.blobs])
+    written = [ready for ready, _ in page_write.new] + list(page_write.rewritten.values())
+    await blobs.record(connection, sync_run.organization, [blob for ready in written for blob in ready.blobs])
     detected = {sha256: what for ready in written for sha256, what in ready.detected.items()}
     await blobs.note_detected(connection, detected)
     attached = [
@@ -275,53 +278,55 @@ async def _store_attachments(
         for enclosure, sha256 in ready.attachments
     ]
     await messages.attach(
-        connection, [row for _, row in attached], anew=[ids[key] for key in writing.rewritten]
+        connection, [row for _, row in attached], anew=[ids[key] for key in page_write.rewritten]
     )
-    reading.did.attachments += sum(row.sha256 is not None for _, row in attached)
+    sync_run.counts.attachments += sum(row.sha256 is not None for _, row in attached)
     return attached
 
 
 async def _record_failures(
-    reading: SyncRun, connection: Connection, gathered: FetchedPage, writing: _PageWrite
+    sync_run: SyncRun, connection: Connection, fetched_page: FetchedPage, page_write: _PageWrite
 ) -> None:
     """Those of this page, those that a further attempt ended, and those of messages that are deleted."""
-    await failures.record(connection, reading.id, gathered.failures)
-    reading.did.errors += len(gathered.failures)
-    if gathered.retried:
-        failed = {(each.kind, each.subject) for each in gathered.failures}
-        solved = [each for each in gathered.retried if (each.kind, each.subject) not in failed]
-        await failures.resolve(connection, reading.id, solved)
-    deleted = [key for key, standing in writing.changed.items() if standing.deleted]
-    await failures.resolve_of(connection, reading.id, deleted)
+    await failures.record(connection, sync_run.id, fetched_page.failures)
+    sync_run.counts.errors += len(fetched_page.failures)
+    if fetched_page.retried:
+        failed = {(each.kind, each.subject) for each in fetched_page.failures}
+        solved = [each for each in fetched_page.retried if (each.kind, each.subject) not in failed]
+        await failures.resolve(connection, sync_run.id, solved)
+    deleted = [key for key, state in page_write.changed.items() if state.deleted]
+    await failures.resolve_of(connection, sync_run.id, deleted)
 
 
-async def _update_cursors(reading: SyncRun, connection: Connection, passing: CursorUpdates) -> None:
-    for scope, keys in passing.listed:
+async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_updates: CursorUpdates) -> None:
+    for scope, keys in cursor_updates.listed:
         await cursors.note_listed(
-            connection, reading.id, "resync", scope, keys, stored_only=passing.listed_first
+            connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.listed_first
         )
-    await cursors.drop(connection, reading.id, passing.drops)
-    await cursors.begin(connection, reading.id, passing.begins)
-    await cursors.move(connection, reading.id, passing.moves)
-    if passing.begins or passing.drops or passing.moves:
-        rows = await cursors.of_mailbox(connection, reading.id)
-        reading.cursors = {(row.kind, row.scope): row for row in rows}
+    await cursors.drop(connection, sync_run.id, cursor_updates.drops)
+    await cursors.begin(connection, sync_run.id, cursor_updates.begins)
+    await cursors.move(connection, sync_run.id, cursor_updates.moves)
+    if cursor_updates.begins or cursor_updates.drops or cursor_updates.moves:
+        rows = await cursors.of_mailbox(connection, sync_run.id)
+        sync_run.cursors = {(row.kind, row.scope): row for row in rows}
 
 
 async def _record_changes(
-    reading: SyncRun,
+    sync_run: SyncRun,
     connection: Connection,
-    writing: _PageWrite,
+    page_write: _PageWrite,
     ids: dict[str, int],
     made: dict[str, threads.Thread],
     summed: Sequence[threads.Summed],
     attached: Sequence[tuple[str, Attached]],
 ) -> None:
     """Ledger and feed."""
-    mailbox = str(reading.id)
-    entries = [] if reading.told_start or not reading.did.anything else [build_started_entry(reading)]
+    mailbox = str(sync_run.id)
+    entries = (
+        [] if sync_run.start_recorded or not sync_run.counts.has_changes else [build_started_entry(sync_run)]
+    )
     entries += [
-        Entry(
+        NewLedgerEntry(
             "THREAD_INGESTED",
             "thread",
             str(each.id),
@@ -330,36 +335,37 @@ async def _record_changes(
         for each in summed
     ]
     entries += [
-        _build_message_entry(ready, ids[ready.key], made[_thread_key(ready)].id) for ready, _ in writing.new
+        _build_message_entry(ready, ids[ready.key], made[_thread_key(ready)].id)
+        for ready, _ in page_write.new
     ]
     entries += [_build_attachment_entry(row) for _, row in attached if row.sha256 is not None]
     entries += [
-        Entry("MESSAGE_DELETED", "message", str(ids[key]), payload={"provider_message_id": key})
-        for key, event in writing.events
+        NewLedgerEntry("MESSAGE_DELETED", "message", str(ids[key]), payload={"provider_message_id": key})
+        for key, event in page_write.events
         if event.kind == "deleted"
     ]
-    await ledger.append(connection, reading.organization, entries)
-    await feed.tell_all(
+    await ledger.append_entries(connection, sync_run.organization, entries)
+    await feed.append_events(
         connection,
         [
-            News(
+            NewEvent(
                 _EVENT_TYPES.get(event.kind, "message.changed"),
                 "message",
                 str(ids[key]),
                 {"mailbox_id": mailbox, "change": event.kind},
             )
-            for key, event in writing.events
+            for key, event in page_write.events
         ],
     )
 
 
-def build_started_entry(reading: SyncRun) -> Entry:
-    sync_type = "backfill" if reading.listings() else "incremental"
-    return Entry("SYNC_STARTED", "mailbox", str(reading.id), payload={"sync_type": sync_type})
+def build_started_entry(sync_run: SyncRun) -> NewLedgerEntry:
+    sync_type = "backfill" if sync_run.listings() else "incremental"
+    return NewLedgerEntry("SYNC_STARTED", "mailbox", str(sync_run.id), payload={"sync_type": sync_type})
 
 
-def _build_message_entry(ready: ReadyMessage, id_: int, thread: int) -> Entry:
-    return Entry(
+def _build_message_entry(ready: ReadyMessage, id_: int, thread: int) -> NewLedgerEntry:
+    return NewLedgerEntry(
         "MESSAGE_INGESTED",
         "message",
         str(id_),
@@ -368,9 +374,9 @@ def _build_message_entry(ready: ReadyMessage, id_: int, thread: int) -> Entry:
     )
 
 
-def _build_attachment_entry(row: Attached) -> Entry:
+def _build_attachment_entry(row: Attached) -> NewLedgerEntry:
     assert row.sha256 is not None
-    return Entry(
+    return NewLedgerEntry(
         "ATTACHMENT_SAVED",
         "attachment",
         f"{row.message}/{row.attachment.part}",
@@ -388,51 +394,51 @@ def _thread_key(ready: ReadyMessage) -> str:
     return ready.state.thread or ready.key
 
 
-def _folder_id(reading: SyncRun, key: str | None) -> int | None:
-    folder = reading.folders.get(key) if key else None
+def _folder_id(sync_run: SyncRun, key: str | None) -> int | None:
+    folder = sync_run.folders.get(key) if key else None
     return folder.id if folder else None
 
 
-def _to_new_row(reading: SyncRun, ready: ReadyMessage, standing: MessageState, thread: int) -> messages.New:
+def _to_new_row(sync_run: SyncRun, ready: ReadyMessage, state: MessageState, thread: int) -> messages.New:
     return messages.New(
         ready.key,
         thread,
-        standing.version,
-        _folder_id(reading, standing.folder),
-        standing.labels,
-        standing.categories,
-        standing.is_read,
-        standing.is_flagged,
-        standing.is_draft,
-        standing.importance,
-        standing.received_at,
+        state.version,
+        _folder_id(sync_run, state.folder),
+        state.labels,
+        state.categories,
+        state.is_read,
+        state.is_flagged,
+        state.is_draft,
+        state.importance,
+        state.received_at,
         ready.content,
     )
 
 
-def _to_state_row(reading: SyncRun, id_: int, standing: MessageState) -> messages.Standing:
+def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.Standing:
     return messages.Standing(
         id_,
-        standing.version,
-        _folder_id(reading, standing.folder),
-        standing.labels,
-        standing.categories,
-        standing.is_read,
-        standing.is_flagged,
-        standing.is_draft,
-        standing.importance,
-        standing.received_at,
-        standing.deleted,
+        state.version,
+        _folder_id(sync_run, state.folder),
+        state.labels,
+        state.categories,
+        state.is_read,
+        state.is_flagged,
+        state.is_draft,
+        state.importance,
+        state.received_at,
+        state.deleted,
     )
 
 
-def _to_mail_event(reading: SyncRun, id_: int, event: MessageEvent) -> MailEvent:
+def _to_mail_event(sync_run: SyncRun, id_: int, event: MessageEvent) -> MailEvent:
     return MailEvent(
         id_,
         event.kind,
         event.version,
-        _folder_id(reading, event.from_folder),
-        _folder_id(reading, event.to_folder),
+        _folder_id(sync_run, event.from_folder),
+        _folder_id(sync_run, event.to_folder),
         event.labels_added,
         event.labels_removed,
         event.changed,

@@ -110,12 +110,12 @@ class FetchOptions:
 class FetchTurn:
     """Pages that are fetched side by side: each begins when most of the one before has come."""
 
-    mine: asyncio.Event = field(default_factory=asyncio.Event)
-    before: asyncio.Event | None = None
+    mostly_fetched: asyncio.Event = field(default_factory=asyncio.Event)
+    previous: asyncio.Event | None = None
 
     async def wait(self) -> None:
-        if self.before is not None:
-            await self.before.wait()
+        if self.previous is not None:
+            await self.previous.wait()
 
 
 @dataclass
@@ -126,38 +126,38 @@ class _FetchPlan:
 
 
 async def fetch_page(
-    reading: SyncRun, told: Sequence[Observation], manner: FetchOptions, turn: FetchTurn | None = None
+    sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions, turn: FetchTurn | None = None
 ) -> FetchedPage:
     turn = turn or FetchTurn()
     await turn.wait()
     try:
-        return await _fetch_page(reading, told, manner, turn)
+        return await _fetch_page(sync_run, told, options, turn)
     finally:
-        turn.mine.set()
+        turn.mostly_fetched.set()
 
 
 async def _fetch_page(
-    reading: SyncRun, told: Sequence[Observation], manner: FetchOptions, turn: FetchTurn
+    sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions, turn: FetchTurn
 ) -> FetchedPage:
     found = FetchedPage(shown=[each.change.key for each in told if each.change.presence is Presence.PRESENT])
-    known = await _load_stored(reading, {each.change.key for each in told})
-    sorted_ = _plan_fetches(reading, told, known, manner)
+    known = await _load_stored(sync_run, {each.change.key for each in told})
+    sorted_ = _plan_fetches(sync_run, told, known, options)
     if sorted_.lookups:
-        looked = await look_up(reading, list(sorted_.lookups), found)
+        looked = await look_up(sync_run, list(sorted_.lookups), found)
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
-        again = _plan_fetches(reading, looked, known, manner)
+        again = _plan_fetches(sync_run, looked, known, options)
         sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.lookups]
         sorted_.changes += again.changes
         sorted_.fetch.update(again.fetch)
     found.changes = sorted_.changes
-    await _fetch_messages(reading, found, list(sorted_.fetch.values()), manner, turn)
+    await _fetch_messages(sync_run, found, list(sorted_.fetch.values()), options, turn)
     return found
 
 
-async def look_up(reading: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
+async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
     """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
     told: list[Observation] = []
-    for each in await reading.remote.look_up(keys):
+    for each in await sync_run.remote.look_up(keys):
         if isinstance(each, FetchFailure):
             _add_failure(found, each)
         else:
@@ -165,28 +165,28 @@ async def look_up(reading: SyncRun, keys: Sequence[str], found: FetchedPage) -> 
     return told
 
 
-async def _load_stored(reading: SyncRun, keys: set[str]) -> dict[str, Stored]:
+async def _load_stored(sync_run: SyncRun, keys: set[str]) -> dict[str, Stored]:
     if not keys:
         return {}
-    async with reading.parts.database.transaction(reading.organization) as connection:
-        return await messages.known(connection, reading.id, keys)
+    async with sync_run.context.database.transaction(sync_run.organization) as connection:
+        return await messages.known(connection, sync_run.id, keys)
 
 
 def _plan_fetches(
-    reading: SyncRun, told: Sequence[Observation], known: dict[str, Stored], manner: FetchOptions
+    sync_run: SyncRun, told: Sequence[Observation], known: dict[str, Stored], options: FetchOptions
 ) -> _FetchPlan:
     found = _FetchPlan()
     here = {each.change.key for each in told if each.change.presence is Presence.PRESENT}
     for each in told:
         row = known.get(each.change.key)
         if row is None:
-            _plan_unknown(each.change, manner, found)
+            _plan_unknown(each.change, options, found)
         else:
-            _plan_known(reading, each, row, manner, found, elsewhere=each.change.key in here)
+            _plan_known(sync_run, each, row, options, found, elsewhere=each.change.key in here)
     return found
 
 
-def _plan_unknown(change: MessageChange, manner: FetchOptions, found: _FetchPlan) -> None:
+def _plan_unknown(change: MessageChange, options: FetchOptions, found: _FetchPlan) -> None:
     """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
     if change.presence is Presence.DELETED:
         found.fetch.pop(change.key, None)
@@ -195,27 +195,27 @@ def _plan_unknown(change: MessageChange, manner: FetchOptions, found: _FetchPlan
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
         return
-    if _is_bare(change) and not manner.fetches_bare:
+    if _is_bare(change) and not options.fetches_bare:
         return
-    if received is None or manner.since is None or received >= manner.since:
+    if received is None or options.since is None or received >= options.since:
         found.fetch[change.key] = change
 
 
 def _plan_known(
-    reading: SyncRun,
+    sync_run: SyncRun,
     told: Observation,
     row: Stored,
-    manner: FetchOptions,
+    options: FetchOptions,
     found: _FetchPlan,
     *,
     elsewhere: bool,
 ) -> None:
     change = told.change
     if told.certain:
-        _plan_certain(reading, told, row, manner, found)
+        _plan_certain(sync_run, told, row, options, found)
         return
     if change.presence is Presence.LEFT:
-        if not row.deleted and not elsewhere and _scope_of(reading, row) == told.scope:
+        if not row.deleted and not elsewhere and _scope_of(sync_run, row) == told.scope:
             found.lookups[change.key] = None
         return
     if change.presence is Presence.PRESENT and row.deleted:  # old news, or it is back and as it was
@@ -224,7 +224,7 @@ def _plan_known(
     if not is_newer(from_row(row), change):
         return
     if change.presence is Presence.PRESENT and _is_bare(change):
-        if manner.looks_at_bare:
+        if options.looks_at_bare:
             found.lookups[change.key] = None
         return
     found.changes.append(told)
@@ -233,7 +233,7 @@ def _plan_known(
 
 
 def _plan_certain(
-    reading: SyncRun, told: Observation, row: Stored, manner: FetchOptions, found: _FetchPlan
+    sync_run: SyncRun, told: Observation, row: Stored, options: FetchOptions, found: _FetchPlan
 ) -> None:
     """What is back comes whole: nobody tried to complete it while it was gone."""
     change = told.change
@@ -241,13 +241,13 @@ def _plan_certain(
     if not here or not _is_bare(change):
         found.changes.append(told)
     written_on = row.is_draft and change.version > row.version
-    back = here and row.deleted and reading.mirrors(change.state.folder)
-    if manner.refetches or written_on or back:
+    back = here and row.deleted and sync_run.mirrors(change.state.folder)
+    if options.refetches or written_on or back:
         found.fetch[change.key] = change
 
 
-def _scope_of(reading: SyncRun, row: Stored) -> str | None:
-    folder = reading.folders.get(row.folder) if row.folder else None
+def _scope_of(sync_run: SyncRun, row: Stored) -> str | None:
+    folder = sync_run.folders.get(row.folder) if row.folder else None
     return folder.scope if folder else None
 
 
@@ -258,10 +258,10 @@ def _is_bare(change: MessageChange) -> bool:
 
 
 async def _fetch_messages(
-    reading: SyncRun,
+    sync_run: SyncRun,
     found: FetchedPage,
     wanted: Sequence[MessageChange],
-    manner: FetchOptions,
+    options: FetchOptions,
     turn: FetchTurn,
 ) -> None:
     """While the bytes of a group are made safe, the next one is asked for."""
@@ -270,13 +270,13 @@ async def _fetch_messages(
     missing = len(wanted)
     preparing: asyncio.Task[None] | None = None
     try:
-        async for group in reading.remote.fetch(wanted, reading.mailbox.policy):
+        async for group in sync_run.remote.fetch(wanted, sync_run.mailbox.policy):
             missing -= len(group)
             if missing <= NEXT_PAGE_SHARE * len(wanted):
-                turn.mine.set()
+                turn.mostly_fetched.set()
             if preparing is not None:
                 await preparing
-            preparing = asyncio.create_task(_prepare_group(reading, found, group, manner))
+            preparing = asyncio.create_task(_prepare_group(sync_run, found, group, options))
         if preparing is not None:
             await preparing
     finally:
@@ -286,10 +286,13 @@ async def _fetch_messages(
 
 
 async def _prepare_group(
-    reading: SyncRun, found: FetchedPage, group: Sequence[FetchedMessage | FetchFailure], manner: FetchOptions
+    sync_run: SyncRun,
+    found: FetchedPage,
+    group: Sequence[FetchedMessage | FetchFailure],
+    options: FetchOptions,
 ) -> None:
-    fetched = [each for each in group if isinstance(each, FetchedMessage) and not _is_too_old(each, manner)]
-    for ready, failures in await asyncio.gather(*(_prepare_message(reading, each) for each in fetched)):
+    fetched = [each for each in group if isinstance(each, FetchedMessage) and not _is_too_old(each, options)]
+    for ready, failures in await asyncio.gather(*(_prepare_message(sync_run, each) for each in fetched)):
         found.ready.append(ready)
         found.failures += failures
     for each in group:
@@ -297,9 +300,9 @@ async def _prepare_group(
             _add_failure(found, each)
 
 
-def _is_too_old(fetched: FetchedMessage, manner: FetchOptions) -> bool:
+def _is_too_old(fetched: FetchedMessage, options: FetchOptions) -> bool:
     received = fetched.state.received_at
-    return manner.since is not None and received is not None and received < manner.since
+    return options.since is not None and received is not None and received < options.since
 
 
 def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
@@ -310,10 +313,10 @@ def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
         found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
 
 
-async def _prepare_message(reading: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
+async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
     """Make its bytes safe; what is left is small."""
-    policy = reading.mailbox.policy
-    kept = content_filter.filter_attachments(fetched.content, policy, reading.parts.accept)
+    policy = sync_run.mailbox.policy
+    kept = content_filter.filter_attachments(fetched.content, policy, sync_run.context.accept)
     attachments: list[tuple[RemoteAttachment, bytes | None]] = []
     blobs: list[Blob] = []
     detected: dict[bytes, str] = {}
@@ -322,7 +325,7 @@ async def _prepare_message(reading: SyncRun, fetched: FetchedMessage) -> tuple[R
         sha256 = None
         if attachment.kind != "reference":
             try:
-                blob, head = await _store_bytes(reading, fetched.key, attachment)
+                blob, head = await _store_bytes(sync_run, fetched.key, attachment)
                 blobs.append(blob)
                 sha256 = blob.sha256
                 detected[sha256] = screen.detect_type(head)
@@ -339,15 +342,15 @@ async def _prepare_message(reading: SyncRun, fetched: FetchedMessage) -> tuple[R
     return ready, failures
 
 
-async def _store_bytes(reading: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:
+async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:
     """Its bytes made safe, and the first of them."""
-    blobs, organization = reading.parts.blobs, reading.organization
+    blobs, organization = sync_run.context.blobs, sync_run.organization
     if attachment.content is not None:
         return await blobs.put(organization, attachment.content), attachment.content[:HEAD_BYTES]
     head = bytearray()
 
     async def pieces() -> AsyncIterator[bytes]:
-        async for piece in reading.remote.fetch_attachment(key, attachment):
+        async for piece in sync_run.remote.fetch_attachment(key, attachment):
             head.extend(piece[: HEAD_BYTES - len(head)])
             yield piece
 

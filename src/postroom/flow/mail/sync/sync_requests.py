@@ -6,8 +6,8 @@ from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import cursors, failures, ledger, subscriptions, work
 from postroom.store.cursors import Begin, CursorKind
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry
-from postroom.store.work import Wake
+from postroom.store.ledger import NewLedgerEntry
+from postroom.store.work import WorkRequest
 
 
 async def request_sync(
@@ -19,16 +19,16 @@ async def request_sync(
     actor: str | None = None,
 ) -> None:
     """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
-    await work.hold(connection, WorkKind.SYNC, str(mailbox))
+    await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     if full:
         await _expire_cursors(connection, mailbox)
         await failures.try_again(connection, mailbox)
-    await ledger.append(
+    await ledger.append_entries(
         connection,
         organization,
-        [Entry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
+        [NewLedgerEntry("SYNC_REQUESTED", "mailbox", str(mailbox), actor, {"full": full})],
     )
-    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
+    await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
@@ -46,17 +46,17 @@ async def extend_backfill(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
 ) -> bool:
     """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
-    await work.hold(connection, WorkKind.SYNC, str(mailbox))
+    await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:
         raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
-    since = days_before(await subscriptions.now(connection), days)
+    since = days_before(await subscriptions.read_clock(connection), days)
     later = [row.scope for row in rows if row.since is None or row.since > since]
     if not later:
         return False
     begins = [Begin(CursorKind.BACKFILL, scope, since=since) for scope in later]
     await cursors.begin(connection, mailbox, begins)
-    await work.restart(connection, [Wake(organization, WorkKind.SYNC, str(mailbox))])
+    await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
     return True
 
 

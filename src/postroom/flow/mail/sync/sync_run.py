@@ -29,7 +29,7 @@ class SyncContext:
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float
     slice_seconds: float
-    take_in: IntakeFunction | None = None
+    intake: IntakeFunction | None = None
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
@@ -60,7 +60,7 @@ class SyncCounts:
     pages: int = 0
 
     @property
-    def anything(self) -> bool:
+    def has_changes(self) -> bool:
         return self.events + self.errors + self.messages > 0
 
 
@@ -68,7 +68,7 @@ class SyncCounts:
 class SyncRun:
     """One run for one mailbox. Everything here is as the last commit left it."""
 
-    parts: SyncContext
+    context: SyncContext
     lease: Lease
     mailbox: Mailbox
     remote: RemoteMailbox
@@ -77,12 +77,12 @@ class SyncRun:
     cursors: dict[tuple[CursorKind, str], Cursor] = field(
         default_factory=dict[tuple[CursorKind, str], Cursor]
     )
-    did: SyncCounts = field(default_factory=SyncCounts)
+    counts: SyncCounts = field(default_factory=SyncCounts)
     generation: int = 0  # of the work row, as the last commit saw it
-    answered: int = 0  # the generation whose news were read
+    handled_generation: int = 0  # the generation whose news were read
     second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
-    told_start: bool = False
-    begun_anew: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
+    start_recorded: bool = False
+    restarted_scopes: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
     unreadable: set[str] = field(default_factory=set[str])  # scopes that are there, and not read in this run
 
     @property
@@ -94,10 +94,10 @@ class SyncRun:
         return self.mailbox.organization
 
     @property
-    def is_told_more(self) -> bool:
+    def has_new_hints(self) -> bool:
         """Whether there may be news since they were read."""
         overdue = self.second_look_at is not None and self.second_look_at <= time.monotonic()
-        return overdue or self.generation > self.answered
+        return overdue or self.generation > self.handled_generation
 
     def cursor(self, kind: CursorKind, scope: str) -> Cursor | None:
         return self.cursors.get((kind, scope))
@@ -135,7 +135,7 @@ class SyncRun:
         return get_latest(get_earliest_since(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
 
     def _oldest_kept(self) -> datetime | None:
-        return self.parts.oldest_kept(self.mailbox.policy, self.now)
+        return self.context.oldest_kept(self.mailbox.policy, self.now)
 
     def listings(self) -> Collection[Cursor]:
         """Those that are not at their end, and can be read."""

@@ -26,9 +26,9 @@ from postroom.store import (
     work,
 )
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
-from postroom.store.work import Finish, Lease
+from postroom.store.work import FinishedWork, Lease
 
 log = Log()
 
@@ -73,57 +73,59 @@ def is_syncable(mailbox: Mailbox) -> bool:
 
 
 async def _sync_mailbox(context: SyncContext, lease: Lease, mailbox: Mailbox) -> None:
-    reading = await _load_run(context, lease, mailbox)
-    await live_changes.run(reading)
-    await live_changes.retry_failures(reading)
-    await listing.run(reading, seconds=context.slice_seconds)
-    await _finish_run(reading)
+    sync_run = await _load_run(context, lease, mailbox)
+    await live_changes.run(sync_run)
+    await live_changes.retry_failures(sync_run)
+    await listing.run(sync_run, seconds=context.slice_seconds)
+    await _finish_run(sync_run)
 
 
 async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
     async with context.database.transaction(lease.organization) as connection:
-        now = await subscriptions.now(connection)
+        now = await subscriptions.read_clock(connection)
         tree = await folders.every(connection, mailbox.id)
         rows = await cursors.of_mailbox(connection, mailbox.id)
-    reading = SyncRun(context, lease, mailbox, context.remote(mailbox), now)
-    reading.folders = {folder.key: folder for folder in tree}
-    reading.cursors = {(row.kind, row.scope): row for row in rows}
-    return reading
+    sync_run = SyncRun(context, lease, mailbox, context.remote(mailbox), now)
+    sync_run.folders = {folder.key: folder for folder in tree}
+    sync_run.cursors = {(row.kind, row.scope): row for row in rows}
+    return sync_run
 
 
-async def _finish_run(reading: SyncRun) -> None:
-    context, lease, did = reading.parts, reading.lease, reading.did
-    async with work.fenced(context.database, lease) as connection:
-        await mailboxes.synced(connection, reading.id, but=UNREADABLE if reading.unreadable else None)
-        await quota_usage.record_share(connection, reading.id, reading.remote.quota_used())
-        if did.anything:
-            entries = [] if reading.told_start else [build_started_entry(reading)]
-            await ledger.append(connection, reading.organization, [*entries, _build_completed_entry(reading)])
-        await _check_push_silence(reading, connection)
-        failing = await failures.next_due_seconds(connection, reading.id)
-        again = _seconds_until_next_run(reading, failing)
-        seen = replace(lease, generation=max(lease.generation, reading.answered))
-        await work.finish(connection, [Finish(seen, again)])
+async def _finish_run(sync_run: SyncRun) -> None:
+    context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
+    async with work.fenced_transaction(context.database, lease) as connection:
+        await mailboxes.record_sync(connection, sync_run.id, but=UNREADABLE if sync_run.unreadable else None)
+        await quota_usage.record_share(connection, sync_run.id, sync_run.remote.quota_used())
+        if did.has_changes:
+            entries = [] if sync_run.start_recorded else [build_started_entry(sync_run)]
+            await ledger.append_entries(
+                connection, sync_run.organization, [*entries, _build_completed_entry(sync_run)]
+            )
+        await _check_push_silence(sync_run, connection)
+        failing = await failures.next_due_seconds(connection, sync_run.id)
+        again = _seconds_until_next_run(sync_run, failing)
+        seen = replace(lease, generation=max(lease.generation, sync_run.handled_generation))
+        await work.finish(connection, [FinishedWork(seen, again)])
     log.info(
-        "sync.done", mailbox=reading.id, count=did.messages, state="listing" if again == 0 else "current"
+        "sync.done", mailbox=sync_run.id, count=did.messages, state="listing" if again == 0 else "current"
     )
 
 
-async def _check_push_silence(reading: SyncRun, connection: Connection) -> None:
+async def _check_push_silence(sync_run: SyncRun, connection: Connection) -> None:
     """Mail came, some time ago, and no push told of it or of anything since: the channel may be dead."""
-    patience = reading.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
-    notified = reading.mailbox.last_notified_at
+    patience = sync_run.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
+    notified = sync_run.mailbox.last_notified_at
     if notified is not None and notified > patience:
         return
-    changed_at = await messages.newest(connection, reading.id, before=patience)
+    changed_at = await messages.newest(connection, sync_run.id, before=patience)
     if changed_at is not None:
         await subscribe.replace_silent_subscription(
-            connection, reading.organization, reading.id, changed_at=changed_at
+            connection, sync_run.organization, sync_run.id, changed_at=changed_at
         )
 
 
-def _build_completed_entry(reading: SyncRun) -> Entry:
-    did = asdict(reading.did)
+def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
+    did = asdict(sync_run.counts)
     payload = {
         "threads_synced": did["threads"],
         "messages_synced": did["messages"],
@@ -131,20 +133,20 @@ def _build_completed_entry(reading: SyncRun) -> Entry:
         "events": did["events"],
         "errors": did["errors"],
     }
-    return Entry("SYNC_COMPLETED", "mailbox", str(reading.id), payload=payload)
+    return NewLedgerEntry("SYNC_COMPLETED", "mailbox", str(sync_run.id), payload=payload)
 
 
-def _seconds_until_next_run(reading: SyncRun, failing: float | None) -> float:
+def _seconds_until_next_run(sync_run: SyncRun, failing: float | None) -> float:
     """At once while there is something to list; else when something is to be tried or looked at again, or at
     the next sweep, which the jitter spreads out.
     """
-    if reading.listings():
+    if sync_run.listings():
         return 0.0
-    waits = [reading.parts.sweep_seconds[reading.mailbox.provider] * random.uniform(0.9, 1)]
+    waits = [sync_run.context.sweep_seconds[sync_run.mailbox.provider] * random.uniform(0.9, 1)]
     if failing is not None:
         waits.append(failing)
-    if reading.second_look_at is not None:
-        waits.append(reading.second_look_at - time.monotonic())
+    if sync_run.second_look_at is not None:
+        waits.append(sync_run.second_look_at - time.monotonic())
     return max(min(waits), 0.0)
 
 
@@ -157,17 +159,17 @@ async def _finish_early(
     *,
     again_after: float | None = None,
 ) -> None:
-    async with work.fenced(context.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         if mailbox is not None and health is not None and error is not None:
             await mailbox_health.record_failure(connection, mailbox, health, error)
-        await work.finish(connection, [Finish(lease, again_after)])
+        await work.finish(connection, [FinishedWork(lease, again_after)])
 
 
 async def _record_transient_error(
     context: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError
 ) -> None:
     """Trouble that passes is told in words; the connection counts as well."""
-    async with work.fenced(context.database, lease) as connection:
+    async with work.fenced_transaction(context.database, lease) as connection:
         await quota_usage.record_share(connection, mailbox.id, context.remote(mailbox).quota_used())
         now = await mailboxes.get(connection, mailbox.id)
         if now is not None and now.health is MailboxHealth.ACTIVE:
