@@ -12,7 +12,7 @@ def main() -> None:
     home, wait_seconds = Path(sys.argv[1]), float(sys.argv[2])
     heard: list[str] = []
     try:
-        attachment = embedded.attach(home, say=heard.append, wait_seconds=wait_seconds)
+        attachment = embedded.start_or_join(home, say=heard.append, wait_seconds=wait_seconds)
     except PostroomError as error:
         sys.stdout.write(json.dumps({"error": str(error)}) + "\n")
         return

@@ -19,8 +19,8 @@ import pytest
 
 from postroom.store import embedded
 from postroom.store.embedded import database_home as homes
-from postroom.store.embedded.database_home import Home
-from postroom.store.embedded.stale_processes import processes_of
+from postroom.store.embedded.database_home import DatabaseHome
+from postroom.store.embedded.stale_processes import find_server_processes
 
 SOURCES = Path(__file__).parents[2] / "src"
 NOBODY = 65534
@@ -97,7 +97,7 @@ class Watched:
 
     @property
     def inside(self):
-        return Home(Path(os.path.realpath(self.path)) / "postgres")
+        return DatabaseHome(Path(os.path.realpath(self.path)) / "postgres")
 
     def attach(self, **options):
         one = Attached(self.path, **options)
@@ -111,13 +111,17 @@ class Watched:
         return int((self.inside.data / "postmaster.pid").read_text().splitlines()[0])
 
     def runs(self):
-        return bool(processes_of(self.inside.data))
+        return bool(find_server_processes(self.inside.data))
 
     def has_stopped(self):
         """Neither supervisor nor any process of the server is left."""
         if not self.inside.root.exists():
             return True
-        return homes.is_free(self.inside.supervisor) and homes.is_free(self.inside.server) and not self.runs()
+        return (
+            homes.is_lock_free(self.inside.supervisor)
+            and homes.is_lock_free(self.inside.server)
+            and not self.runs()
+        )
 
     def end(self):
         for each in self.attached:
@@ -150,7 +154,7 @@ def answers(url):
 def _made():
     """A home with a database in it, made once for this run: copying one is quicker than making one."""
     path = _quick_path()
-    with watched(path), embedded.attach(path):
+    with watched(path), embedded.start_or_join(path):
         pass
     return path
 

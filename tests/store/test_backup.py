@@ -54,7 +54,7 @@ def contents(url):
 
 
 def dump_everything(url, file):
-    command = [binaries.find().program("pg_dump"), "--format=custom", f"--file={file}", url]
+    command = [binaries.find_binaries().program("pg_dump"), "--format=custom", f"--file={file}", url]
     subprocess.run(command, check=True)
 
 
@@ -64,7 +64,7 @@ async def test_what_was_backed_up_comes_back_with_its_rules(database_url, empty_
     assert contents(empty_url) == contents(database_url)
     assert len(contents(empty_url)["mailboxes"]) == 1
     assert ask(empty_url, RULES) == ask(database_url, RULES)
-    assert (await schema_migrations.status(empty_url)).current
+    assert (await schema_migrations.read_status(empty_url)).current
 
 
 async def test_numbers_go_on_after_a_restore(database_url, empty_url, owner, organization, tmp_path):
@@ -89,7 +89,7 @@ async def test_a_backup_of_the_embedded_server_comes_back_on_an_older_one(tmp_pa
         try:
             await pg_programs.backup(source, tmp_path / "backup")
             await pg_programs.restore(target, tmp_path / "backup")
-            assert (await schema_migrations.status(target)).current
+            assert (await schema_migrations.read_status(target)).current
         finally:
             new.drop(source)
             old.drop(target)
@@ -147,7 +147,7 @@ async def test_a_schema_without_an_organization_is_no_data(database_url, databas
     try:
         await pg_programs.backup(database_url, tmp_path / "backup")
         await pg_programs.restore(fresh, tmp_path / "backup")
-        assert (await schema_migrations.status(fresh)).current
+        assert (await schema_migrations.read_status(fresh)).current
     finally:
         database_server.drop(fresh)
 
@@ -189,7 +189,7 @@ async def test_an_unreachable_database_and_a_malformed_url_are_named(tmp_path):
     with pytest.raises(DatabaseUnavailable):
         await pg_programs.backup(f"postgresql://nobody@/none?host={tmp_path}", tmp_path / "backup")
     with pytest.raises(SettingsError, match="not a PostgreSQL URL"):
-        pg_programs.psql("postgresql://%zz", [])
+        pg_programs.run_psql("postgresql://%zz", [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -328,11 +328,11 @@ def test_a_password_is_never_on_a_command_line_and_encryption_takes_the_machines
     url = "postgresql://jane:hunter2@db.example.org:5433/post?sslmode=verify-full"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperatorError, match="postgresql-client"):
-        pg_programs.psql(url, [])
+        pg_programs.run_psql(url, [])
     fake = tmp_path / "psql"
     fake.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexport > {tmp_path}/variables\n')
     fake.chmod(0o755)
-    assert pg_programs.psql(url, ["-l"]) == 0
+    assert pg_programs.run_psql(url, ["-l"]) == 0
     assert (tmp_path / "arguments").read_text() == "-l\n"
     told = (tmp_path / "variables").read_text()
     for variable in ("PGPASSWORD='hunter2'", "PGHOST='db.example.org'", "PGPORT='5433'", "PGUSER='jane'"):

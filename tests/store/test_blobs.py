@@ -6,10 +6,11 @@ from hashlib import sha256
 import pytest
 
 from postroom.errors import TransientError
+from postroom.model import WorkKind
 from postroom.ports import Blob
 from postroom.store import blobs, work
 from postroom.store.database import open_database
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
 DAY = 86_400
 
@@ -31,13 +32,13 @@ async def recorded(database, organization, *given):
 
 async def doomed(database, organization, **options):
     async with database.transaction(organization) as connection:
-        await blobs.doom(connection, organization, grace_seconds=DAY, **options)
-        return (await blobs.to_remove(connection))[0]
+        await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY, **options)
+        return (await blobs.list_marked(connection))[0]
 
 
 async def rows(database, organization):
     async with database.transaction(organization) as connection:
-        return [row.sha256 for row in await blobs.page(connection, after=b"", limit=100)]
+        return [row.sha256 for row in await blobs.list_page(connection, after=b"", limit=100)]
 
 
 async def attach(owner, organization, mailbox, digest):
@@ -72,9 +73,9 @@ async def test_the_same_content_is_one_row_and_pages_go_by_digest(database, orga
     await recorded(database, organization, blob(b"3", created=False))
     assert await rows(database, organization) == sorted(each.sha256 for each in given)
     async with database.transaction(organization) as connection:
-        assert await blobs.size(connection) == 5
-        first = await blobs.page(connection, after=b"", limit=2)
-        then = await blobs.page(connection, after=first[-1].sha256, limit=100)
+        assert await blobs.sum_sizes(connection) == 5
+        first = await blobs.list_page(connection, after=b"", limit=2)
+        then = await blobs.list_page(connection, after=first[-1].sha256, limit=100)
     assert len(first) + len(then) == 5
 
 
@@ -109,7 +110,7 @@ async def test_a_put_that_saw_the_object_before_it_was_given_up_starts_over(
         await recorded(database, organization, blob(b"x", created=False))
     assert await rows(database, organization) == []
     async with database.transaction(organization) as connection:
-        await blobs.settle(connection, removed=[blob(b"x").sha256], spared=[])
+        await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
     with pytest.raises(TransientError):  # it may have looked at the store just before the removal
         await recorded(database, organization, blob(b"x", created=False))
     await recorded(database, organization, blob(b"x", created=True))
@@ -121,10 +122,10 @@ async def test_marks_of_removals_are_forgotten_after_the_grace(database, organiz
     await move_clock(2 * DAY)
     await doomed(database, organization)
     async with database.transaction(organization) as connection:
-        await blobs.settle(connection, removed=[blob(b"x").sha256], spared=[])
+        await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
     await move_clock(2 * DAY)
     async with database.transaction(organization) as connection:
-        await blobs.forget_removed(connection, grace_seconds=DAY)
+        await blobs.delete_old_marks(connection, grace_seconds=DAY)
     await recorded(database, organization, blob(b"x", created=False))
 
 
@@ -157,31 +158,31 @@ async def test_objects_without_a_row_are_given_up_and_those_with_one_are_not(dat
     await recorded(database, organization, blob(b"known"))
     async with database.transaction(organization) as connection:
         given = [blob(b"known").sha256, blob(b"unknown").sha256]
-        assert await blobs.doom_unknown(connection, organization, given) == 1
-        assert (await blobs.to_remove(connection))[0] == [blob(b"unknown").sha256]
+        assert await blobs.mark_orphans(connection, organization, given) == 1
+        assert (await blobs.list_marked(connection))[0] == [blob(b"unknown").sha256]
 
 
 async def test_whoever_refers_to_a_blob_is_named(database, owner, organization, make_mailbox):
     await recorded(database, organization, blob(b"x"))
     message = await attach(owner, organization, await make_mailbox(organization), blob(b"x").sha256)
     async with database.transaction(organization) as connection:
-        found = await blobs.referrers(connection, blob(b"x").sha256)
+        found = await blobs.list_references(connection, blob(b"x").sha256)
     assert (found.messages, found.documents) == ([message], [])
 
 
 async def test_the_first_place_counts_until_a_move(database):
     async with database.engine() as connection:
-        assert await blobs.place(connection) is None
-        assert await blobs.claim_place(connection, "disk:a") == "disk:a"
-        assert await blobs.claim_place(connection, "disk:b") == "disk:a"
-        await blobs.move_place(connection, "disk:b")
-        assert await blobs.claim_place(connection, "disk:a") == "disk:b"
+        assert await blobs.get_location(connection) is None
+        assert await blobs.claim_location(connection, "disk:a") == "disk:a"
+        assert await blobs.claim_location(connection, "disk:b") == "disk:a"
+        await blobs.set_location(connection, "disk:b")
+        assert await blobs.claim_location(connection, "disk:a") == "disk:b"
 
 
 async def test_work_is_provided_once_and_what_stands_is_left_alone(database, organization):
     async with database.engine() as connection:
-        wake = Wake(organization, "collect", str(organization), 100)
-        assert await work.provide(connection, [wake]) == 1
-        assert await work.provide(connection, [wake]) == 0
+        wake = WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization), 100)
+        assert await work.ensure_scheduled(connection, [wake]) == 1
+        assert await work.ensure_scheduled(connection, [wake]) == 0
         cursor = await connection.execute("SELECT generation, due_at > postroom_now() FROM work")
         assert await cursor.fetchall() == [(0, True)]

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from postroom.model import CredentialKind
-from postroom.ports import Parameter, Sealed
+from postroom.ports import SealedSecret, SsmParameter
 from postroom.store import credentials
-from postroom.store.credentials import Outdated
+from postroom.store.credentials import OutdatedSecrets
 from postroom.store.database import open_database
 
-GRANT, ACCESS = Sealed("k1", b"grant"), Sealed("k2", b"access")
+GRANT, ACCESS = SealedSecret("k1", b"grant"), SealedSecret("k2", b"access")
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ async def test_what_was_saved_is_loaded(connection, mailbox):
 async def test_an_applications_own_credential_names_tenant_and_client(connection, mailbox):
     kind = CredentialKind.APP_CERTIFICATE
     await credentials.save(
-        connection, mailbox, kind=kind, grant=Parameter("/p/x"), tenant_id="t", client_id="c"
+        connection, mailbox, kind=kind, grant=SsmParameter("/p/x"), tenant_id="t", client_id="c"
     )
     found = await credentials.load(connection, mailbox)
     assert (found.kind, found.tenant_id, found.client_id) == (kind, "t", "c")
-    assert (found.grant, found.access, found.access_expires_at) == (Parameter("/p/x"), None, None)
+    assert (found.grant, found.access, found.access_expires_at) == (SsmParameter("/p/x"), None, None)
 
 
 async def test_saving_again_replaces_all_of_it_and_ends_the_lease_of_a_refresh(connection, mailbox, owner):
@@ -67,16 +67,16 @@ async def test_saving_again_replaces_all_of_it_and_ends_the_lease_of_a_refresh(c
     await connection.execute(
         "UPDATE credentials SET lease_token = gen_random_uuid(), leased_until = postroom_now()"
     )
-    await save(connection, mailbox, grant=Parameter("/p/x"))
+    await save(connection, mailbox, grant=SsmParameter("/p/x"))
     found = await credentials.load(connection, mailbox)
-    assert found == credentials.Credential(CredentialKind.DELEGATED, Parameter("/p/x"), frozenset())
+    assert found == credentials.Credential(CredentialKind.DELEGATED, SsmParameter("/p/x"), frozenset())
     assert await one(connection, "SELECT lease_token IS NULL AND leased_until IS NULL FROM credentials")
 
 
 async def test_what_is_erased_comes_back_once_so_that_it_can_be_forgotten_elsewhere(connection, mailbox):
-    await save(connection, mailbox, grant=Parameter("/p/x"))
+    await save(connection, mailbox, grant=SsmParameter("/p/x"))
     erased = await credentials.delete(connection, mailbox)
-    assert erased.grant == Parameter("/p/x")
+    assert erased.grant == SsmParameter("/p/x")
     assert await credentials.delete(connection, mailbox) is None
     assert await credentials.load(connection, mailbox) is None
 
@@ -90,9 +90,9 @@ async def test_another_organization_sees_and_changes_nothing(
     async with database.transaction(other) as connection:
         assert await credentials.load(connection, mailbox) is None
         assert await credentials.delete(connection, mailbox) is None
-        assert await credentials.outdated(connection, "k9", after=None, limit=9) == []
-        assert not await credentials.reseal_grant(connection, mailbox, GRANT, Sealed("k9", b"x"))
-        assert await credentials.values_by_key(connection) == {}
+        assert await credentials.list_outdated(connection, "k9", after=None, limit=9) == []
+        assert not await credentials.reseal_grant(connection, mailbox, GRANT, SealedSecret("k9", b"x"))
+        assert await credentials.count_by_key(connection) == {}
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         async with database.transaction(other) as connection:
             await save(connection, mailbox)
@@ -110,14 +110,14 @@ async def test_rows_with_anything_under_another_key_are_found_in_pages(
         await save(
             connection,
             mailbox,
-            grant=Sealed(grant, b"g") if grant else Parameter("/p/x"),
-            access=Sealed(access, b"a") if access else None,
+            grant=SealedSecret(grant, b"g") if grant else SsmParameter("/p/x"),
+            access=SealedSecret(access, b"a") if access else None,
         )
-    g, a = Sealed("old", b"g"), Sealed("old", b"a")
-    first = await credentials.outdated(connection, "new", after=None, limit=2)
-    assert first == [Outdated(boxes[0], g, a), Outdated(boxes[1], None, a)]
-    rest = await credentials.outdated(connection, "new", after=first[-1].mailbox, limit=9)
-    assert rest == [Outdated(boxes[3], None, a), Outdated(boxes[4], g, None)]
+    g, a = SealedSecret("old", b"g"), SealedSecret("old", b"a")
+    first = await credentials.list_outdated(connection, "new", after=None, limit=2)
+    assert first == [OutdatedSecrets(boxes[0], g, a), OutdatedSecrets(boxes[1], None, a)]
+    rest = await credentials.list_outdated(connection, "new", after=first[-1].mailbox, limit=9)
+    assert rest == [OutdatedSecrets(boxes[3], None, a), OutdatedSecrets(boxes[4], g, None)]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_a_value_is_sealed_anew_only_while_it_is_the_one_that_was_read(
 ):
     await save(connection, mailbox, access=ACCESS, access_seconds=60)
     before = await one(connection, "SELECT updated_at FROM credentials")
-    new = Sealed("k9", b"anew")
+    new = SealedSecret("k9", b"anew")
     assert not await reseal(connection, mailbox, replace(held, value=b"older"), new)
     assert not await reseal(connection, mailbox, replace(held, key_id="k8"), new)
     assert not await reseal(connection, UUID(int=1), held, new)
@@ -144,7 +144,7 @@ async def test_values_are_counted_by_key_with_logins_under_way_but_not_lapsed_on
     connection, mailbox, make_mailbox, organization
 ):
     await save(connection, mailbox, access=ACCESS)
-    await save(connection, await make_mailbox(organization), grant=Parameter("/p/x"), access=ACCESS)
+    await save(connection, await make_mailbox(organization), grant=SsmParameter("/p/x"), access=ACCESS)
     for digest, key, seconds in ((b"a" * 32, "k1", 60), (b"b" * 32, "k3", 60), (b"c" * 32, "k4", -1)):
         await connection.execute(
             """
@@ -155,5 +155,5 @@ async def test_values_are_counted_by_key_with_logins_under_way_but_not_lapsed_on
             """,
             [digest, digest, key, seconds],
         )
-    assert await credentials.values_by_key(connection) == {"k1": 2, "k2": 2, "k3": 1}
-    assert await credentials.parameters(connection) == 1
+    assert await credentials.count_by_key(connection) == {"k1": 2, "k2": 2, "k3": 1}
+    assert await credentials.count_parameters(connection) == 1

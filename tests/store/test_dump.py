@@ -3,9 +3,9 @@
 import asyncio
 
 from databases import session
-from postroom.store.embedded.binaries import find
+from postroom.store.embedded.binaries import find_binaries
 from postroom.store.roles import APPLICATION
-from postroom.store.schema_migrations import status
+from postroom.store.schema_migrations import read_status
 from store.guards import granted_to_everybody, unguarded
 from store.rows import Filling, key_of, organization_tables
 
@@ -21,12 +21,12 @@ async def test_a_dump_of_the_owner_restores_to_the_same(
     for each in (organization, other_organization):
         await Filling(owner, each).fill()
     # Those of 18 restore to nothing older than 17.
-    programs = find(16 if owner.info.server_version < 170000 else 18)
+    programs = find_binaries(16 if owner.info.server_version < 170000 else 18)
     dump = str(tmp_path / "dump")
     await run(programs.program("pg_dump"), "-Fc", "-f", dump, database_url)
     await run(programs.program("pg_restore"), "--exit-on-error", "-d", empty_database_url, dump)
 
-    assert (await status(empty_database_url)).current
+    assert (await read_status(empty_database_url)).current
     async with (
         session(empty_database_url) as copy,
         session(empty_database_url, APPLICATION, organization) as us,

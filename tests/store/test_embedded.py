@@ -26,7 +26,7 @@ def test_ten_processes_that_attach_at_once_share_one_server(home):
 
 
 def test_the_role_is_no_superuser_and_owns_its_database(home):
-    with embedded.attach(home.path) as attachment:
+    with embedded.start_or_join(home.path) as attachment:
         assert ask(
             attachment.url,
             """
@@ -41,7 +41,7 @@ def test_the_role_is_no_superuser_and_owns_its_database(home):
 
 
 def test_the_server_is_durable_private_and_speaks_utf8(home):
-    with embedded.attach(home.path) as attachment:
+    with embedded.start_or_join(home.path) as attachment:
         assert ask(
             attachment.url,
             """
@@ -61,14 +61,14 @@ def test_what_takes_long_is_said_once(tmp_path):
 
 
 def test_released_by_the_last_one_the_server_stops_and_keeps_the_data(home):
-    first, second = embedded.attach(home.path), embedded.attach(home.path)
+    first, second = embedded.start_or_join(home.path), embedded.start_or_join(home.path)
     ask(first.url, "CREATE TABLE kept AS SELECT 42 AS answer")
     first.release()
     first.release()
     assert ask(second.url, "SELECT answer FROM kept") == (42,)
     second.release()
     until(home.has_stopped, "the server stops")
-    with embedded.attach(home.path) as again:
+    with embedded.start_or_join(home.path) as again:
         assert ask(again.url, "SELECT answer FROM kept") == (42,)
 
 
@@ -79,7 +79,7 @@ def test_a_process_that_comes_while_the_server_stops_waits_and_starts_it_anew(ho
     def come_and_go():
         for _ in range(6):
             try:
-                with embedded.attach(home.path) as attachment:
+                with embedded.start_or_join(home.path) as attachment:
                     ask(attachment.url)
             except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
                 failures.append(error)
@@ -116,8 +116,8 @@ def test_two_homes_run_side_by_side(tmp_path):
     with (
         watched(tmp_path / "one", made=True) as one,
         watched(tmp_path / "two", made=True) as two,
-        embedded.attach(one.path) as first,
-        embedded.attach(two.path) as second,
+        embedded.start_or_join(one.path) as first,
+        embedded.start_or_join(two.path) as second,
     ):
         ask(first.url, "CREATE TABLE only_here ()")
         with pytest.raises(psycopg.errors.UndefinedTable):
@@ -140,7 +140,7 @@ def test_settings_and_their_secrets_do_not_live_on_in_the_server(home):
 
 
 def test_no_row_reaches_the_log_of_the_server(home):
-    with embedded.attach(home.path) as attachment:
+    with embedded.start_or_join(home.path) as attachment:
         ask(attachment.url, "CREATE TABLE people (address text PRIMARY KEY)")
         for _ in range(2):
             try:

@@ -12,7 +12,7 @@ import pytest
 from postroom.errors import DatabaseUnavailable
 from postroom.store import embedded
 from postroom.store.embedded import binaries
-from postroom.store.embedded.stale_processes import processes_of
+from postroom.store.embedded.stale_processes import find_server_processes
 from store.homes import answers, ask, kill, quick_home, until, watched
 
 
@@ -35,7 +35,7 @@ def test_after_a_kill_the_next_process_starts_and_finds_what_was_committed_five_
             kill(postmaster)
         if victims in {"client", "all"}:
             one.kill()
-        for other in processes_of(home.inside.data) if victims == "all" else ():
+        for other in find_server_processes(home.inside.data) if victims == "all" else ():
             kill(other)
         one = home.attach()
         assert ask(one.url, "SELECT count(*) FROM rounds") == (number + 1,)
@@ -79,12 +79,12 @@ def test_a_busy_connection_of_a_killed_server_does_not_block_the_next_start(home
         kill(home.supervisor())
         kill(postmaster)
         assert answers(home.attach().url)
-        assert backend not in processes_of(home.inside.data)
+        assert backend not in find_server_processes(home.inside.data)
 
 
 @pytest.mark.parametrize("name", ["postmaster.pid", ".s.PGSQL.5432.lock"])
 def test_a_stale_file_that_names_a_living_process_of_the_same_user_is_not_believed(home, name):
-    with embedded.attach(home.path):
+    with embedded.start_or_join(home.path):
         content = (home.inside.data / name).read_text().splitlines()
         owner = home.inside.data.stat().st_uid
     until(home.has_stopped, "the server stops")
@@ -92,7 +92,7 @@ def test_a_stale_file_that_names_a_living_process_of_the_same_user_is_not_believ
     with subprocess.Popen(["sleep", "600"], cwd="/", **as_owner) as stranger:
         try:
             (home.inside.data / name).write_text("\n".join([str(stranger.pid), *content[1:]]))
-            with embedded.attach(home.path) as attachment:
+            with embedded.start_or_join(home.path) as attachment:
                 assert answers(attachment.url)
             assert stranger.poll() is None
         finally:
@@ -100,11 +100,11 @@ def test_a_stale_file_that_names_a_living_process_of_the_same_user_is_not_believ
 
 
 def test_a_corrupt_pid_file_is_no_obstacle(home):
-    with embedded.attach(home.path):
+    with embedded.start_or_join(home.path):
         pass
     until(home.has_stopped, "the server stops")
     (home.inside.data / "postmaster.pid").write_bytes(b"\xff\x00 no pid\n\n")
-    with embedded.attach(home.path) as attachment:
+    with embedded.start_or_join(home.path) as attachment:
         assert answers(attachment.url)
 
 
@@ -136,12 +136,12 @@ def test_a_hung_server_is_an_error_after_a_bounded_wait_and_works_again_when_it_
 
 
 def test_a_server_that_somebody_else_started_on_the_data_is_left_alone(home):
-    with embedded.attach(home.path):
+    with embedded.start_or_join(home.path):
         owner = home.inside.data.stat()
     until(home.has_stopped, "the server stops")
     as_owner = {"user": owner.st_uid, "group": owner.st_gid} if owner.st_uid != os.geteuid() else {}
     command = [
-        binaries.find().program("postgres"),
+        binaries.find_binaries().program("postgres"),
         "-D",
         "/proc/self/cwd",
         "-k",
@@ -153,18 +153,18 @@ def test_a_server_that_somebody_else_started_on_the_data_is_left_alone(home):
         try:
             until((home.inside.data / ".s.PGSQL.5432").exists, "the other server runs")
             with pytest.raises(DatabaseUnavailable, match=f"did not start.*process {stranger.pid}"):
-                embedded.attach(home.path)
+                embedded.start_or_join(home.path)
             assert stranger.poll() is None
         finally:
             stranger.send_signal(signal.SIGINT)
-    with embedded.attach(home.path) as attachment:
+    with embedded.start_or_join(home.path) as attachment:
         assert answers(attachment.url)
 
 
 def test_a_home_removed_under_a_running_server_is_not_a_home_any_more(home):
     one = home.attach()
     assert answers(one.url)
-    pids = [home.supervisor(), *processes_of(home.inside.data)]
+    pids = [home.supervisor(), *find_server_processes(home.inside.data)]
     shutil.rmtree(home.path, ignore_errors=True)  # the supervisor removes some of it, too
     one.close()
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "supervisor and server end")  # noqa: PTH110 - not a file

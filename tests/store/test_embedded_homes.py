@@ -38,7 +38,7 @@ def test_everything_in_a_new_home_is_for_its_owner_alone_and_nothing_above_is_to
     above = tmp_path / "above"
     above.mkdir(mode=0o751)
     before = above.stat()
-    with watched(above / "home") as home, embedded.attach(home.path):
+    with watched(above / "home") as home, embedded.start_or_join(home.path):
         found = [home.path, *home.path.rglob("*")]
         assert len(found) > 100
         assert [path for path in found if mode(path) & 0o077] == []
@@ -52,7 +52,7 @@ def test_an_existing_home_keeps_its_rights_and_what_lies_beside_the_database(tmp
         home.path.mkdir()
         home.path.chmod(0o755)
         (home.path / "letters").write_text("mine")
-        with embedded.attach(home.path):
+        with embedded.start_or_join(home.path):
             assert mode(home.path) == 0o755
             assert mode(home.inside.root) == 0o700
             assert (home.path / "letters").read_text() == "mine"
@@ -64,7 +64,7 @@ def test_an_existing_home_keeps_its_rights_and_what_lies_beside_the_database(tmp
 def test_any_path_can_be_a_home(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with watched(path, made=True), embedded.attach(path) as one, embedded.attach(path) as other:
+    with watched(path, made=True), embedded.start_or_join(path) as one, embedded.start_or_join(path) as other:
         assert answers(one.url)
         assert one.url == other.url
 
@@ -73,7 +73,7 @@ def test_a_long_path_is_shortened_by_a_private_link_that_comes_back_when_a_clean
     path = tmp_path / ("deep/" * 30 + "home")
     path.parent.mkdir(parents=True)
     with watched(path, made=True) as home:
-        with embedded.attach(home.path) as attachment:
+        with embedded.start_or_join(home.path) as attachment:
             link = Path(home.inside.shortcut.read_text())
             assert str(link) in psycopg.conninfo.conninfo_to_dict(attachment.url)["host"]
             assert mode(link.parent) == 0o700
@@ -86,20 +86,20 @@ def test_a_long_path_is_shortened_by_a_private_link_that_comes_back_when_a_clean
 def test_a_link_to_a_home_is_that_home(tmp_path):
     with watched(tmp_path / "home", made=True) as home:
         (tmp_path / "link").symlink_to(home.path)
-        with embedded.attach(home.path) as one, embedded.attach(tmp_path / "link") as other:
+        with embedded.start_or_join(home.path) as one, embedded.start_or_join(tmp_path / "link") as other:
             assert one.url == other.url
 
 
 def test_data_of_another_major_version_is_refused_and_left_as_it_was(tmp_path):
     with watched(tmp_path / "home") as home:
-        with embedded.attach(home.path, major=16) as old:
+        with embedded.start_or_join(home.path, major=16) as old:
             ask(old.url, "CREATE TABLE kept AS SELECT 42 AS answer")
         until(home.has_stopped, "the server stops")
         with pytest.raises(
             DatabaseUnavailable, match=r"database of PostgreSQL 16, and this Postroom brings 18"
         ):
-            embedded.attach(home.path)
-        with embedded.attach(home.path, major=16) as old:
+            embedded.start_or_join(home.path)
+        with embedded.start_or_join(home.path, major=16) as old:
             assert ask(old.url, "SELECT answer FROM kept") == (42,)
 
 
@@ -107,7 +107,7 @@ def test_a_data_directory_that_is_none_is_refused_and_left_as_it_was(tmp_path):
     with watched(tmp_path / "home", made=True) as home:
         (home.inside.data / "PG_VERSION").unlink()
         with pytest.raises(DatabaseUnavailable, match="PostgreSQL unknown"):
-            embedded.attach(home.path)
+            embedded.start_or_join(home.path)
         assert (home.inside.data / "global" / "pg_control").exists()
 
 
@@ -116,13 +116,13 @@ def test_a_server_that_refuses_to_start_is_quoted(tmp_path):
         with (home.inside.data / "postgresql.conf").open("a") as settings:
             settings.write("shared_buffers = plenty\n")
         with pytest.raises(DatabaseUnavailable, match=r"did not start: .*shared_buffers"):
-            embedded.attach(home.path)
+            embedded.start_or_join(home.path)
 
 
 def test_a_file_in_the_place_of_the_home_is_refused(tmp_path):
     (tmp_path / "home").write_text("")
     with pytest.raises(DatabaseUnavailable, match="not a file"):
-        embedded.attach(tmp_path / "home")
+        embedded.start_or_join(tmp_path / "home")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_missing_programs_or_those_of_another_platform_point_to_a_server_of_ones
 
 @needs_root
 def test_for_root_the_server_runs_as_another_user_and_root_keeps_the_home(tmp_path):
-    with watched(tmp_path / "home") as home, embedded.attach(home.path):
+    with watched(tmp_path / "home") as home, embedded.start_or_join(home.path):
         assert home.path.stat().st_uid == 0
         owner = home.inside.data.stat().st_uid
         assert owner != 0
@@ -158,7 +158,7 @@ def test_for_root_the_server_runs_as_another_user_and_root_keeps_the_home(tmp_pa
 @needs_root
 def test_for_root_an_environment_that_only_root_can_enter_will_do(tmp_path):
     site = tmp_path / "site"
-    source = binaries.find().folder.parent
+    source = binaries.find_binaries().folder.parent
     before = set(Path("/var/cache/postroom").glob("*"))
     shutil.copytree(source, site / source.name, ignore=shutil.ignore_patterns("include", "pginstall", "*.a"))
     shutil.copytree(f"{source}.libs", site / f"{source.name}.libs")
@@ -191,7 +191,7 @@ def test_another_user_reaches_neither_home_nor_socket(public):
         one = home.attach()
         assert answers(one.url)
         plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        psql = binaries.find().program("psql")
+        psql = binaries.find_binaries().program("psql")
         tried = subprocess.run(
             [*plain, psql, one.url, "-c", "SELECT 1"], capture_output=True, text=True, check=False
         )
@@ -207,7 +207,7 @@ def test_a_home_of_somebody_else_is_refused_for_users_and_for_root(public, nobod
         assert "belongs to root, and Postroom runs as nobody" in error
         assert list(home.path.iterdir()) == []
     with pytest.raises(DatabaseUnavailable, match="belongs to nobody, and Postroom runs as root"):
-        embedded.attach(nobodys)
+        embedded.start_or_join(nobodys)
     assert list(nobodys.iterdir()) == []
 
 
@@ -247,10 +247,10 @@ def test_a_full_disk_is_named_and_the_next_start_after_making_room_works(tmp_pat
     try:
         with watched(disk / "home") as home:
             with pytest.raises(DatabaseUnavailable, match="full"):
-                embedded.attach(home.path)
+                embedded.start_or_join(home.path)
             until(home.has_stopped, "nothing is left running")
             subprocess.run(["mount", "-o", "remount,size=1g", disk], check=True)
-            with embedded.attach(home.path) as attachment:
+            with embedded.start_or_join(home.path) as attachment:
                 assert answers(attachment.url)
     finally:
         subprocess.run(["umount", disk], check=True)

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from postroom.flow.ledger import seal
+from postroom.model import WorkKind
 from postroom.store import feed, work
 from postroom.store.database import open_database
-from postroom.store.feed import Bounds, News
+from postroom.store.feed import FeedBounds, NewEvent
 from postroom.store.ledger import Signer
 
 
@@ -21,7 +22,9 @@ async def database(database_url):
 def tell(database, organization):
     async def tell(*names, to=organization):
         async with database.transaction(to) as connection:
-            await feed.tell_all(connection, [News("document.changed", "document", name) for name in names])
+            await feed.append_events(
+                connection, [NewEvent("document.changed", "document", name) for name in names]
+            )
 
     return tell
 
@@ -32,9 +35,9 @@ def read(database, organization):
 
     async def read(position=0, *, of=organization, limit=1000, **asked):
         async with database.transaction(of) as connection:
-            await feed.number(connection)
+            await feed.assign_positions(connection)
         async with database.transaction(of) as connection:
-            return await feed.after(connection, position, limit, **asked)
+            return await feed.list_after(connection, position, limit, **asked)
 
     return read
 
@@ -56,7 +59,9 @@ async def test_events_are_numbered_from_one_without_gaps_in_the_order_told(tell,
 
 async def test_one_event_carries_what_was_told(database, organization, read):
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "document.changed", "document", "d1", {"state": "completed", "fields": 3})
+        await feed.append_event(
+            connection, "document.changed", "document", "d1", {"state": "completed", "fields": 3}
+        )
     [event] = await read()
     assert (event.kind, event.entity_type) == ("document.changed", "document")
     assert event.data == {"state": "completed", "fields": 3}
@@ -66,7 +71,7 @@ async def test_a_transaction_that_stays_open_holds_nobody_up_and_its_event_is_no
     database, organization, tell, read
 ):
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "document.changed", "document", "slow")
+        await feed.append_event(connection, "document.changed", "document", "slow")
         await tell("quick", "quicker")
         seen = await read()
         assert names(seen) == ["quick", "quicker"]
@@ -77,7 +82,7 @@ async def test_a_transaction_that_stays_open_holds_nobody_up_and_its_event_is_no
 
 async def test_what_is_rolled_back_leaves_no_gap(database, organization, tell, read):
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "document.changed", "document", "undone")
+        await feed.append_event(connection, "document.changed", "document", "undone")
         await connection.execute("ROLLBACK")
         await connection.execute("BEGIN")
     await tell("done")
@@ -118,12 +123,12 @@ async def test_organizations_have_feeds_of_their_own(tell, read, other_organizat
 async def test_a_feed_can_be_read_about_one_type_of_thing(database, organization, tell, read):
     await tell("d1")
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "mailbox.paused", "mailbox", "m1")
+        await feed.append_event(connection, "mailbox.paused", "mailbox", "m1")
     assert names(await read(entity_type="mailbox")) == ["m1"]
 
 
 async def test_numbering_is_due_work_that_a_notification_wakes(database, organization, tell):
-    listening = asyncio.create_task(seal.listen(database))
+    listening = asyncio.create_task(seal.keep_scheduled(database))
     try:
         await tell("a")
         lease = await _claimed(database)
@@ -131,14 +136,14 @@ async def test_numbering_is_due_work_that_a_notification_wakes(database, organiz
     finally:
         listening.cancel()
     async with database.transaction(organization) as connection:
-        assert await feed.bounds(connection) == Bounds(0, 1)
-        assert names(await feed.after(connection, 0, 10)) == ["a"]
+        assert await feed.get_bounds(connection) == FeedBounds(0, 1)
+        assert names(await feed.list_after(connection, 0, 10)) == ["a"]
 
 
 async def _claimed(database):
     while True:
         async with database.engine() as connection:
-            claim = await work.claim(connection, [seal.KIND], batch=1, lease_seconds=60)
+            claim = await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)
         if claim.leases:
             return claim.leases[0]
         await asyncio.sleep(0.01)
@@ -155,5 +160,5 @@ async def test_what_retention_removed_is_known_by_its_last_position(
     async with database.transaction(organization) as connection:
         assert await feed.prune(connection, older_than_seconds=1800) == 2
         assert await feed.prune(connection, older_than_seconds=1800) == 0
-        assert await feed.bounds(connection) == Bounds(2, 3)
-        assert names(await feed.after(connection, 0, 10)) == ["new"]
+        assert await feed.get_bounds(connection) == FeedBounds(2, 3)
+        assert names(await feed.list_after(connection, 0, 10)) == ["new"]

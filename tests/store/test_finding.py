@@ -15,7 +15,7 @@ async def database(database_url):
 
 @pytest.fixture
 def found(database, organization):
-    async def found(words, what=search.messages, **options):
+    async def found(words, what=search.search_messages, **options):
         async with database.transaction(organization) as connection:
             return await what(connection, words, **options)
 
@@ -60,7 +60,7 @@ async def test_what_is_deleted_or_elsewhere_is_not_found(
 async def test_documents_are_found_with_their_file_name(owner, organization, found):
     id_ = await document(owner, organization, "Contract note ISIN US0378331005, 12 shares")
     await document(owner, organization, "nothing of the kind")
-    [one] = await found("us0378331005", search.documents)
+    [one] = await found("us0378331005", search.search_documents)
     assert (one.id, one.file_name, one.state, one.sender) == (id_, "bill.pdf", "queued", "jane@example.org")
     assert ("US0378331005", True) in one.headline
 

@@ -9,9 +9,9 @@ from psycopg import errors
 from databases import session
 from postroom.errors import DatabaseUnavailable, SchemaError
 from postroom.store import schema_migrations as migrations
-from postroom.store.schema_migrations import migrate, shipped, status
+from postroom.store.schema_migrations import list_shipped, migrate, read_status
 
-VERSIONS = [migration.version for migration in shipped()]
+VERSIONS = [migration.version for migration in list_shipped()]
 
 
 def test_migrations_are_numbered_without_a_gap():
@@ -22,12 +22,12 @@ async def test_progress_is_told_and_what_was_applied_is_returned(empty_database_
     told: list[str] = []
     applied = await migrate(empty_database_url, lambda migration: told.append(migration.name))
     assert [migration.version for migration in applied] == VERSIONS
-    assert told == [migration.name for migration in shipped()]
+    assert told == [migration.name for migration in list_shipped()]
     assert await migrate(empty_database_url) == []
 
 
 async def test_status_of_an_empty_database_lists_everything_as_pending(empty_database_url):
-    found = await status(empty_database_url)
+    found = await read_status(empty_database_url)
     assert [migration.version for migration in found.pending] == VERSIONS
     assert found.applied == []
     assert not found.current
@@ -43,7 +43,7 @@ async def test_a_changed_migration_is_an_error(database_url, owner):
     await owner.execute("UPDATE schema_migrations SET sha256 = 'something else' WHERE version = 1")
     with pytest.raises(SchemaError, match=r"0001_ground was changed after .* new migration"):
         await migrate(database_url)
-    found = await status(database_url)
+    found = await read_status(database_url)
     assert [migration.name for migration in found.changed] == ["ground"]
     assert not found.current
 
@@ -72,7 +72,7 @@ async def test_a_migration_that_fails_leaves_nothing_and_the_next_attempt_goes_o
         await connection.execute("CREATE TABLE failures ()")
         with pytest.raises(errors.DuplicateTable):
             await migrate(empty_database_url)
-        assert [applied.version for applied in (await status(empty_database_url)).applied] == [1, 2]
+        assert [applied.version for applied in (await read_status(empty_database_url)).applied] == [1, 2]
         cursor = await connection.execute("SELECT to_regclass('mailboxes')")
         assert await cursor.fetchone() == (None,)
         await connection.execute("DROP TABLE failures")

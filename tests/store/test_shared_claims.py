@@ -8,11 +8,11 @@ import pytest
 from databases import session
 from postroom.store import shared_state
 from postroom.store.database import open_database
-from postroom.store.shared_state import Claim, Key, Mail
+from postroom.store.shared_state import SharedClaim, SharedMessageDetails, SharedStateKey
 from scenarios import foreign
 
 APP = "pad_contract_notes"
-MAIL = Mail("notes@example.org", "broker@example.com", None, "Contract note")
+MAIL = SharedMessageDetails("notes@example.org", "broker@example.com", None, "Contract note")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def database(database_url, organization, make_mailbox):
 def ours(database, organization):
     async def act(what, message, worker="us", **options):
         async with database.transaction(organization) as connection:
-            return await what(connection, Key(APP, message), worker, **options)
+            return await what(connection, SharedStateKey(APP, message), worker, **options)
 
     return act
 
@@ -35,7 +35,9 @@ def ours(database, organization):
 def claim(database, organization):
     async def claim(message, worker="us", stale=3600):
         async with database.transaction(organization) as connection:
-            return await shared_state.claim(connection, Key(APP, message), MAIL, worker, stale_seconds=stale)
+            return await shared_state.claim(
+                connection, SharedStateKey(APP, message), MAIL, worker, stale_seconds=stale
+            )
 
     return claim
 
@@ -58,9 +60,9 @@ SUCCESS = {"attachments": 2, "records": 1, "archive_paths": ["archive/a.pdf"]}
 
 
 async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(owner, claim, ours):
-    assert await claim("m") is Claim.OURS
+    assert await claim("m") is SharedClaim.OURS
     assert await row(owner, "m") == ("processing", "us")
-    assert await claim("m") is Claim.OURS, "and shows that we are still at it"
+    assert await claim("m") is SharedClaim.OURS, "and shows that we are still at it"
     assert await ours(shared_state.succeed, "m", **SUCCESS)
     cursor = await owner.execute(
         """
@@ -71,8 +73,8 @@ async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(own
     assert await cursor.fetchall() == [
         ("notes@example.org", "broker@example.com", "success", 2, 1, ["archive/a.pdf"])
     ]
-    assert await claim("m") is Claim.ENDED
-    assert await claim("m", "another of us") is Claim.DONE
+    assert await claim("m") is SharedClaim.ENDED
+    assert await claim("m", "another of us") is SharedClaim.DONE
     cursor = await owner.execute(foreign.CHECK, ["m"])
     assert await cursor.fetchall() == [(1,)]
     assert await their_claim(owner, "m") == []
@@ -80,16 +82,16 @@ async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(own
 
 async def test_what_they_are_processing_is_not_taken_until_they_have_left_it(owner, claim, move_clock):
     await their_claim(owner, "m")
-    assert await claim("m") is Claim.THEIRS
+    assert await claim("m") is SharedClaim.THEIRS
     assert await row(owner, "m") == ("processing", "them")
     await move_clock(3700)
-    assert await claim("m") is Claim.OURS
-    assert await claim("m", "another of us") is Claim.THEIRS
+    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m", "another of us") is SharedClaim.THEIRS
 
 
 async def test_what_is_ours_is_ours_again_after_a_crash(claim):
-    assert await claim("m") is Claim.OURS
-    assert await claim("m") is Claim.OURS
+    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.OURS
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
@@ -99,7 +101,7 @@ async def test_what_failed_or_was_skipped_can_be_claimed(owner, claim, ours, sta
         ours(shared_state.fail, "m", error="no text") if status == "failed" else ours(shared_state.skip, "m")
     )
     assert await row(owner, "m") == (status, "us")
-    assert await claim("m", "another of us") is Claim.OURS
+    assert await claim("m", "another of us") is SharedClaim.OURS
 
 
 async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
@@ -109,7 +111,7 @@ async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
     assert not await ours(shared_state.fail, "m", error="late")
     assert await row(owner, "m") == ("processing", "them")
     await owner.execute(foreign.FAILURE, ["their reason", "m"])
-    assert await claim("m") is Claim.OURS
+    assert await claim("m") is SharedClaim.OURS
 
 
 async def we(claim, ours, worker, messages):
@@ -119,9 +121,9 @@ async def we(claim, ours, worker, messages):
     while open_:
         message = dice.choice(sorted(open_))
         found = await claim(message, worker)
-        if found in {Claim.DONE, Claim.ENDED}:
+        if found in {SharedClaim.DONE, SharedClaim.ENDED}:
             open_.discard(message)
-        elif found is Claim.OURS:
+        elif found is SharedClaim.OURS:
             await asyncio.sleep(dice.random() / 100)
             await ours(shared_state.succeed, message, worker, **SUCCESS)
 
@@ -163,8 +165,8 @@ async def test_their_late_failure_reopens_what_we_ended_so_we_must_know_ourselve
     """Their last statement asks for no owner. The table alone cannot tell us not to begin again."""
     await their_claim(owner, "m")
     await move_clock(3700)
-    assert await claim("m") is Claim.OURS
+    assert await claim("m") is SharedClaim.OURS
     assert await ours(shared_state.succeed, "m", **SUCCESS)
     await owner.execute(foreign.FAILURE, ["too late", "m"])
-    assert await claim("m") is Claim.OURS
+    assert await claim("m") is SharedClaim.OURS
     assert await ours(shared_state.succeed, "m", **SUCCESS)

@@ -10,8 +10,8 @@ from psycopg import errors
 from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SchemaError, SettingsError, TransientError
 from postroom.store.connection import connect
 from postroom.store.database import open_database
-from postroom.store.database_errors import translated
-from postroom.store.schema_migrations import migrate, status
+from postroom.store.database_errors import translate_errors
+from postroom.store.schema_migrations import migrate, read_status
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from postroom.store.schema_migrations import migrate, status
     ],
 )
 async def test_an_error_of_the_server_becomes_ours_with_cause_and_remedy(owner, state, kind, words):
-    with pytest.raises(kind, match=words) as raised, translated():
+    with pytest.raises(kind, match=words) as raised, translate_errors():
         await owner.execute(
             f"DO $$ BEGIN RAISE EXCEPTION 'in its own words' USING ERRCODE = '{state}'; END $$"
         )
@@ -46,14 +46,14 @@ async def test_an_error_of_the_server_becomes_ours_with_cause_and_remedy(owner, 
 
 
 async def test_a_violated_constraint_is_a_defect_and_stays_what_it_is(owner, organization):
-    with pytest.raises(errors.UniqueViolation), translated():
+    with pytest.raises(errors.UniqueViolation), translate_errors():
         await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'again')", [organization])
 
 
 async def test_a_lost_connection_is_an_unavailable_database(owner, database_url):
     async with await connect(database_url) as victim:
         await owner.execute("SELECT pg_terminate_backend(%s)", [victim.info.backend_pid])
-        with pytest.raises(DatabaseUnavailable), translated():
+        with pytest.raises(DatabaseUnavailable), translate_errors():
             await victim.execute("SELECT 1")
 
 
@@ -62,7 +62,7 @@ async def open_pools(url):
         pass
 
 
-@pytest.mark.parametrize("attempt", [migrate, status, open_pools])
+@pytest.mark.parametrize("attempt", [migrate, read_status, open_pools])
 async def test_no_server_there_is_one_clear_line(attempt):
     with pytest.raises(DatabaseUnavailable, match=r"cannot be reached.*POSTROOM_DATABASE_URL") as raised:
         await attempt("postgresql://postroom:secret@127.0.0.1:1/postroom")

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from postroom.errors import LeaseLost
+from postroom.model import WorkKind
 from postroom.store import work
 from postroom.store.database import open_database
-from postroom.store.work import Extended, Finish, Wake
+from postroom.store.work import ExtensionResult, FinishedWork, WorkRequest
 
 
 @pytest.fixture
@@ -32,29 +33,37 @@ async def rows(owner, columns="subject"):
 
 
 async def test_only_what_is_due_is_claimed(engine, organization):
-    await work.wake(
-        engine, [Wake(organization, "sync", "now"), Wake(organization, "sync", "later", delay=3600)]
+    await work.enqueue(
+        engine,
+        [
+            WorkRequest(organization, WorkKind.SYNC, "now"),
+            WorkRequest(organization, WorkKind.SYNC, "later", delay=3600),
+        ],
     )
     assert [lease.subject for lease in await claim(engine)] == ["now"]
 
 
 async def test_an_empty_claim_tells_when_the_next_row_falls_due(engine, organization):
-    assert await work.claim(engine, ["sync"], batch=1, lease_seconds=30) == work.Claim([], None)
-    await work.wake(engine, [Wake(organization, "sync", "a", delay=delay) for delay in (600, 60)])
-    claimed = await work.claim(engine, ["sync"], batch=1, lease_seconds=30)
+    assert await work.claim(engine, [WorkKind.SYNC], batch=1, lease_seconds=30) == work.ClaimResult([], None)
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.SYNC, "a", delay=delay) for delay in (600, 60)]
+    )
+    claimed = await work.claim(engine, [WorkKind.SYNC], batch=1, lease_seconds=30)
     assert claimed.leases == []
     assert 0 < claimed.next_in <= 60
 
 
 async def test_only_the_kinds_a_worker_knows_are_claimed(engine, organization):
-    await work.wake(engine, [Wake(organization, "sync", "a"), Wake(organization, "unheard_of", "b")])
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.SYNC, "a"), WorkRequest(organization, "unheard_of", "b")]
+    )
     assert [lease.kind for lease in await claim(engine)] == ["sync"]
 
 
 async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
     engine, organization, owner, move_clock
 ):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [first] = await claim(engine)
     assert await claim(engine) == []
     await move_clock(31)
@@ -65,7 +74,7 @@ async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
 
 async def test_oldest_due_is_claimed_first(engine, organization, owner, move_clock):
     for subject in ("first", "second", "third"):
-        await work.wake(engine, [Wake(organization, "sync", subject)])
+        await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, subject)])
         await move_clock(1)
     assert [[lease.subject for lease in await claim(engine, batch=1)] for _ in range(3)] == [
         ["first"],
@@ -85,7 +94,7 @@ async def test_a_long_backlog_does_not_hide_another_organizations_single_row(
         """,
         [organization],
     )
-    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    await work.enqueue(engine, [WorkRequest(other_organization, WorkKind.SYNC, "single")])
     assert "single" in [lease.subject for lease in await claim(engine, batch=50)]
 
 
@@ -108,7 +117,7 @@ async def test_with_very_many_lanes_a_claim_costs_little_and_finds_a_single_row_
         """,
         [organization],
     )
-    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    await work.enqueue(engine, [WorkRequest(other_organization, WorkKind.SYNC, "single")])
     await owner.execute("ANALYZE work")
     async with engine.transaction(force_rollback=True):
         cursor = await engine.execute(
@@ -122,9 +131,11 @@ async def test_with_very_many_lanes_a_claim_costs_little_and_finds_a_single_row_
 
 
 async def test_a_long_backlog_of_one_kind_does_not_hide_another_kind(engine, organization):
-    await work.wake(engine, [Wake(organization, "document", str(number)) for number in range(1000)])
-    await work.wake(engine, [Wake(organization, "sync", "single")])
-    leases = await claim(engine, batch=10, kinds=("document", "sync"))
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(number)) for number in range(1000)]
+    )
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "single")])
+    leases = await claim(engine, batch=10, kinds=(WorkKind.PROCESS_DOCUMENT, WorkKind.SYNC))
     assert "single" in [lease.subject for lease in leases]
 
 
@@ -142,22 +153,26 @@ async def test_an_organization_with_a_backlog_of_many_kinds_leaves_room_for_anot
         [organization, names],
     )
     for trial in range(10):
-        await work.wake(engine, [Wake(other_organization, "kind0", f"single {trial}")])
+        await work.enqueue(engine, [WorkRequest(other_organization, "kind0", f"single {trial}")])
         assert f"single {trial}" in [lease.subject for lease in await claim(engine, batch=batch, kinds=names)]
 
 
 async def test_who_has_less_under_way_is_served_first_when_little_is_free(
     engine, organization, other_organization
 ):
-    await work.wake(engine, [Wake(organization, "sync", str(number)) for number in range(100)])
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(100)]
+    )
     await claim(engine, batch=7)
-    await work.wake(engine, [Wake(other_organization, "sync", "single")])
+    await work.enqueue(engine, [WorkRequest(other_organization, WorkKind.SYNC, "single")])
     assert [lease.subject for lease in await claim(engine, batch=1)] == ["single"]
 
 
 async def test_a_claim_passes_over_what_another_is_claiming_at_this_moment(database, organization):
     async with database.engine() as first, database.engine() as second:
-        await work.wake(first, [Wake(organization, "sync", str(number)) for number in range(20)])
+        await work.enqueue(
+            first, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(20)]
+        )
         async with first.transaction():
             taken = await claim(first, batch=10)
             async with asyncio.timeout(30):  # it would wait for ever otherwise
@@ -167,7 +182,9 @@ async def test_a_claim_passes_over_what_another_is_claiming_at_this_moment(datab
 
 async def test_two_claims_at_once_never_take_the_same_row(database, organization):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, "sync", str(number)) for number in range(400)])
+        await work.enqueue(
+            connection, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(400)]
+        )
 
     async def take():
         async with database.engine() as connection:
@@ -178,11 +195,11 @@ async def test_two_claims_at_once_never_take_the_same_row(database, organization
 
 
 async def test_a_wake_up_during_the_work_leaves_the_row_due(engine, organization, owner):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     assert await claim(engine) == [], "not before the holder has finished"
-    await work.finish(engine, [Finish(lease, again_after=3600)])
+    await work.finish(engine, [FinishedWork(lease, again_after=3600)])
     [again] = await claim(engine)
     assert again.attempts == 1
 
@@ -190,11 +207,11 @@ async def test_a_wake_up_during_the_work_leaves_the_row_due(engine, organization
 async def test_a_wake_up_that_waits_for_a_finish_to_commit_creates_the_row_anew(
     database, engine, organization
 ):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as finishing:
-        await work.finish(finishing, [Finish(lease)])
-        waking = asyncio.create_task(work.wake(engine, [Wake(organization, "sync", "a")]))
+        await work.finish(finishing, [FinishedWork(lease)])
+        waking = asyncio.create_task(work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")]))
         await asyncio.sleep(0.1)
         assert not waking.done(), "it waits for the row's lock"
     await waking
@@ -203,11 +220,11 @@ async def test_a_wake_up_that_waits_for_a_finish_to_commit_creates_the_row_anew(
 
 
 async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(database, engine, organization):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as waking:
-        await work.wake(waking, [Wake(organization, "sync", "a")])
-        finishing = asyncio.create_task(work.finish(engine, [Finish(lease)]))
+        await work.enqueue(waking, [WorkRequest(organization, WorkKind.SYNC, "a")])
+        finishing = asyncio.create_task(work.finish(engine, [FinishedWork(lease)]))
         await asyncio.sleep(0.1)
         assert not finishing.done(), "it waits for the row's lock"
     assert await finishing == {lease.id}
@@ -216,13 +233,13 @@ async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(da
 
 
 async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engine, organization, move_clock):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     for lost in range(3):
         [lease] = await claim(engine)
         assert (lease.attempts, lease.lost) == (1, lost)
         await move_clock(31)
     [lease] = await claim(engine)
-    await work.give_back(engine, [lease])
+    await work.release(engine, [lease])
     [lease] = await claim(engine)
     assert (lease.attempts, lease.lost) == (1, 3), "a worker that stops says nothing about the work"
     await work.retry(engine, lease, delay=0, error="busy")
@@ -231,30 +248,36 @@ async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engin
 
 
 async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await work.retry(engine, lease, delay=600, error="busy")
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     assert await claim(engine) == []
 
 
 async def test_an_attempt_that_does_not_count_keeps_its_wait_and_starts_the_count_anew(
     engine, organization, move_clock
 ):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     for _ in range(5):
         [lease] = await claim(engine)
         assert lease.attempts == 1
         await work.retry(engine, lease, delay=600, error="the secret has expired", counts=False)
-        await work.wake(engine, [Wake(organization, "sync", "a")])
+        await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
         assert await claim(engine) == [], "a wake-up does not cut the wait short"
         await move_clock(601)
 
 
 async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, owner, move_clock):
-    await work.wake(engine, [Wake(organization, "sync", "once"), Wake(organization, "sync", "sweep")])
+    await work.enqueue(
+        engine,
+        [WorkRequest(organization, WorkKind.SYNC, "once"), WorkRequest(organization, WorkKind.SYNC, "sweep")],
+    )
     once, sweep = sorted(await claim(engine), key=lambda lease: lease.subject)
-    assert await work.finish(engine, [Finish(once), Finish(sweep, again_after=900)]) == {once.id, sweep.id}
+    assert await work.finish(engine, [FinishedWork(once), FinishedWork(sweep, again_after=900)]) == {
+        once.id,
+        sweep.id,
+    }
     assert await rows(owner, "subject, attempts, lease_token") == [("sweep", 0, None)]
     await move_clock(901)
     assert [lease.subject for lease in await claim(engine)] == ["sweep"]
@@ -263,22 +286,22 @@ async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, o
 async def test_who_lost_the_lease_can_neither_commit_nor_finish_nor_prolong(
     database, engine, organization, owner, move_clock
 ):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await move_clock(31)
     with pytest.raises(LeaseLost):
-        async with work.fenced(database, lease) as connection:
-            await work.wake(connection, [Wake(organization, "sync", "never committed")])
-    assert await work.finish(engine, [Finish(lease)]) == set()
-    assert await work.extend(engine, [lease], lease_seconds=30) == Extended(set(), set())
+        async with work.fenced_transaction(database, lease) as connection:
+            await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, "never committed")])
+    assert await work.finish(engine, [FinishedWork(lease)]) == set()
+    assert await work.extend(engine, [lease], lease_seconds=30) == ExtensionResult(set(), set())
     assert await rows(owner) == [("a",)]
 
 
 async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await move_clock(20)
-    assert await work.extend(engine, [lease], lease_seconds=30) == Extended({lease.id}, set())
+    assert await work.extend(engine, [lease], lease_seconds=30) == ExtensionResult({lease.id}, set())
     await move_clock(20)
     assert await claim(engine) == []
 
@@ -286,43 +309,51 @@ async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock
 async def test_a_row_that_somebody_holds_keeps_no_other_lease_from_being_prolonged(
     database, engine, organization, move_clock
 ):
-    await work.wake(engine, [Wake(organization, "sync", each) for each in "abc"])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, each) for each in "abc"])
     leases = await claim(engine)
     held, *others = leases
     async with database.transaction(organization) as connection:
-        await work.hold(connection, "sync", held.subject)
+        await work.block_commits(connection, WorkKind.SYNC, held.subject)
         await move_clock(20)
         extended = await work.extend(engine, leases, lease_seconds=30)
-    assert extended == Extended({each.id for each in others}, {held.id})
-    assert await work.extend(engine, [held], lease_seconds=30) == Extended({held.id}, set())
+    assert extended == ExtensionResult({each.id for each in others}, {held.id})
+    assert await work.extend(engine, [held], lease_seconds=30) == ExtensionResult({held.id}, set())
 
 
 async def test_a_fenced_transaction_sees_its_organization_only(
     database, engine, organization, other_organization
 ):
-    await work.wake(engine, [Wake(organization, "sync", "ours"), Wake(other_organization, "sync", "theirs")])
+    await work.enqueue(
+        engine,
+        [
+            WorkRequest(organization, WorkKind.SYNC, "ours"),
+            WorkRequest(other_organization, WorkKind.SYNC, "theirs"),
+        ],
+    )
     lease = next(lease for lease in await claim(engine) if lease.subject == "ours")
-    async with work.fenced(database, lease) as connection:
+    async with work.fenced_transaction(database, lease) as connection:
         cursor = await connection.execute("SELECT subject FROM work")
         assert await cursor.fetchall() == [("ours",)]
 
 
 async def test_a_parked_row_waits_for_a_person(database, engine, organization, owner):
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await work.park(engine, lease, error="unreadable")
-    await work.wake(engine, [Wake(organization, "sync", "a")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     assert await claim(engine) == []
     async with database.transaction(organization) as connection:
-        assert await work.unpark(connection, "sync", "a")
-        assert not await work.unpark(connection, "sync", "a")
+        assert await work.unpark(connection, WorkKind.SYNC, "a")
+        assert not await work.unpark(connection, WorkKind.SYNC, "a")
     [again] = await claim(engine)
     assert again.attempts == 1
 
 
 async def test_many_wake_ups_of_one_subject_are_one_row(engine, organization, owner):
-    await work.wake(engine, [Wake(organization, "sync", "a", delay=delay) for delay in (9, 0, 5)])
-    await work.wake(engine, [])
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.SYNC, "a", delay=delay) for delay in (9, 0, 5)]
+    )
+    await work.enqueue(engine, [])
     assert await rows(owner, "subject, due_at <= postroom_now()") == [("a", True)]
 
 
@@ -332,7 +363,9 @@ async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(databas
     async def storm(order):
         for _ in range(20):
             async with database.engine() as connection:
-                await work.wake(connection, [Wake(organization, "sync", subject) for subject in order])
+                await work.enqueue(
+                    connection, [WorkRequest(organization, WorkKind.SYNC, subject) for subject in order]
+                )
 
     await asyncio.gather(storm(subjects), storm(subjects[::-1]))
 
@@ -340,10 +373,12 @@ async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(databas
 async def test_a_wake_up_is_heard_only_when_something_became_claimable(database, engine, organization):
     heard = database.heard("postroom_work", every_seconds=0.5)
     assert await anext(heard) is None, "what came before was not heard"
-    await work.wake(engine, [Wake(organization, "sync", "later", delay=60)])
-    await work.wake(engine, [Wake(organization, "sync", "now")])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "later", delay=60)])
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "now")])
     await claim(engine)
-    await work.wake(engine, [Wake(organization, "sync", "now")])  # leased: its finish will see to it
+    await work.enqueue(
+        engine, [WorkRequest(organization, WorkKind.SYNC, "now")]
+    )  # leased: its finish will see to it
     assert [await anext(heard), await anext(heard)] == ["", None]
     await heard.aclose()
 

@@ -6,35 +6,35 @@ The last entry of an application says whether its alarm stands.
 from postroom.model import OrganizationId
 from postroom.store import ledger
 from postroom.store.database import Connection
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 
 ENTITY = "application"
 RAISED = "APPLICATION_REFUSED"
 CLEARED = "APPLICATION_ACCEPTED"
 
 
-async def set_to(
+async def raise_or_clear(
     connection: Connection, organization: OrganizationId, application: str, words: str | None
 ) -> bool:
     """Raise the alarm with these words, or clear it with none; true when that is news."""
-    if await _stands(connection, application) == (words is not None):
+    if await _is_active(connection, application) == (words is not None):
         return False
     # Many find out at the same time; one of them tells.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{organization} {application}"]
     )
-    if await _stands(connection, application) == (words is not None):
+    if await _is_active(connection, application) == (words is not None):
         return False
     entry = (
-        Entry(RAISED, ENTITY, application, payload={"error": words})
+        NewLedgerEntry(RAISED, ENTITY, application, payload={"error": words})
         if words is not None
-        else Entry(CLEARED, ENTITY, application)
+        else NewLedgerEntry(CLEARED, ENTITY, application)
     )
-    await ledger.append(connection, organization, [entry])
+    await ledger.append_entries(connection, organization, [entry])
     return True
 
 
-async def standing(connection: Connection) -> list[str]:
+async def list_active(connection: Connection) -> list[str]:
     """The words of every alarm that stands."""
     cursor = await connection.execute(
         """
@@ -49,7 +49,7 @@ async def standing(connection: Connection) -> list[str]:
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def _stands(connection: Connection, application: str) -> bool:
+async def _is_active(connection: Connection, application: str) -> bool:
     cursor = await connection.execute(
         """
         SELECT event_type FROM ledger WHERE entity_type = %s AND entity_id = %s ORDER BY id DESC LIMIT 1

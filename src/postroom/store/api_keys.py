@@ -13,7 +13,7 @@ from postroom.model import OrganizationId, Scope, Secret
 from postroom.store.database import Connection
 
 PREFIX: Final = "pr_"
-SHOWN: Final = 8
+SHOWN_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class ApiKeyBearer:
     """Whose key it is and what it opens."""
 
     id: UUID
@@ -67,7 +67,7 @@ async def create(
         """,
         [
             name,
-            key.reveal()[: len(PREFIX) + SHOWN],
+            key.reveal()[: len(PREFIX) + SHOWN_CHARACTERS],
             digest(key),
             sorted(scopes),
             actor,
@@ -79,7 +79,7 @@ async def create(
     return made, key
 
 
-async def every(connection: Connection) -> list[ApiKey]:
+async def list_all(connection: Connection) -> list[ApiKey]:
     cursor = connection.cursor(row_factory=class_row(ApiKey))
     await cursor.execute(_READ + " ORDER BY created_at, id")
     return await cursor.fetchall()
@@ -99,7 +99,7 @@ async def revoke(connection: Connection, named: str) -> list[ApiKey]:
     return await cursor.fetchall()
 
 
-async def bearer(engine: Connection, key: Secret) -> Bearer | None:
+async def find_bearer(engine: Connection, key: Secret) -> ApiKeyBearer | None:
     """For the engine's role: None for a key that is unknown, revoked or too old."""
     cursor = await engine.execute(
         """
@@ -112,8 +112,10 @@ async def bearer(engine: Connection, key: Secret) -> Bearer | None:
     if row is None:
         return None
     known = {scope.value for scope in Scope}
-    return Bearer(row[0], OrganizationId(row[1]), frozenset(Scope(each) for each in row[2] if each in known))
+    return ApiKeyBearer(
+        row[0], OrganizationId(row[1]), frozenset(Scope(each) for each in row[2] if each in known)
+    )
 
 
-async def used(connection: Connection, key: UUID) -> None:
+async def record_use(connection: Connection, key: UUID) -> None:
     await connection.execute("UPDATE api_keys SET last_used_at = postroom_now() WHERE id = %s", [key])

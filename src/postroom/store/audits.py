@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 from postroom.model import MailboxId
 from postroom.store.database import Connection
 
-MOST_IDS = 100
+MAX_IDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AuditedMessage:
     """What is stored of a message, and whether all of it is there."""
 
     thread: str
@@ -43,7 +43,9 @@ class Kept:
     lacks_bytes: bool  # of an attachment
 
 
-async def kept(connection: Connection, mailbox: MailboxId, keys: Sequence[str]) -> dict[str, Kept]:
+async def find_messages(
+    connection: Connection, mailbox: MailboxId, keys: Sequence[str]
+) -> dict[str, AuditedMessage]:
     cursor = await connection.execute(
         """
         SELECT provider_message_id, provider_thread_id, messages.subject, from_address, internet_message_id,
@@ -61,7 +63,7 @@ async def kept(connection: Connection, mailbox: MailboxId, keys: Sequence[str]) 
         [mailbox, list(keys)],
     )
     return {
-        key: Kept(*known, parts=set(parts), lacks_content=bare, lacks_bytes=lacking)
+        key: AuditedMessage(*known, parts=set(parts), lacks_content=bare, lacks_bytes=lacking)
         for key, *known, parts, bare, lacking in await cursor.fetchall()
     }
 
@@ -89,14 +91,14 @@ async def add(
             len(missing),
             len(extra),
             len(different),
-            list(missing[:MOST_IDS]),
-            list(extra[:MOST_IDS]),
-            list(different[:MOST_IDS]),
+            list(missing[:MAX_IDS]),
+            list(extra[:MAX_IDS]),
+            list(different[:MAX_IDS]),
         ],
     )
 
 
-async def latest(connection: Connection, mailbox: MailboxId) -> Audit | None:
+async def get_latest(connection: Connection, mailbox: MailboxId) -> Audit | None:
     cursor = connection.cursor(row_factory=class_row(Audit))
     await cursor.execute(
         """

@@ -8,11 +8,11 @@ from typing import Final
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store.database import Connection, Database
 
-EVERY_SECONDS: Final = 15
+INTERVAL_SECONDS: Final = 15
 KEPT_HOURS: Final = 24
 
 
-async def note(database: Database) -> None:
+async def record(database: Database) -> None:
     """What is due now, of every organization; of a minute the most is kept."""
     async with database.engine() as connection:
         await connection.execute(
@@ -31,15 +31,15 @@ async def note(database: Database) -> None:
         )
 
 
-async def keep_noting(database: Database) -> None:
+async def record_forever(database: Database) -> None:
     """For ever, in a process that lives when no worker does."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
-            await note(database)
-        await asyncio.sleep(EVERY_SECONDS)
+            await record(database)
+        await asyncio.sleep(INTERVAL_SECONDS)
 
 
-async def last_hour(connection: Connection, minutes: int) -> list[Mapping[str, int]]:
+async def read_last_hour(connection: Connection, minutes: int) -> list[Mapping[str, int]]:
     """By the minute, the oldest first: how much was due of each kind. Of this minute, what is due now."""
     cursor = await connection.execute(
         """

@@ -23,13 +23,13 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('postroom blobs ' || %s, 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BlobRow:
     sha256: bytes
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Referrers:
+class BlobReferences:
     """What would be without its bytes, by id."""
 
     messages: list[int]
@@ -66,7 +66,7 @@ async def record(connection: Connection, organization: OrganizationId, blobs: Se
         raise TransientError("the bytes of a blob were just removed as unused; they must be stored again")
 
 
-async def note_detected(connection: Connection, found: Mapping[bytes, str]) -> None:
+async def record_detected_types(connection: Connection, found: Mapping[bytes, str]) -> None:
     """What the first bytes say these are."""
     if found:
         await connection.execute(
@@ -83,7 +83,7 @@ async def note_detected(connection: Connection, found: Mapping[bytes, str]) -> N
         )
 
 
-async def doom(
+async def mark_unreferenced(
     connection: Connection, organization: OrganizationId, *, grace_seconds: float, batch: int = 500
 ) -> int:
     """Give up rows that nothing refers to and that were not stored lately; how many."""
@@ -107,7 +107,7 @@ async def doom(
     return cursor.rowcount
 
 
-async def doom_unknown(connection: Connection, organization: OrganizationId, digests: Sequence[bytes]) -> int:
+async def mark_orphans(connection: Connection, organization: OrganizationId, digests: Sequence[bytes]) -> int:
     """Give up objects of the store that have no row; how many. They are old, as the caller has seen."""
     await connection.execute(_LOCK, [str(organization)])
     cursor = await connection.execute(
@@ -122,7 +122,7 @@ async def doom_unknown(connection: Connection, organization: OrganizationId, dig
     return cursor.rowcount
 
 
-async def to_remove(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
+async def list_marked(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
     """The objects that must go, and the time now."""
     cursor = await connection.execute(
         "SELECT sha256 FROM doomed_blobs WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
@@ -134,13 +134,15 @@ async def to_remove(connection: Connection, *, limit: int = 500) -> tuple[list[b
     return digests, now[0]
 
 
-async def removes_alone(connection: Connection, organization: OrganizationId) -> bool:
+async def try_removal_lock(connection: Connection, organization: OrganizationId) -> bool:
     """Whether nobody else removes objects until this transaction ends."""
     row = await (await connection.execute(_REMOVING, [str(organization)])).fetchone()
     return row == (True,)
 
 
-async def settle(connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]) -> None:
+async def record_removals(
+    connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]
+) -> None:
     """What went leaves its mark for a while; what somebody put again meanwhile is not doomed any more."""
     await connection.execute(
         "UPDATE doomed_blobs SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
@@ -148,7 +150,7 @@ async def settle(connection: Connection, *, removed: Sequence[bytes], spared: Se
     await connection.execute("DELETE FROM doomed_blobs WHERE sha256 = ANY(%b)", [list(spared)])
 
 
-async def forget_removed(connection: Connection, *, grace_seconds: float) -> None:
+async def delete_old_marks(connection: Connection, *, grace_seconds: float) -> None:
     """A mark has served when nobody can still be between a put from before the removal and its commit."""
     await connection.execute(
         "DELETE FROM doomed_blobs WHERE removed_at < postroom_now() - %s * interval '1 second'",
@@ -156,16 +158,16 @@ async def forget_removed(connection: Connection, *, grace_seconds: float) -> Non
     )
 
 
-async def page(connection: Connection, *, after: bytes, limit: int) -> list[Row]:
+async def list_page(connection: Connection, *, after: bytes, limit: int) -> list[BlobRow]:
     """The next rows by digest."""
     cursor = await connection.execute(
         "SELECT sha256, size FROM blobs WHERE sha256 > %b ORDER BY sha256 LIMIT %b",
         [after, limit],
     )
-    return [Row(*row) for row in await cursor.fetchall()]
+    return [BlobRow(*row) for row in await cursor.fetchall()]
 
 
-async def size(connection: Connection) -> int:
+async def sum_sizes(connection: Connection) -> int:
     """Of all of them, in bytes."""
     cursor = await connection.execute("SELECT coalesce(sum(size), 0)::int8 FROM blobs")
     row = await cursor.fetchone()
@@ -173,13 +175,13 @@ async def size(connection: Connection) -> int:
     return row[0]
 
 
-async def known(connection: Connection, digests: Sequence[bytes]) -> set[bytes]:
+async def find_existing(connection: Connection, digests: Sequence[bytes]) -> set[bytes]:
     """Which of these have a row."""
     cursor = await connection.execute("SELECT sha256 FROM blobs WHERE sha256 = ANY(%b)", [list(digests)])
     return {row[0] for row in await cursor.fetchall()}
 
 
-async def referrers(connection: Connection, digest: bytes) -> Referrers:
+async def list_references(connection: Connection, digest: bytes) -> BlobReferences:
     cursor = await connection.execute(
         "SELECT DISTINCT message_id FROM attachments WHERE sha256 = %s ORDER BY message_id LIMIT 20", [digest]
     )
@@ -187,23 +189,23 @@ async def referrers(connection: Connection, digest: bytes) -> Referrers:
     cursor = await connection.execute(
         "SELECT id FROM documents WHERE sha256 = %s ORDER BY id LIMIT 20", [digest]
     )
-    return Referrers(messages, [row[0] for row in await cursor.fetchall()])
+    return BlobReferences(messages, [row[0] for row in await cursor.fetchall()])
 
 
-async def place(engine: Connection) -> str | None:
+async def get_location(engine: Connection) -> str | None:
     """Where this installation's blobs lie; None before the first worker started."""
     cursor = await engine.execute("SELECT place FROM blob_place")
     row = await cursor.fetchone()
     return row[0] if row else None
 
 
-async def claim_place(engine: Connection, here: str) -> str:
+async def claim_location(engine: Connection, here: str) -> str:
     """The same; the first to ask says where."""
     await engine.execute("INSERT INTO blob_place (place) VALUES (%s) ON CONFLICT DO NOTHING", [here])
-    return await place(engine) or here
+    return await get_location(engine) or here
 
 
-async def move_place(engine: Connection, here: str) -> None:
+async def set_location(engine: Connection, here: str) -> None:
     """From now on the blobs lie here."""
     await engine.execute(
         """

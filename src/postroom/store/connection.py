@@ -5,33 +5,33 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from postroom.errors import DatabaseTooOld, SettingsError
-from postroom.model import splits_its_password
-from postroom.store.database_errors import translated
+from postroom.model import has_ambiguous_credentials
+from postroom.store.database_errors import translate_errors
 
 Connection = AsyncConnection[TupleRow]
 
-OLDEST = 15
+OLDEST_SERVER_VERSION = 15
 
 
 async def connect(url: str, *, name: str = "postroom") -> Connection:
     """Connect as the URL says, each statement committing by itself, and refuse a server that is too old."""
     check_url(url)
-    with translated():
+    with translate_errors():
         connection = await AsyncConnection.connect(
             url, autocommit=True, connect_timeout=10, application_name=name
         )
     found = connection.info.server_version
-    if found < OLDEST * 10_000:
+    if found < OLDEST_SERVER_VERSION * 10_000:
         await connection.close()
         raise DatabaseTooOld(
-            f"The database is PostgreSQL {found // 10_000}; Postroom needs {OLDEST} or newer."
+            f"The database is PostgreSQL {found // 10_000}; Postroom needs {OLDEST_SERVER_VERSION} or newer."
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection
 
 
 def check_url(url: str) -> None:
-    if splits_its_password(url):
+    if has_ambiguous_credentials(url):
         # The driver would name a part of the password as the host that it cannot find.
         raise SettingsError(
             "POSTROOM_DATABASE_URL has an @ or a / in its user or password."

@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg.rows import namedtuple_row
 
 from postroom.model import CredentialKind, MailboxId
-from postroom.ports import Kept, Parameter, Sealed
+from postroom.ports import SealedSecret, SsmParameter, StoredSecret
 from postroom.store.database import Connection
 
 
@@ -21,21 +21,21 @@ class Credential:
     """One row. Tenant and client belong to an application's own credential; a login's has none."""
 
     kind: CredentialKind
-    grant: Kept
+    grant: StoredSecret
     scopes: frozenset[str]
     tenant_id: str | None = None
     client_id: str | None = None
-    access: Sealed | None = None
+    access: SealedSecret | None = None
     access_expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outdated:
+class OutdatedSecrets:
     """What of a mailbox's row is sealed with another key than the one asked for."""
 
     mailbox: MailboxId
-    grant: Sealed | None
-    access: Sealed | None
+    grant: SealedSecret | None
+    access: SealedSecret | None
 
 
 async def save(
@@ -43,11 +43,11 @@ async def save(
     mailbox: MailboxId,
     *,
     kind: CredentialKind,
-    grant: Kept,
+    grant: StoredSecret,
     scopes: Collection[str] = (),
     tenant_id: str | None = None,
     client_id: str | None = None,
-    access: Sealed | None = None,
+    access: SealedSecret | None = None,
     access_seconds: float | None = None,
 ) -> None:
     """Store the credential of a mailbox, in place of any before.
@@ -75,9 +75,9 @@ async def save(
             "tenant_id": tenant_id,
             "client_id": client_id,
             "scopes": sorted(scopes),
-            "grant_key_id": grant.key_id if isinstance(grant, Sealed) else None,
-            "sealed_grant": grant.value if isinstance(grant, Sealed) else None,
-            "ssm_parameter": grant.name if isinstance(grant, Parameter) else None,
+            "grant_key_id": grant.key_id if isinstance(grant, SealedSecret) else None,
+            "sealed_grant": grant.value if isinstance(grant, SealedSecret) else None,
+            "ssm_parameter": grant.name if isinstance(grant, SsmParameter) else None,
             "access_key_id": access.key_id if access else None,
             "sealed_access": access.value if access else None,
             "access_seconds": access_seconds,
@@ -96,7 +96,7 @@ async def load(connection: Connection, mailbox: MailboxId) -> Credential | None:
         [mailbox],
     )
     row = await cursor.fetchone()
-    return None if row is None else _credential(row)
+    return None if row is None else _to_credential(row)
 
 
 async def delete(connection: Connection, mailbox: MailboxId) -> Credential | None:
@@ -111,10 +111,10 @@ async def delete(connection: Connection, mailbox: MailboxId) -> Credential | Non
         [mailbox],
     )
     row = await cursor.fetchone()
-    return None if row is None else _credential(row)
+    return None if row is None else _to_credential(row)
 
 
-async def of_application(connection: Connection, client_id: str) -> list[MailboxId]:
+async def list_mailboxes_of_application(connection: Connection, client_id: str) -> list[MailboxId]:
     """The mailboxes that an application opens."""
     cursor = await connection.execute(
         "SELECT mailbox_id FROM credentials WHERE client_id = %s ORDER BY mailbox_id", [client_id]
@@ -123,7 +123,7 @@ async def of_application(connection: Connection, client_id: str) -> list[Mailbox
 
 
 async def replace_grant(
-    connection: Connection, mailbox: MailboxId, client_id: str, kind: CredentialKind, grant: Kept
+    connection: Connection, mailbox: MailboxId, client_id: str, kind: CredentialKind, grant: StoredSecret
 ) -> bool:
     """Put another proof of the same application in the place of the former; a refresh under way ends."""
     cursor = await connection.execute(
@@ -137,17 +137,17 @@ async def replace_grant(
             "mailbox": mailbox,
             "client_id": client_id,
             "kind": kind,
-            "key_id": grant.key_id if isinstance(grant, Sealed) else None,
-            "sealed": grant.value if isinstance(grant, Sealed) else None,
-            "parameter": grant.name if isinstance(grant, Parameter) else None,
+            "key_id": grant.key_id if isinstance(grant, SealedSecret) else None,
+            "sealed": grant.value if isinstance(grant, SealedSecret) else None,
+            "parameter": grant.name if isinstance(grant, SsmParameter) else None,
         },
     )
     return cursor.rowcount == 1
 
 
-async def outdated(
+async def list_outdated(
     connection: Connection, key_id: str, *, after: MailboxId | None, limit: int
-) -> list[Outdated]:
+) -> list[OutdatedSecrets]:
     """The next rows, by mailbox, that hold something sealed with another key than this one."""
     cursor = await connection.execute(
         """
@@ -158,12 +158,16 @@ async def outdated(
         {"after": after or UUID(int=0), "key_id": key_id, "limit": limit},
     )
     return [
-        Outdated(row[0], _other(key_id, row[1], row[2]), _other(key_id, row[3], row[4]))
+        OutdatedSecrets(
+            row[0], _outdated_value(key_id, row[1], row[2]), _outdated_value(key_id, row[3], row[4])
+        )
         for row in await cursor.fetchall()
     ]
 
 
-async def reseal_grant(connection: Connection, mailbox: MailboxId, old: Sealed, new: Sealed) -> bool:
+async def reseal_grant(
+    connection: Connection, mailbox: MailboxId, old: SealedSecret, new: SealedSecret
+) -> bool:
     """Put the same grant in another sealing, unless the row holds another grant by now."""
     cursor = await connection.execute(
         """
@@ -175,7 +179,9 @@ async def reseal_grant(connection: Connection, mailbox: MailboxId, old: Sealed, 
     return cursor.rowcount == 1
 
 
-async def reseal_access(connection: Connection, mailbox: MailboxId, old: Sealed, new: Sealed) -> bool:
+async def reseal_access(
+    connection: Connection, mailbox: MailboxId, old: SealedSecret, new: SealedSecret
+) -> bool:
     """Put the same access token in another sealing, unless the row holds another one by now."""
     cursor = await connection.execute(
         """
@@ -187,7 +193,7 @@ async def reseal_access(connection: Connection, mailbox: MailboxId, old: Sealed,
     return cursor.rowcount == 1
 
 
-async def values_by_key(connection: Connection) -> Mapping[str, int]:
+async def count_by_key(connection: Connection) -> Mapping[str, int]:
     """How many sealed values of the organization need each key. Logins that lapsed need none."""
     cursor = await connection.execute(
         """
@@ -202,25 +208,29 @@ async def values_by_key(connection: Connection) -> Mapping[str, int]:
     return dict(await cursor.fetchall())
 
 
-async def parameters(connection: Connection) -> int:
+async def count_parameters(connection: Connection) -> int:
     """How many grants of the organization are kept in AWS SSM."""
     cursor = await connection.execute("SELECT count(ssm_parameter) FROM credentials")
     [(count,)] = await cursor.fetchall()
     return count
 
 
-def _credential(row: Any) -> Credential:
-    grant = Parameter(row.ssm_parameter) if row.ssm_parameter else Sealed(row.grant_key_id, row.sealed_grant)
+def _to_credential(row: Any) -> Credential:
+    grant = (
+        SsmParameter(row.ssm_parameter)
+        if row.ssm_parameter
+        else SealedSecret(row.grant_key_id, row.sealed_grant)
+    )
     return Credential(
         kind=CredentialKind(row.kind),
         grant=grant,
         scopes=frozenset(row.scopes),
         tenant_id=row.tenant_id,
         client_id=row.client_id,
-        access=Sealed(row.access_key_id, row.sealed_access) if row.access_key_id else None,
+        access=SealedSecret(row.access_key_id, row.sealed_access) if row.access_key_id else None,
         access_expires_at=row.access_expires_at,
     )
 
 
-def _other(key_id: str, found: str | None, value: bytes | None) -> Sealed | None:
-    return Sealed(found, value) if found and value and found != key_id else None
+def _outdated_value(key_id: str, found: str | None, value: bytes | None) -> SealedSecret | None:
+    return SealedSecret(found, value) if found and value and found != key_id else None

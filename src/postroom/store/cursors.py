@@ -42,7 +42,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class CursorStart:
     """A cursor that starts, or starts anew."""
 
     kind: CursorKind
@@ -53,7 +53,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class CursorAdvance:
     """A cursor that passes over a page."""
 
     kind: CursorKind
@@ -64,7 +64,7 @@ class Move:
     completed: bool = False
 
 
-async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Cursor]:
+async def list_by_mailbox(connection: Connection, mailbox: MailboxId) -> list[Cursor]:
     cursor = connection.cursor(row_factory=class_row(Cursor))
     await cursor.execute(
         """
@@ -76,12 +76,12 @@ async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Cursor]
     return await cursor.fetchall()
 
 
-async def begin(connection: Connection, mailbox: MailboxId, begins: Sequence[Begin]) -> None:
+async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[CursorStart]) -> None:
     rows = sorted(begins, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
-    anew = {row.scope for row in rows if _shows(row.kind) and not row.completed}
-    await forget_listed(connection, mailbox, "resync", anew)
+    anew = {row.scope for row in rows if _is_full_listing(row.kind) and not row.completed}
+    await delete_listed(connection, mailbox, "resync", anew)
     await connection.execute(
         """
         INSERT INTO cursors AS kept
@@ -105,7 +105,7 @@ async def begin(connection: Connection, mailbox: MailboxId, begins: Sequence[Beg
     )
 
 
-async def move(connection: Connection, mailbox: MailboxId, moves: Sequence[Move]) -> None:
+async def advance(connection: Connection, mailbox: MailboxId, moves: Sequence[CursorAdvance]) -> None:
     """In the transaction of what the page told."""
     rows = sorted(moves, key=lambda row: (row.kind, row.scope))
     if not rows:
@@ -131,7 +131,9 @@ async def move(connection: Connection, mailbox: MailboxId, moves: Sequence[Move]
     )
 
 
-async def drop(connection: Connection, mailbox: MailboxId, cursors: Sequence[tuple[CursorKind, str]]) -> None:
+async def delete(
+    connection: Connection, mailbox: MailboxId, cursors: Sequence[tuple[CursorKind, str]]
+) -> None:
     if cursors:
         await connection.execute(
             """
@@ -140,21 +142,23 @@ async def drop(connection: Connection, mailbox: MailboxId, cursors: Sequence[tup
             """,
             [[kind.value for kind, _ in cursors], [scope for _, scope in cursors], mailbox],
         )
-        await forget_listed(connection, mailbox, "resync", {scope for kind, scope in cursors if _shows(kind)})
+        await delete_listed(
+            connection, mailbox, "resync", {scope for kind, scope in cursors if _is_full_listing(kind)}
+        )
 
 
-def _shows(kind: CursorKind) -> bool:
+def _is_full_listing(kind: CursorKind) -> bool:
     """Whether it is a listing of what stands at the provider."""
     return kind in {CursorKind.BACKFILL, CursorKind.RESYNC}
 
 
-Listing = Literal["resync", "audit"]
+ListingKind = Literal["resync", "audit"]
 
 
-async def note_listed(
+async def record_listed(
     connection: Connection,
     mailbox: MailboxId,
-    kind: Listing,
+    kind: ListingKind,
     scope: str,
     keys: Collection[str],
     *,
@@ -181,8 +185,8 @@ async def note_listed(
         )
 
 
-async def forget_listed(
-    connection: Connection, mailbox: MailboxId, kind: Listing, scopes: Collection[str]
+async def delete_listed(
+    connection: Connection, mailbox: MailboxId, kind: ListingKind, scopes: Collection[str]
 ) -> None:
     if not scopes:
         return
@@ -192,10 +196,10 @@ async def forget_listed(
     )
 
 
-async def unlisted(
+async def list_unlisted(
     connection: Connection,
     mailbox: MailboxId,
-    kind: Listing,
+    kind: ListingKind,
     scope: str,
     *,
     folders: Collection[int] | None,

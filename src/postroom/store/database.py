@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
 from postroom.store.connection import Connection, connect
-from postroom.store.database_errors import translated
+from postroom.store.database_errors import translate_errors
 
 Pool = AsyncConnectionPool[Connection]
 
@@ -37,25 +37,25 @@ class Database:
     async def engine(self) -> AsyncGenerator[Connection]:
         """A connection of the engine's role; each statement commits by itself."""
         try:
-            with translated():
+            with translate_errors():
                 async with self.engine_pool.connection() as connection:
                     yield connection
         except DatabaseUnavailable:
-            await _drop_the_dead(self.engine_pool)
+            await _drop_dead_connections(self.engine_pool)
             raise
 
     @asynccontextmanager
     async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
         """A transaction that reaches the rows of this organization and no others."""
         try:
-            with translated():
+            with translate_errors():
                 async with self.application_pool.connection() as connection, connection.transaction():
                     await connection.execute(
                         "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
                     )
                     yield connection
         except DatabaseUnavailable:
-            await _drop_the_dead(self.application_pool)
+            await _drop_dead_connections(self.application_pool)
             raise
 
     async def heard(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
@@ -66,12 +66,12 @@ class Database:
         """
         while True:
             try:
-                with translated():
+                with translate_errors():
                     async with await connect(self.url, name=f"{self.name} listen") as connection:
                         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                         yield None
                         while True:
-                            _end_if_cancelled()
+                            _raise_if_cancelled()
                             async for notification in connection.notifies(timeout=every_seconds):
                                 yield notification.payload
                             yield None
@@ -79,7 +79,7 @@ class Database:
                 await asyncio.sleep(RECONNECT_SECONDS)
 
 
-async def _drop_the_dead(pool: Pool) -> None:
+async def _drop_dead_connections(pool: Pool) -> None:
     """When a server goes away, all its connections die: one failure is enough to look at the idle ones too.
 
     Else each would fail another piece of work, long after the server is back.
@@ -99,11 +99,11 @@ async def _require_alive(pool: Pool, connection: Connection) -> None:
         try:
             await pool.check_connection(connection)
         except OperationalError:
-            await _drop_the_dead(pool)
+            await _drop_dead_connections(pool)
             raise
 
 
-def _end_if_cancelled() -> None:
+def _raise_if_cancelled() -> None:
     """Python 3.11's `wait_for`, on which the driver waits, loses a cancellation that comes with its result.
 
     Whoever then waits for ever would never end.
@@ -113,7 +113,7 @@ def _end_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-def keeps_plan(rows: Sized) -> bool | None:
+def prepare_mode(rows: Sized) -> bool | None:
     """For `prepare`, where rows are looked up: many of them are planned for what the tables hold now. A plan
     that was kept from when they were empty would read a whole table for each row.
     """
@@ -134,16 +134,18 @@ async def open_database(
     # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
     await (await connect(url, name=name)).close()
     async with (
-        _pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
-        _pool(url, roles.APPLICATION, size=pool_size - listeners - engine_size, name=name) as application,
+        _open_pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
+        _open_pool(
+            url, roles.APPLICATION, size=pool_size - listeners - engine_size, name=name
+        ) as application,
     ):
         yield Database(url, name, engine, application)
 
 
 @asynccontextmanager
-async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
+async def _open_pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
     async def become(connection: Connection) -> None:
-        await roles.take(connection, role)
+        await roles.assume(connection, role)
 
     async def check(connection: Connection) -> None:
         await _require_alive(pool, connection)
@@ -160,7 +162,7 @@ async def _pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[
         timeout=30,
         name=role,
     )
-    with translated():
+    with translate_errors():
         await pool.open(wait=True)
     try:
         yield pool

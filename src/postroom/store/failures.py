@@ -7,32 +7,32 @@ from typing import Literal
 from postroom.model import MailboxId
 from postroom.store.database import Connection
 
-What = Literal["message", "attachment"]
+FailureKind = Literal["message", "attachment"]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """`wait` is how long until it is tried again; None: it waits for a person."""
 
-    kind: What
+    kind: FailureKind
     subject: str
     error: str
     wait: float | None
 
     @property
     def message(self) -> str:
-        return message_of(self.subject)
+        return message_key(self.subject)
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    kind: What
+class DueFailure:
+    kind: FailureKind
     subject: str
     attempts: int
 
     @property
     def message(self) -> str:
-        return message_of(self.subject)
+        return message_key(self.subject)
 
 
 def attachment_subject(key: str, part: str) -> str:
@@ -40,7 +40,7 @@ def attachment_subject(key: str, part: str) -> str:
     return f"{key}\n{part}"
 
 
-def message_of(subject: str) -> str:
+def message_key(subject: str) -> str:
     """The message that a failure concerns."""
     return subject.partition("\n")[0]
 
@@ -73,7 +73,7 @@ async def record(connection: Connection, mailbox: MailboxId, failures: Collectio
     )
 
 
-async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[Due]) -> None:
+async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[DueFailure]) -> None:
     if solved:
         rows = sorted((each.kind, each.subject) for each in solved)
         await connection.execute(
@@ -87,7 +87,7 @@ async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection
         )
 
 
-async def resolve_of(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
+async def resolve_by_messages(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
     """Nothing of these messages is tried again."""
     if messages:
         await connection.execute(
@@ -99,7 +99,7 @@ async def resolve_of(connection: Connection, mailbox: MailboxId, messages: Colle
         )
 
 
-async def due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[Due]:
+async def list_due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[DueFailure]:
     cursor = await connection.execute(
         """
         SELECT kind, subject, attempts FROM failures
@@ -108,10 +108,10 @@ async def due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list
         """,
         [mailbox, limit],
     )
-    return [Due(*row) for row in await cursor.fetchall()]
+    return [DueFailure(*row) for row in await cursor.fetchall()]
 
 
-async def next_due_seconds(connection: Connection, mailbox: MailboxId) -> float | None:
+async def get_next_due_seconds(connection: Connection, mailbox: MailboxId) -> float | None:
     cursor = await connection.execute(
         """
         SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM failures
@@ -123,7 +123,7 @@ async def next_due_seconds(connection: Connection, mailbox: MailboxId) -> float 
     return row[0] if row else None
 
 
-async def try_again(connection: Connection, mailbox: MailboxId) -> int:
+async def retry_all(connection: Connection, mailbox: MailboxId) -> int:
     """A person asks for another round of those that wait for one; how many there are."""
     cursor = await connection.execute(
         """
@@ -135,7 +135,7 @@ async def try_again(connection: Connection, mailbox: MailboxId) -> int:
     return cursor.rowcount
 
 
-async def open_count(connection: Connection, mailbox: MailboxId) -> int:
+async def count_open(connection: Connection, mailbox: MailboxId) -> int:
     cursor = await connection.execute(
         "SELECT count(*) FROM failures WHERE mailbox_id = %s AND resolved_at IS NULL", [mailbox]
     )

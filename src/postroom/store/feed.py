@@ -13,10 +13,10 @@ from typing import Any, Final
 from psycopg.rows import class_row
 
 from postroom.store.database import Connection
-from postroom.store.ledger import Plain, canonical
+from postroom.store.ledger import JsonValue, to_canonical_json
 
 # All that is told, but for `webhook.disabled`, which is for people.
-KINDS: Final = (
+EVENT_KINDS: Final = (
     "document.changed",
     "document.created",
     "mailbox.connected",
@@ -34,7 +34,7 @@ KINDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewEvent:
     """Something to tell. `kind` is `entity.what`, one of `KINDS`.
 
     `data` holds ids, states and counts for whoever decides whether to look: nothing personal.
@@ -43,11 +43,11 @@ class News:
     kind: str
     entity_type: str
     entity_id: str
-    data: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    data: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class FeedEvent:
     """News in its place. The id never changes and is never given again: it is the idempotency id."""
 
     id: int
@@ -60,29 +60,29 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FeedBounds:
     """What can be read: positions above `pruned`, up to `last`. A reader from before must start anew."""
 
     pruned: int
     last: int
 
 
-async def tell(
+async def append_event(
     connection: Connection,
     kind: str,
     entity_type: str,
     entity_id: str,
-    data: Mapping[str, Plain] | None = None,
+    data: Mapping[str, JsonValue] | None = None,
 ) -> None:
     """Add one event in the caller's transaction: it is seen when, and only if, that commits.
 
     Say `await feed.tell(connection, "document.changed", "document", str(id), {"state": "completed"})` where
     the state changes. For many at once there is `tell_all`.
     """
-    await tell_all(connection, [News(kind, entity_type, entity_id, data or {})])
+    await append_events(connection, [NewEvent(kind, entity_type, entity_id, data or {})])
 
 
-async def tell_all(connection: Connection, news: Sequence[News]) -> None:
+async def append_events(connection: Connection, news: Sequence[NewEvent]) -> None:
     """Add events in the caller's transaction, in this order, with one statement."""
     if not news:
         return
@@ -101,12 +101,12 @@ async def tell_all(connection: Connection, news: Sequence[News]) -> None:
             [each.kind for each in news],
             [each.entity_type for each in news],
             [each.entity_id for each in news],
-            [canonical(each.data) for each in news],
+            [to_canonical_json(each.data) for each in news],
         ],
     )
 
 
-async def number(connection: Connection, *, batch: int = 1000) -> int:
+async def assign_positions(connection: Connection, *, batch: int = 1000) -> int:
     """Give committed events their positions; how many got one. Safe to ask for by any number at once."""
     cursor = await connection.execute("SELECT number_events(%s)", [batch])
     row = await cursor.fetchone()
@@ -114,11 +114,11 @@ async def number(connection: Connection, *, batch: int = 1000) -> int:
     return row[0]
 
 
-async def after(
+async def list_after(
     connection: Connection, position: int, limit: int, *, entity_type: str | None = None
-) -> list[Event]:
+) -> list[FeedEvent]:
     """The next events from a position on, in order; all kinds, or those about one type of thing."""
-    cursor = connection.cursor(row_factory=class_row(Event))
+    cursor = connection.cursor(row_factory=class_row(FeedEvent))
     await cursor.execute(
         """
         SELECT id, position, kind, entity_type, entity_id, data, created_at FROM events
@@ -130,10 +130,10 @@ async def after(
     return await cursor.fetchall()
 
 
-async def bounds(connection: Connection) -> Bounds:
+async def get_bounds(connection: Connection) -> FeedBounds:
     cursor = await connection.execute("SELECT pruned_position, last_position FROM feeds")
     row = await cursor.fetchone()
-    return Bounds(*row) if row else Bounds(0, 0)
+    return FeedBounds(*row) if row else FeedBounds(0, 0)
 
 
 async def prune(connection: Connection, *, older_than_seconds: float, limit: int = 10_000) -> int:

@@ -28,14 +28,16 @@ _READ = """
 """
 
 
-async def every(connection: Connection, mailbox: MailboxId) -> list[Folder]:
+async def list_all(connection: Connection, mailbox: MailboxId) -> list[Folder]:
     """Those that are gone, too: messages may still refer to them."""
     cursor = connection.cursor(row_factory=class_row(Folder))
     await cursor.execute(_READ + " ORDER BY id", [mailbox])
     return await cursor.fetchall()
 
 
-async def settle(connection: Connection, mailbox: MailboxId, remote: Sequence[RemoteFolder]) -> list[Folder]:
+async def reconcile(
+    connection: Connection, mailbox: MailboxId, remote: Sequence[RemoteFolder]
+) -> list[Folder]:
     """Make the table say what the provider says now. Rows that say so already are not written."""
     by_key = {folder.key: folder for folder in remote}
     rows = [by_key[key] for key in sorted(by_key)]
@@ -68,4 +70,4 @@ async def settle(connection: Connection, mailbox: MailboxId, remote: Sequence[Re
             mailbox,
         ],
     )
-    return await every(connection, mailbox)
+    return await list_all(connection, mailbox)

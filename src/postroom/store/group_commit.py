@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Patience:
+class WaitLimits:
     """Where somebody waits for the answer: how many may, how long for their turn, how long for the write."""
 
     most: int
@@ -24,7 +24,7 @@ class Patience:
     write_seconds: float | None
 
 
-ENDLESS = Patience(most=2**63, turn_seconds=math.inf, write_seconds=None)
+NO_LIMITS = WaitLimits(most=2**63, turn_seconds=math.inf, write_seconds=None)
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -40,7 +40,7 @@ class GroupCommit(Generic[Item, Result]):
         flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
         largest: int = 1000,
-        patience: Patience = ENDLESS,
+        patience: WaitLimits = NO_LIMITS,
     ) -> None:
         self._flush = flush
         self._largest = largest
@@ -92,7 +92,7 @@ class GroupCommit(Generic[Item, Result]):
 
     def _fail(self, group: list[tuple[Item, asyncio.Future[Result], float]], error: Exception) -> None:
         """Whoever waits for an item of the group gets the error; with patience, so do those behind it."""
-        if self._patience is not ENDLESS:
+        if self._patience is not NO_LIMITS:
             group, self._waiting = group + self._waiting, []
         for _, future, _ in group:
             if not future.done():

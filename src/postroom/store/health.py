@@ -17,13 +17,13 @@ from psycopg.rows import class_row
 from postroom.errors import DatabaseUnavailable
 from postroom.store.connection import Connection, connect
 from postroom.store.database import Database
-from postroom.store.database_errors import translated
+from postroom.store.database_errors import translate_errors
 
 _NAME: Final = re.compile(r"postroom (?P<role>[a-z]+) (?P<pid>[0-9]+) (?P<host>\S+)")
 
 
 @dataclass(frozen=True)
-class Server:
+class DatabaseServer:
     version: str
     size_bytes: int
     connections: int
@@ -34,7 +34,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Process:
+class ConnectedProcess:
     role: str
     pid: int
     host: str
@@ -42,7 +42,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class KindOfWork:
+class WorkKindCounts:
     kind: str
     due: int
     leased: int
@@ -54,12 +54,12 @@ class KindOfWork:
 
 
 @dataclass(frozen=True)
-class Health:
-    server: Server
-    processes: Sequence[Process]
-    work: Sequence[KindOfWork]
+class SystemHealth:
+    server: DatabaseServer
+    processes: Sequence[ConnectedProcess]
+    work: Sequence[WorkKindCounts]
 
-    def of_role(self, role: str) -> list[Process]:
+    def of_role(self, role: str) -> list[ConnectedProcess]:
         return [process for process in self.processes if process.role == role]
 
 
@@ -68,15 +68,15 @@ def process_name(role: str) -> str:
     return f"postroom {role} {getpid()} {socket.gethostname()[:30]}"
 
 
-async def read(database: Database) -> Health:
+async def read_health(database: Database) -> SystemHealth:
     async with database.engine() as connection:
-        server = await _server(connection)
-        return Health(server, await _processes(connection), await work(connection))
+        server = await _read_server(connection)
+        return SystemHealth(server, await _list_processes(connection), await count_work(connection))
 
 
 async def require_writable(url: str) -> None:
     async with await connect(url) as connection:
-        with translated():
+        with translate_errors():
             cursor = await connection.execute(
                 "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool"
             )
@@ -87,7 +87,7 @@ async def require_writable(url: str) -> None:
                 )
 
 
-async def _server(connection: Connection) -> Server:
+async def _read_server(connection: Connection) -> DatabaseServer:
     started = time.perf_counter()
     cursor = await connection.execute(
         """
@@ -100,10 +100,10 @@ async def _server(connection: Connection) -> Server:
     row = await cursor.fetchone()
     assert row is not None, "a SELECT without FROM has one row"
     version, size, connections, most, now, read_only = row
-    return Server(version, size, connections, most, now, read_only, time.perf_counter() - started)
+    return DatabaseServer(version, size, connections, most, now, read_only, time.perf_counter() - started)
 
 
-async def _processes(connection: Connection) -> list[Process]:
+async def _list_processes(connection: Connection) -> list[ConnectedProcess]:
     # The names of other connections are shown to the user who opened them, which is not the role we act in.
     async with connection.transaction():
         await connection.execute("SET LOCAL ROLE NONE")
@@ -120,12 +120,15 @@ async def _processes(connection: Connection) -> list[Process]:
         if parts := _NAME.match(name):
             key = (parts["role"], int(parts["pid"]), parts["host"])
             found[key] = found.get(key, 0) + connections
-    return [Process(role, pid, host, connections) for (role, pid, host), connections in sorted(found.items())]
+    return [
+        ConnectedProcess(role, pid, host, connections)
+        for (role, pid, host), connections in sorted(found.items())
+    ]
 
 
-async def work(connection: Connection) -> list[KindOfWork]:
+async def count_work(connection: Connection) -> list[WorkKindCounts]:
     """By kind: of all organizations for the engine's role, else of the transaction's."""
-    cursor = connection.cursor(row_factory=class_row(KindOfWork))
+    cursor = connection.cursor(row_factory=class_row(WorkKindCounts))
     await cursor.execute(
         """
         SELECT kind,

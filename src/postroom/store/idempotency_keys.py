@@ -7,11 +7,11 @@ from postroom.store.database import Connection
 
 KEPT_HOURS: Final = 24
 # A request that left no answer after this long never will; whether it was done, nobody knows.
-UNDER_WAY_SECONDS: Final = 300
+ABANDONED_AFTER_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IdempotentRequest:
     """A key that came before. Without a status its first request is under way, or was cut off."""
 
     request_sha256: bytes
@@ -20,7 +20,9 @@ class Known:
     cut_off: bool
 
 
-async def begin(connection: Connection, actor: str, key: str, request_sha256: bytes) -> Known | None:
+async def begin(
+    connection: Connection, actor: str, key: str, request_sha256: bytes
+) -> IdempotentRequest | None:
     """None where the key is new, and taken from now on."""
     await connection.execute(
         "DELETE FROM idempotency_keys WHERE created_at < postroom_now() - %s * interval '1 hour'",
@@ -41,20 +43,20 @@ async def begin(connection: Connection, actor: str, key: str, request_sha256: by
             status IS NULL AND created_at < postroom_now() - %s * interval '1 second'
         FROM idempotency_keys WHERE actor_id = %s AND key = %s
         """,
-        [UNDER_WAY_SECONDS, actor, key],
+        [ABANDONED_AFTER_SECONDS, actor, key],
     )
     row = await cursor.fetchone()
-    return Known(*row) if row else Known(request_sha256, None, None, cut_off=False)
+    return IdempotentRequest(*row) if row else IdempotentRequest(request_sha256, None, None, cut_off=False)
 
 
-async def end(connection: Connection, actor: str, key: str, status: int, body: bytes) -> None:
+async def store_response(connection: Connection, actor: str, key: str, status: int, body: bytes) -> None:
     await connection.execute(
         "UPDATE idempotency_keys SET status = %s, body = %s WHERE actor_id = %s AND key = %s",
         [status, body, actor, key],
     )
 
 
-async def forget(connection: Connection, actor: str, key: str) -> None:
+async def release(connection: Connection, actor: str, key: str) -> None:
     """What was begun came to nothing and may be tried again."""
     await connection.execute(
         "DELETE FROM idempotency_keys WHERE actor_id = %s AND key = %s AND status IS NULL", [actor, key]

@@ -20,23 +20,23 @@ from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
 _ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-Plain = str | int | bool | None | Sequence["Plain"] | Mapping[str, "Plain"]
+JsonValue = str | int | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewLedgerEntry:
     """Something that happened. `payload` is free of personal values; those go into `personal`."""
 
     event_type: str
     entity_type: str
     entity_id: str
     actor_id: str | None = None
-    payload: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
-    personal: Mapping[str, Plain] | None = None
+    payload: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    personal: Mapping[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class LedgerEntry:
     """An entry as it stands in the ledger, with its side row where that still exists."""
 
     id: int
@@ -45,12 +45,12 @@ class Stored:
     entity_type: str
     entity_id: str
     actor_id: str | None
-    payload: dict[str, Plain]
+    payload: dict[str, JsonValue]
     personal_sha256: bytes | None
     sha256: bytes
     occurred_at: datetime
     salt: bytes | None
-    personal: dict[str, Plain] | None
+    personal: dict[str, JsonValue] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,9 @@ class Signer:
     sign: Callable[[bytes], bytes]
 
 
-async def append(connection: Connection, organization: UUID, entries: Sequence[Entry]) -> None:
+async def append_entries(
+    connection: Connection, organization: UUID, entries: Sequence[NewLedgerEntry]
+) -> None:
     """Write entries in the caller's transaction; the sealer hears of them when it commits."""
     if not entries:
         return
@@ -92,14 +94,14 @@ async def append(connection: Connection, organization: UUID, entries: Sequence[E
             [entry.entity_type for entry in entries],
             [entry.entity_id for entry in entries],
             [entry.actor_id for entry in entries],
-            [canonical(entry.payload) for entry in entries],
+            [to_canonical_json(entry.payload) for entry in entries],
             personal,
             [
-                digest(organization, entry, each, now[0])
+                entry_digest(organization, entry, each, now[0])
                 for entry, each in zip(entries, personal, strict=True)
             ],
             salts,
-            [canonical(entry.personal) for entry in entries],
+            [to_canonical_json(entry.personal) for entry in entries],
         ],
     )
 
@@ -125,7 +127,7 @@ _APPEND = """
 """
 
 
-async def purge(connection: Connection, entity_type: str, entity_id: str) -> None:
+async def purge_personal(connection: Connection, entity_type: str, entity_id: str) -> None:
     """Forget the personal values of everything told of this. The entries stay, and say that they did."""
     await connection.execute(
         """
@@ -136,7 +138,7 @@ async def purge(connection: Connection, entity_type: str, entity_id: str) -> Non
     )
 
 
-async def purge_all(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
+async def purge_personal_of_many(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
     """The same for many."""
     if entity_ids:
         await connection.execute(
@@ -148,16 +150,18 @@ async def purge_all(connection: Connection, entity_type: str, entity_ids: Sequen
         )
 
 
-async def of_entity(connection: Connection, entity_type: str, entity_id: str) -> list[Stored]:
+async def list_by_entity(connection: Connection, entity_type: str, entity_id: str) -> list[LedgerEntry]:
     """What was told of this, in the order of its writing."""
-    cursor = connection.cursor(row_factory=class_row(Stored))
+    cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(
         _READ + " WHERE entity_type = %s AND entity_id = %s ORDER BY ledger.id", [entity_type, entity_id]
     )
     return await cursor.fetchall()
 
 
-async def seal(connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000) -> int:
+async def seal_entries(
+    connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000
+) -> int:
     """Give committed entries their positions and seal them; how many there were.
 
     One sealer at a time: it runs under the lease of the organization's `seal` work.
@@ -166,7 +170,7 @@ async def seal(connection: Connection, organization: UUID, signer: Signer, *, ba
     rows = await cursor.fetchall()
     if not rows:
         return 0
-    before = await last_seal(connection)
+    before = await get_last_seal(connection)
     number = before.number + 1 if before else 1
     previous = before.sha256 if before else None
     first, last = rows[0][0], rows[-1][0]
@@ -191,13 +195,13 @@ async def seal(connection: Connection, organization: UUID, signer: Signer, *, ba
     return len(rows)
 
 
-async def organizations_to_seal(connection: Connection) -> list[OrganizationId]:
+async def list_organizations_to_seal(connection: Connection) -> list[OrganizationId]:
     """Where committed entries wait for a seal; asked by the engine, which sees no more of them than this."""
     cursor = await connection.execute("SELECT organization FROM organizations_to_seal() AS organization")
     return [OrganizationId(row[0]) for row in await cursor.fetchall()]
 
 
-async def last_seal(connection: Connection) -> Seal | None:
+async def get_last_seal(connection: Connection) -> Seal | None:
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
         """
@@ -208,7 +212,7 @@ async def last_seal(connection: Connection) -> Seal | None:
     return await cursor.fetchone()
 
 
-async def seals(connection: Connection, *, after: int, limit: int) -> list[Seal]:
+async def list_seals(connection: Connection, *, after: int, limit: int) -> list[Seal]:
     """The seals after this number, in order."""
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
@@ -221,22 +225,22 @@ async def seals(connection: Connection, *, after: int, limit: int) -> list[Seal]
     return await cursor.fetchall()
 
 
-async def entries_between(connection: Connection, first: int, last: int) -> list[Stored]:
-    cursor = connection.cursor(row_factory=class_row(Stored))
+async def list_between(connection: Connection, first: int, last: int) -> list[LedgerEntry]:
+    cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(_READ + " WHERE position BETWEEN %s AND %s ORDER BY position", [first, last])
     return await cursor.fetchall()
 
 
-async def unsealed(connection: Connection, *, after: int, limit: int) -> list[Stored]:
-    cursor = connection.cursor(row_factory=class_row(Stored))
+async def list_unsealed(connection: Connection, *, after: int, limit: int) -> list[LedgerEntry]:
+    cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(
         _READ + " WHERE position IS NULL AND ledger.id > %s ORDER BY ledger.id LIMIT %s", [after, limit]
     )
     return await cursor.fetchall()
 
 
-async def newest(connection: Connection, *, limit: int) -> list[Stored]:
-    cursor = connection.cursor(row_factory=class_row(Stored))
+async def list_newest(connection: Connection, *, limit: int) -> list[LedgerEntry]:
+    cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(_READ + " ORDER BY ledger.id DESC LIMIT %s", [limit])
     return await cursor.fetchall()
 
@@ -248,18 +252,20 @@ _READ = """
 """
 
 
-def canonical(value: Plain) -> str:
+def to_canonical_json(value: JsonValue) -> str:
     """One text for one value, whatever order its keys were written in."""
     return _ENCODE(value)
 
 
-def personal_digest(salt: bytes | None, personal: Mapping[str, Plain] | None) -> bytes | None:
-    return None if salt is None else sha256(salt + canonical(personal).encode()).digest()
+def personal_digest(salt: bytes | None, personal: Mapping[str, JsonValue] | None) -> bytes | None:
+    return None if salt is None else sha256(salt + to_canonical_json(personal).encode()).digest()
 
 
-def digest(organization: UUID, entry: Entry | Stored, personal: bytes | None, occurred_at: datetime) -> bytes:
+def entry_digest(
+    organization: UUID, entry: NewLedgerEntry | LedgerEntry, personal: bytes | None, occurred_at: datetime
+) -> bytes:
     """Of everything in an entry but its position."""
-    told: list[Plain] = [
+    told: list[JsonValue] = [
         "postroom ledger entry 1",
         str(organization),
         entry.event_type,
@@ -270,7 +276,7 @@ def digest(organization: UUID, entry: Entry | Stored, personal: bytes | None, oc
         personal.hex() if personal else None,
         occurred_at.astimezone(UTC).isoformat(timespec="microseconds"),
     ]
-    return sha256(canonical(told).encode()).digest()
+    return sha256(to_canonical_json(told).encode()).digest()
 
 
 def seal_digest(

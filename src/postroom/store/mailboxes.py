@@ -5,7 +5,15 @@ from datetime import datetime
 
 from psycopg.rows import class_row
 
-from postroom.model import Account, Channel, ContentPolicy, Health, MailboxId, OrganizationId, ProviderName
+from postroom.model import (
+    Account,
+    ContentPolicy,
+    MailboxHealth,
+    MailboxId,
+    OrganizationId,
+    ProviderName,
+    RemoteSubscription,
+)
 from postroom.store import feed
 from postroom.store import purge as forgetting
 from postroom.store.database import Connection
@@ -21,7 +29,7 @@ class Mailbox:
     address: str
     folder: str | None
     policy: ContentPolicy
-    health: Health
+    health: MailboxHealth
     health_since: datetime
     last_error: str | None
     last_synced_at: datetime | None
@@ -31,7 +39,7 @@ class Mailbox:
     disconnected_at: datetime | None
 
     def __post_init__(self) -> None:
-        for name, kind in (("provider", ProviderName), ("policy", ContentPolicy), ("health", Health)):
+        for name, kind in (("provider", ProviderName), ("policy", ContentPolicy), ("health", MailboxHealth)):
             object.__setattr__(self, name, kind(getattr(self, name)))
 
 
@@ -92,7 +100,7 @@ async def get(connection: Connection, mailbox: MailboxId) -> Mailbox | None:
     return await cursor.fetchone()
 
 
-async def of_account(connection: Connection, provider: ProviderName, account_id: str) -> Mailbox | None:
+async def find_by_account(connection: Connection, provider: ProviderName, account_id: str) -> Mailbox | None:
     cursor = connection.cursor(row_factory=class_row(Mailbox))
     await cursor.execute(
         "SELECT" + _COLUMNS + "FROM mailboxes WHERE provider = %s AND account_id = %s", [provider, account_id]
@@ -100,21 +108,21 @@ async def of_account(connection: Connection, provider: ProviderName, account_id:
     return await cursor.fetchone()
 
 
-async def recognized(connection: Connection, provider: ProviderName, account: Account) -> Account:
+async def resolve_account(connection: Connection, provider: ProviderName, account: Account) -> Account:
     """The same account under the id that it has here; one that is here under a makeshift id gets its own."""
-    if account.makeshift_id is None:
+    if account.substitute_id is None:
         return account
-    if account.account_id != account.makeshift_id:
+    if account.account_id != account.substitute_id:
         await connection.execute(
             """
             UPDATE mailboxes SET account_id = %(own)s
             WHERE provider = %(provider)s AND account_id = %(makeshift)s
                 AND NOT EXISTS (SELECT FROM mailboxes WHERE provider = %(provider)s AND account_id = %(own)s)
             """,
-            {"own": account.account_id, "provider": provider, "makeshift": account.makeshift_id},
+            {"own": account.account_id, "provider": provider, "makeshift": account.substitute_id},
         )
         return account
-    tenant = account.makeshift_id.partition(":")[0]
+    tenant = account.substitute_id.partition(":")[0]
     cursor = await connection.execute(
         """
         SELECT account_id, provider_user_id FROM mailboxes
@@ -143,13 +151,13 @@ async def find(connection: Connection, named: str) -> list[Mailbox]:
     return await cursor.fetchall()
 
 
-async def every(connection: Connection) -> list[Mailbox]:
+async def list_all(connection: Connection) -> list[Mailbox]:
     cursor = connection.cursor(row_factory=class_row(Mailbox))
     await cursor.execute("SELECT" + _COLUMNS + "FROM mailboxes ORDER BY address, provider")
     return await cursor.fetchall()
 
 
-async def ill(connection: Connection) -> dict[Health, int]:
+async def count_unhealthy(connection: Connection) -> dict[MailboxHealth, int]:
     """How many of those that are connected are not well, by what they have."""
     cursor = await connection.execute(
         """
@@ -157,10 +165,10 @@ async def ill(connection: Connection) -> dict[Health, int]:
         WHERE health <> 'active' AND disconnected_at IS NULL GROUP BY health ORDER BY health
         """
     )
-    return {Health(row[0]): row[1] for row in await cursor.fetchall()}
+    return {MailboxHealth(row[0]): row[1] for row in await cursor.fetchall()}
 
 
-async def app_only(connection: Connection) -> set[MailboxId]:
+async def list_app_only_ids(connection: Connection) -> set[MailboxId]:
     """Those that an application's own credential opens: signing in is not how they are connected."""
     cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")
     return {MailboxId(row[0]) for row in await cursor.fetchall()}
@@ -169,7 +177,7 @@ async def app_only(connection: Connection) -> set[MailboxId]:
 async def set_health(
     connection: Connection,
     mailbox: MailboxId,
-    health: Health,
+    health: MailboxHealth,
     *,
     error: str | None = None,
     since: datetime | None = None,
@@ -189,12 +197,14 @@ async def set_health(
     )
     if cursor.rowcount != 1:
         return False
-    await feed.tell(connection, "mailbox.health_changed", "mailbox", str(mailbox), {"health": health.value})
+    await feed.append_event(
+        connection, "mailbox.health_changed", "mailbox", str(mailbox), {"health": health.value}
+    )
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SyncPreconditions:
     """What a sync under way must know: whether and how much it may still keep, and if it was woken again."""
 
     policy: ContentPolicy
@@ -204,7 +214,9 @@ class Standing:
     people_forgotten: bool
 
 
-async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Standing | None:
+async def get_sync_preconditions(
+    connection: Connection, mailbox: MailboxId, work: int
+) -> SyncPreconditions | None:
     cursor = await connection.execute(
         """
         SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation,
@@ -215,10 +227,10 @@ async def standing(connection: Connection, mailbox: MailboxId, work: int) -> Sta
         [mailbox, work],
     )
     row = await cursor.fetchone()
-    return Standing(ContentPolicy(row[0]), *row[1:]) if row else None
+    return SyncPreconditions(ContentPolicy(row[0]), *row[1:]) if row else None
 
 
-async def synced(connection: Connection, mailbox: MailboxId, *, but: str | None = None) -> None:
+async def record_sync(connection: Connection, mailbox: MailboxId, *, but: str | None = None) -> None:
     """A sync came to its end: the provider's trouble, if there was any, is over, but for what is said."""
     await connection.execute(
         """
@@ -268,11 +280,11 @@ async def disconnect(connection: Connection, mailbox: MailboxId) -> bool:
 
 async def purge(connection: Connection, mailbox: MailboxId) -> None:
     """Remove it with everything that was kept of it, and the people whom the ledger names through it."""
-    await forgetting.names_in_mailbox(connection, mailbox)
+    await forgetting.erase_people_of_mailbox(connection, mailbox)
     await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
 
 
-async def channels(connection: Connection, mailbox: MailboxId) -> list[Channel]:
+async def list_active_subscriptions(connection: Connection, mailbox: MailboxId) -> list[RemoteSubscription]:
     """The push channels of a mailbox that the provider may still have."""
     cursor = await connection.execute(
         """
@@ -281,10 +293,10 @@ async def channels(connection: Connection, mailbox: MailboxId) -> list[Channel]:
         """,
         [mailbox],
     )
-    return [Channel(*row) for row in await cursor.fetchall()]
+    return [RemoteSubscription(*row) for row in await cursor.fetchall()]
 
 
-async def end_channels(connection: Connection, mailbox: MailboxId) -> None:
+async def remove_subscriptions(connection: Connection, mailbox: MailboxId) -> None:
     await connection.execute(
         """
         UPDATE subscriptions SET status = 'removed', replaced_at = coalesce(replaced_at, postroom_now())
@@ -294,7 +306,7 @@ async def end_channels(connection: Connection, mailbox: MailboxId) -> None:
     )
 
 
-async def others_of_account(
+async def list_others_of_account(
     engine: Connection, provider: ProviderName, account_id: str, *, but: MailboxId
 ) -> list[tuple[OrganizationId, MailboxId]]:
     """The same account, connected by other organizations: while there are any, it stays subscribed."""

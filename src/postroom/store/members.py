@@ -54,7 +54,7 @@ async def add(connection: Connection, address: str, *, name: str, role: Role) ->
     return MemberId(row[0]) if row else None
 
 
-async def every(connection: Connection) -> list[Member]:
+async def list_all(connection: Connection) -> list[Member]:
     cursor = connection.cursor(row_factory=class_row(Member))
     await cursor.execute(_READ + " ORDER BY address")
     return await cursor.fetchall()
@@ -66,13 +66,13 @@ async def get(connection: Connection, member: MemberId) -> Member | None:
     return await cursor.fetchone()
 
 
-async def of_address(connection: Connection, address: str) -> Member | None:
+async def find_by_address(connection: Connection, address: str) -> Member | None:
     cursor = connection.cursor(row_factory=class_row(Member))
     await cursor.execute(_READ + ' WHERE address = lower(%s COLLATE "C")', [address])
     return await cursor.fetchone()
 
 
-async def organizations_of(engine: Connection, address: str) -> list[OrganizationId]:
+async def list_organizations(engine: Connection, address: str) -> list[OrganizationId]:
     """Where somebody of this address is a member; for the engine's role."""
     cursor = await engine.execute(
         'SELECT organization_id FROM members WHERE address = lower(%s COLLATE "C") ORDER BY 1', [address]
@@ -80,7 +80,9 @@ async def organizations_of(engine: Connection, address: str) -> list[Organizatio
     return [OrganizationId(row[0]) for row in await cursor.fetchall()]
 
 
-async def of_openid(engine: Connection, issuer: str, subject: str) -> list[tuple[OrganizationId, MemberId]]:
+async def find_by_openid(
+    engine: Connection, issuer: str, subject: str
+) -> list[tuple[OrganizationId, MemberId]]:
     """Who signs in with this identity; for the engine's role."""
     cursor = await engine.execute(
         "SELECT organization_id, id FROM members WHERE oidc_issuer = %s AND oidc_subject = %s ORDER BY 1",
@@ -122,7 +124,7 @@ async def remove(connection: Connection, member: MemberId) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def other_admins(connection: Connection, member: MemberId) -> int:
+async def count_other_admins(connection: Connection, member: MemberId) -> int:
     """How many admins there are besides. The admins' rows stay locked, so that two cannot leave at once."""
     cursor = await connection.execute(
         "SELECT id FROM members WHERE role = 'admin' ORDER BY id FOR UPDATE", []
@@ -131,14 +133,14 @@ async def other_admins(connection: Connection, member: MemberId) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PasswordAttempt:
     """A password may be tried: against what is kept, and whether the member is locked unless it is right."""
 
     kept: Secret
     locks: bool
 
 
-async def count_attempt(connection: Connection, member: MemberId) -> Attempt | None:
+async def count_attempt(connection: Connection, member: MemberId) -> PasswordAttempt | None:
     """Count a try as a failure, before it is known: so many at once are no more than so many in a row.
 
     None: there is no password, or it counts for nothing now.
@@ -161,10 +163,10 @@ async def count_attempt(connection: Connection, member: MemberId) -> Attempt | N
         },
     )
     row = await cursor.fetchone()
-    return Attempt(Secret(row[0]), row[1]) if row else None
+    return PasswordAttempt(Secret(row[0]), row[1]) if row else None
 
 
-async def forget_failures(connection: Connection, member: MemberId) -> None:
+async def reset_failures(connection: Connection, member: MemberId) -> None:
     await connection.execute(
         "UPDATE members SET failed_sign_ins = 0, locked_until = NULL WHERE id = %s", [member]
     )

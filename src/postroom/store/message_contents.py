@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from postroom.model import Enclosure, MailboxId
+from postroom.model import MailboxId, RemoteAttachment
 from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AttachmentWithMessage:
     """An attachment, and what may be asked about its message."""
 
     message: int
@@ -18,10 +18,10 @@ class Held:
     subject: str | None
     is_newsletter: bool
     is_automated: bool
-    enclosure: Enclosure
+    attachment: RemoteAttachment
 
 
-async def messages_after(
+async def list_message_ids_after(
     connection: Connection, mailbox: MailboxId, message: int, *, limit: int
 ) -> list[int]:
     cursor = await connection.execute(
@@ -31,7 +31,7 @@ async def messages_after(
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def strip(connection: Connection, messages: Sequence[int]) -> None:
+async def strip_contents(connection: Connection, messages: Sequence[int]) -> None:
     """Remove bodies, headers and snippets; the search finds subject and people only."""
     await connection.execute(
         """
@@ -61,7 +61,7 @@ async def strip(connection: Connection, messages: Sequence[int]) -> None:
     )
 
 
-async def attachments(connection: Connection, messages: Sequence[int]) -> list[Held]:
+async def list_attachments(connection: Connection, messages: Sequence[int]) -> list[AttachmentWithMessage]:
     cursor = await connection.execute(
         """
         SELECT message_id, internet_message_id, from_name, from_address, subject, is_newsletter, is_automated,
@@ -73,12 +73,14 @@ async def attachments(connection: Connection, messages: Sequence[int]) -> list[H
         [messages],
     )
     return [
-        Held(row[0], row[1], row[2], row[3], row[4], row[5], row[6], Enclosure(*row[7:]))
+        AttachmentWithMessage(
+            row[0], row[1], row[2], row[3], row[4], row[5], row[6], RemoteAttachment(*row[7:])
+        )
         for row in await cursor.fetchall()
     ]
 
 
-async def detach(connection: Connection, attachments: Sequence[tuple[int, str]]) -> None:
+async def delete_attachments(connection: Connection, attachments: Sequence[tuple[int, str]]) -> None:
     if attachments:
         await connection.execute(
             """

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from postroom.model import Enclosure, MailboxId
-from postroom.store.database import Connection, keeps_plan
+from postroom.model import MailboxId, RemoteAttachment
+from postroom.store.database import Connection, prepare_mode
 
 
 class Stored(NamedTuple):
@@ -103,7 +103,7 @@ async def known(connection: Connection, mailbox: MailboxId, keys: Collection[str
         WHERE messages.mailbox_id = %b AND provider_message_id = ANY(%b::text[])
         """,
         [mailbox, list(keys)],
-        prepare=keeps_plan(keys),
+        prepare=prepare_mode(keys),
     )
     return {
         row[0]: Stored._make((*row[:5], frozenset(row[5]), frozenset(row[6]), *row[7:]))
@@ -278,7 +278,7 @@ class Attached(NamedTuple):
     """An attachment, and the hash of its bytes where they are kept."""
 
     message: int
-    enclosure: Enclosure
+    attachment: RemoteAttachment
     sha256: bytes | None
 
 
@@ -288,7 +288,7 @@ async def attach(connection: Connection, attachments: Sequence[Attached], *, ane
         await connection.execute("DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(anew)])
     if not attachments:
         return
-    rows = sorted(attachments, key=lambda row: (row.message, row.enclosure.part))
+    rows = sorted(attachments, key=lambda row: (row.message, row.attachment.part))
     await connection.execute(
         """
         INSERT INTO attachments (organization_id, message_id, part, kind, provider_attachment_id, file_name,
@@ -300,14 +300,14 @@ async def attach(connection: Connection, attachments: Sequence[Attached], *, ane
         """,
         [
             [row.message for row in rows],
-            [row.enclosure.part for row in rows],
-            [row.enclosure.kind for row in rows],
-            [row.enclosure.provider_attachment_id for row in rows],
-            [row.enclosure.file_name for row in rows],
-            [row.enclosure.media_type for row in rows],
-            [row.enclosure.size for row in rows],
-            [row.enclosure.is_inline for row in rows],
-            [row.enclosure.content_id for row in rows],
+            [row.attachment.part for row in rows],
+            [row.attachment.kind for row in rows],
+            [row.attachment.provider_attachment_id for row in rows],
+            [row.attachment.file_name for row in rows],
+            [row.attachment.media_type for row in rows],
+            [row.attachment.size for row in rows],
+            [row.attachment.is_inline for row in rows],
+            [row.attachment.content_id for row in rows],
             [row.sha256 for row in rows],
         ],
     )

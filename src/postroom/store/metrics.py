@@ -6,13 +6,13 @@ from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricSample:
     name: str
     label: str
     also: str
     value: float
 
 
-async def read(engine: Connection) -> list[Measure]:
+async def read_samples(engine: Connection) -> list[MetricSample]:
     cursor = await engine.execute("SELECT * FROM metrics() UNION ALL SELECT * FROM pace_metrics()")
-    return [Measure(*row) for row in await cursor.fetchall()]
+    return [MetricSample(*row) for row in await cursor.fetchall()]

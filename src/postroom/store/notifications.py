@@ -17,41 +17,41 @@ from postroom.errors import TransientError
 from postroom.model import LifecycleEvent, MailboxId, OrganizationId, ProviderName, SubscriptionId
 from postroom.store import work
 from postroom.store.database import Connection
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 
-MOST_HINTS: Final = 20
+MAX_HINTS: Final = 20
 
 
 # Tuples, not dataclasses, where thousands are made in a second.
 
 
-class Reached(NamedTuple):
+class NotifiedMailbox(NamedTuple):
     """A mailbox that hears of a push."""
 
     organization: OrganizationId
     mailbox: MailboxId
 
 
-class Known(NamedTuple):
+class PushSubscription(NamedTuple):
     """A subscription whose secret is still good, and every mailbox of the account it watches."""
 
     id: SubscriptionId
     provider_subscription_id: str | None
     client_state_sha256: bytes | None
-    owner: Reached
-    reached: tuple[Reached, ...]
+    owner: NotifiedMailbox
+    reached: tuple[NotifiedMailbox, ...]
 
 
-class Told(NamedTuple):
+class MailboxNotification(NamedTuple):
     """What the notifications of one moment said of a mailbox."""
 
-    mailbox: Reached
+    mailbox: NotifiedMailbox
     message_ids: Collection[str]
     missed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
+class SyncHints:
     """Where a sync may look first, and when notifications were last missed."""
 
     message_ids: frozenset[str]
@@ -60,15 +60,15 @@ class Hints:
     @property
     def complete(self) -> bool:
         """Whether these are all the messages that pushes named."""
-        return len(self.message_ids) < MOST_HINTS and self.missed_until is None
+        return len(self.message_ids) < MAX_HINTS and self.missed_until is None
 
 
-NO_HINTS: Final = Hints(frozenset(), None)
+NO_HINTS: Final = SyncHints(frozenset(), None)
 
 
-async def subscriptions(
+async def find_subscriptions(
     engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]
-) -> list[Known]:
+) -> list[PushSubscription]:
     """Those of these ids, ours or the provider's. A replaced one counts for seven days more (N3).
 
     One account may be connected by several organizations while its provider allows one subscription: the
@@ -90,17 +90,19 @@ async def subscriptions(
         [list(ids), list(provider_ids)],
         binary=True,
     )
-    found: dict[UUID, Known] = {}
+    found: dict[UUID, PushSubscription] = {}
     for id_, provider_id, digest, owner, mailbox, organization, reached in await cursor.fetchall():
         before = found[id_].reached if id_ in found else ()
-        also = (Reached(organization, reached),) if reached else ()
-        found[id_] = Known(id_, provider_id, digest, Reached(owner, mailbox), before + also)
+        also = (NotifiedMailbox(organization, reached),) if reached else ()
+        found[id_] = PushSubscription(
+            id_, provider_id, digest, NotifiedMailbox(owner, mailbox), before + also
+        )
     return list(found.values())
 
 
-async def of_addresses(
+async def find_mailboxes_by_address(
     engine: Connection, provider: ProviderName, addresses: Collection[str]
-) -> list[tuple[str, Reached, SubscriptionId | None]]:
+) -> list[tuple[str, NotifiedMailbox, SubscriptionId | None]]:
     """Who hears of pushes that name addresses, and through which subscription."""
     cursor = await engine.execute(
         """
@@ -112,11 +114,14 @@ async def of_addresses(
         """,
         [provider.value, list(addresses)],
     )
-    return [(row[0], Reached(row[1], row[2]), row[3]) for row in await cursor.fetchall()]
+    return [(row[0], NotifiedMailbox(row[1], row[2]), row[3]) for row in await cursor.fetchall()]
 
 
-async def record(
-    engine: Connection, told: Sequence[Told], subscriptions: Collection[UUID], wakes: Sequence[Wake]
+async def record_notifications(
+    engine: Connection,
+    told: Sequence[MailboxNotification],
+    subscriptions: Collection[UUID],
+    wakes: Sequence[WorkRequest],
 ) -> None:
     """Keep the hints, note when each was last told, and make due what shall follow: one statement.
 
@@ -127,10 +132,10 @@ async def record(
         await engine.execute(
             _RECORD,
             [
-                *work.woken_parameters(wakes),
+                *work.enqueue_parameters(wakes),
                 [row.mailbox.organization for row in rows],
                 [row.mailbox.mailbox for row in rows],
-                ["\n".join(list(row.message_ids)[:MOST_HINTS]) for row in rows],
+                ["\n".join(list(row.message_ids)[:MAX_HINTS]) for row in rows],
                 [row.missed for row in rows],
                 list(subscriptions),
             ],
@@ -142,7 +147,7 @@ async def record(
 # In the order of the key, or two of these at the same time deadlock.
 _RECORD = (
     "WITH "  # noqa: S608  # of literals
-    + work.WOKEN
+    + work.ENQUEUE_CTE
     + """
     , told AS MATERIALIZED (
         SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::bool[])
@@ -184,11 +189,13 @@ _RECORD = (
             OR cardinality(kept.message_ids) < 20 AND NOT kept.message_ids @> excluded.message_ids
     )
     """
-    + work.NOTIFIED
+    + work.NOTIFY_WORKERS
 )
 
 
-async def tell_of_life(engine: Connection, events: Collection[tuple[UUID, LifecycleEvent]]) -> None:
+async def record_lifecycle_events(
+    engine: Connection, events: Collection[tuple[UUID, LifecycleEvent]]
+) -> None:
     """Note what the provider said of subscriptions themselves."""
     renewals = [id_ for id_, event in events if event is LifecycleEvent.REAUTHORIZATION_REQUIRED]
     removals = [id_ for id_, event in events if event is LifecycleEvent.SUBSCRIPTION_REMOVED]
@@ -209,16 +216,16 @@ async def tell_of_life(engine: Connection, events: Collection[tuple[UUID, Lifecy
     )
 
 
-async def hints(connection: Connection, mailbox: MailboxId) -> Hints:
+async def get_hints(connection: Connection, mailbox: MailboxId) -> SyncHints:
     """What pushes told since the last sync that used it."""
     cursor = await connection.execute(
         "SELECT message_ids, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
     )
     row = await cursor.fetchone()
-    return Hints(frozenset(row[0]), row[1]) if row else NO_HINTS
+    return SyncHints(frozenset(row[0]), row[1]) if row else NO_HINTS
 
 
-async def forget(connection: Connection, mailbox: MailboxId, used: Hints) -> None:
+async def clear_hints(connection: Connection, mailbox: MailboxId, used: SyncHints) -> None:
     """Drop the hints that a sync used; what came meanwhile stays. What may not have fitted in is missed."""
     await connection.execute(
         """
@@ -236,6 +243,6 @@ async def forget(connection: Connection, mailbox: MailboxId, used: Hints) -> Non
             "mailbox": mailbox,
             "ids": list(used.message_ids),
             "until": used.missed_until,
-            "most": MOST_HINTS,
+            "most": MAX_HINTS,
         },
     )

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from postroom.model import ContentPolicy, OrganizationId, ProviderName, Secret
-from postroom.ports import Sealed
+from postroom.ports import SealedSecret
 from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingLogin:
     """A login as it was begun. The verifier is sealed; the state and the browser's secret are digests."""
 
     provider: ProviderName
     policy: ContentPolicy
-    verifier: Sealed
+    verifier: SealedSecret
     actor_id: str | None
 
 
@@ -22,8 +22,8 @@ def digest(secret: Secret) -> bytes:
     return sha256(secret.reveal().encode()).digest()
 
 
-async def begin(
-    connection: Connection, pending: Pending, *, state: Secret, browser: Secret, seconds: float
+async def add(
+    connection: Connection, pending: PendingLogin, *, state: Secret, browser: Secret, seconds: float
 ) -> None:
     await connection.execute(
         """
@@ -46,7 +46,7 @@ async def begin(
     await connection.execute("DELETE FROM oauth_states WHERE expires_at < postroom_now()")
 
 
-async def organization_of(engine: Connection, state: Secret) -> OrganizationId | None:
+async def find_organization(engine: Connection, state: Secret) -> OrganizationId | None:
     cursor = await engine.execute(
         "SELECT organization_id FROM oauth_states WHERE state_sha256 = %s", [digest(state)]
     )
@@ -54,7 +54,7 @@ async def organization_of(engine: Connection, state: Secret) -> OrganizationId |
     return OrganizationId(row[0]) if row else None
 
 
-async def take(connection: Connection, state: Secret, browser: Secret) -> Pending | None:
+async def consume(connection: Connection, state: Secret, browser: Secret) -> PendingLogin | None:
     """Use up a login. Nothing comes back for one that was used, has lapsed, or began in another browser."""
     cursor = await connection.execute(
         """
@@ -67,4 +67,4 @@ async def take(connection: Connection, state: Secret, browser: Secret) -> Pendin
     row = await cursor.fetchone()
     if row is None or not row[5]:
         return None
-    return Pending(ProviderName(row[0]), ContentPolicy(row[1]), Sealed(row[2], row[3]), row[4])
+    return PendingLogin(ProviderName(row[0]), ContentPolicy(row[1]), SealedSecret(row[2], row[3]), row[4])

@@ -12,7 +12,7 @@ async def ensure(connection: Connection, organization: OrganizationId, name: str
     )
 
 
-async def every(connection: Connection) -> list[OrganizationId]:
+async def list_ids(connection: Connection) -> list[OrganizationId]:
     """All of them; for the engine's role."""
     cursor = await connection.execute("SELECT id FROM organizations ORDER BY id")
     return [OrganizationId(row[0]) for row in await cursor.fetchall()]

@@ -23,7 +23,7 @@ from psycopg import pq
 from postroom.errors import OperatorError
 from postroom.store import roles, shared_state_backup
 from postroom.store.connection import Connection, check_url, connect
-from postroom.store.database_errors import translated
+from postroom.store.database_errors import translate_errors
 from postroom.store.embedded import binaries
 
 _TLS_MODES = {"require", "verify-ca", "verify-full"}
@@ -43,19 +43,19 @@ _TIMEOUT_OF_17 = b"SET transaction_timeout = 0;\n"
 _CREATE_SCHEMA = b"CREATE SCHEMA postroom;\n"
 
 
-def psql(url: str, arguments: Sequence[str]) -> int:
+def run_psql(url: str, arguments: Sequence[str]) -> int:
     """Run psql on this terminal and return its exit code. Ctrl-C is psql's; we, and the server, stay."""
-    environment = _environment(url)
+    environment = _build_environment(url)
     environment.setdefault("PGOPTIONS", f"--search_path={roles.SCHEMA},public")
-    command = [_program("psql", environment), *arguments]
-    before = signal.signal(signal.SIGINT, _ignore)
+    command = [_find_program("psql", environment), *arguments]
+    before = signal.signal(signal.SIGINT, _ignore_interrupt)
     try:
         return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - what was asked for
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _ignore(number: int, frame: object) -> None:
+def _ignore_interrupt(number: int, frame: object) -> None:
     """Unlike SIG_IGN, a handler is not handed down to psql."""
 
 
@@ -64,26 +64,26 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
 
     The file appears when it is complete and on the disk, not before.
     """
-    _require_free(file, overwrite=overwrite)
+    _require_writable_path(file, overwrite=overwrite)
     async with await connect(url) as connection:
-        if (await _holdings(connection)).tables == 0:
+        if (await _inspect_database(connection)).tables == 0:
             raise OperatorError(
                 "The database holds nothing of Postroom's yet. Run `postroom db migrate` first."
             )
-        with translated():
-            shared = await shared_state_backup.dump_options(connection)
+        with translate_errors():
+            shared = await shared_state_backup.list_dump_options(connection)
     part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
-    with _file_errors(f"Cannot write {file}"):
+    with _report_file_errors(f"Cannot write {file}"):
         try:
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             await _dump(url, part, shared)
             part.replace(file)
-            _sync(file.parent)
+            _sync_directory(file.parent)
         finally:
             part.unlink(missing_ok=True)
 
 
-def _require_free(file: Path, *, overwrite: bool) -> None:
+def _require_writable_path(file: Path, *, overwrite: bool) -> None:
     if file.is_dir():
         raise OperatorError(f"{file} is a directory. Name a file inside it.")
     if file.exists() and not overwrite:
@@ -96,11 +96,11 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
     Where the database holds organizations already, that is refused, unless they are to be replaced; for
     others who use them, it waits no longer than told.
     """
-    environment = _environment(url)
+    environment = _build_environment(url)
     listing = await _require_backup(file, environment)
     async with await connect(url) as connection:
         await roles.ensure(connection)
-        holdings = await _holdings(connection)
+        holdings = await _inspect_database(connection)
         if holdings.in_use and not replace:
             raise OperatorError(
                 "The database holds data already, and nothing was changed. Restore into an empty database, "
@@ -113,21 +113,21 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
             )
         begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
         if holdings.shared:
-            begin += shared_state_backup.DROP
+            begin += shared_state_backup.DROP_TABLE
         if holdings.may_create:
             begin += _DROP_SCHEMA
         else:
             unfit.add(_CREATE_SCHEMA)
         if connection.info.server_version < 17_0000:
             unfit.add(_TIMEOUT_OF_17)
-        chosen = shared_state_backup.to_restore(listing, wanted=not holdings.foreign)
-        await _pour(file, chosen, environment, begin, unfit)
-        with translated():
+        chosen = shared_state_backup.filter_restore_list(listing, wanted=not holdings.foreign)
+        await _run_restore(file, chosen, environment, begin, unfit)
+        with translate_errors():
             await connection.execute("ANALYZE")
 
 
 @dataclass(frozen=True)
-class _Holdings:
+class _DatabaseContents:
     """What the database holds of Postroom's. A schema without an organization is not in use.
 
     The shared table is ours, somebody else's (foreign), or missing.
@@ -140,8 +140,8 @@ class _Holdings:
     foreign: bool
 
 
-async def _holdings(connection: Connection) -> _Holdings:
-    with translated():
+async def _inspect_database(connection: Connection) -> _DatabaseContents:
+    with translate_errors():
         cursor = await connection.execute(
             """
             SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -151,28 +151,30 @@ async def _holdings(connection: Connection) -> _Holdings:
             """
         )
         tables, known, may_create = await cursor.fetchone() or (0, False, False)
-        ours, foreign = await shared_state_backup.state(connection)
+        ours, foreign = await shared_state_backup.get_ownership(connection)
         in_use = ours and await shared_state_backup.has_rows(connection)
         if known:
             cursor = await connection.execute("SELECT EXISTS (SELECT FROM postroom.organizations)")
             in_use = in_use or await cursor.fetchone() == (True,)
-        return _Holdings(tables, in_use or (tables > 0 and not known), may_create, ours, foreign)
+        return _DatabaseContents(tables, in_use or (tables > 0 and not known), may_create, ours, foreign)
 
 
 async def _require_backup(file: Path, environment: dict[str, str]) -> str:
     """The file's list of contents. What `backup` did not write is refused before the database is touched."""
-    with _file_errors(f"Cannot read {file}"), file.open("rb") as content:
+    with _report_file_errors(f"Cannot read {file}"), file.open("rb") as content:
         if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
             raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote. Name one that is.")
-    listing = await _run(
-        "pg_restore", ["--list", _path(file)], environment, f"{file} is damaged or cut short"
+    listing = await _run_program(
+        "pg_restore", ["--list", _absolute_path(file)], environment, f"{file} is damaged or cut short"
     )
     if b" TABLE postroom schema_migrations " not in listing:
         raise OperatorError(f"{file} is a backup of something else, not of Postroom. Name one that is.")
     return listing.decode()
 
 
-async def _pour(file: Path, chosen: str, environment: dict[str, str], begin: str, unfit: set[bytes]) -> None:
+async def _run_restore(
+    file: Path, chosen: str, environment: dict[str, str], begin: str, unfit: set[bytes]
+) -> None:
     """Have the chosen statements executed in one transaction. Without the last one, nothing has happened."""
     with (
         tempfile.NamedTemporaryFile() as entries,
@@ -181,31 +183,33 @@ async def _pour(file: Path, chosen: str, environment: dict[str, str], begin: str
     ):
         entries.write(chosen.encode())
         entries.flush()
-        script = ["--no-owner", "--file=-", f"--use-list={entries.name}", _path(file)]
+        script = ["--no-owner", "--file=-", f"--use-list={entries.name}", _absolute_path(file)]
         async with (
-            _started("pg_restore", script, environment, complaints) as source,
-            _started("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
+            _running_program("pg_restore", script, environment, complaints) as source,
+            _running_program("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
         ):
             assert source.stdout
             assert target.stdin
             with suppress(BrokenPipeError, ConnectionResetError):
                 target.stdin.write(begin.encode())
-                await _pump(source.stdout, target.stdin, unfit)
+                await _copy_script(source.stdout, target.stdin, unfit)
                 if await source.wait() == 0:
-                    target.stdin.write(f"{shared_state_backup.make_where_missing()}COMMIT;\n".encode())
+                    target.stdin.write(
+                        f"{shared_state_backup.create_missing_table_script()}COMMIT;\n".encode()
+                    )
                     await target.stdin.drain()
                 target.stdin.close()
             refused = await target.wait() != 0
             if source.returncode:
-                reason = _reason(_text(complaints))
+                reason = _extract_reason(_read_text(complaints))
                 raise OperatorError(f"{file} is damaged or cut short ({reason}). Nothing was changed.")
             if refused:
                 raise OperatorError(
-                    f"The restore failed, and nothing was changed: {_reason(_text(refusals))}"
+                    f"The restore failed, and nothing was changed: {_extract_reason(_read_text(refusals))}"
                 )
 
 
-async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:
+async def _copy_script(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:
     """Copy the script without the lines that do not fit; rows, which may say anything, stay untouched."""
     while (line := await source.readline()) and not line.startswith(b"COPY "):
         if line not in unfit:
@@ -219,30 +223,30 @@ async def _pump(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -
 
 async def _dump(url: str, part: Path, shared: list[str]) -> None:
     options = ["--format=custom", "--no-owner", "--no-password", "--lock-wait-timeout=60s"]
-    await _run(
+    await _run_program(
         "pg_dump",
-        [*options, f"--schema={roles.SCHEMA}", *shared, f"--file={_path(part)}"],
-        _environment(url),
+        [*options, f"--schema={roles.SCHEMA}", *shared, f"--file={_absolute_path(part)}"],
+        _build_environment(url),
         "The backup failed",
     )
 
 
-async def _run(name: str, arguments: list[str], environment: dict[str, str], otherwise: str) -> bytes:
+async def _run_program(name: str, arguments: list[str], environment: dict[str, str], otherwise: str) -> bytes:
     with tempfile.TemporaryFile() as complaints:
-        async with _started(name, arguments, environment, complaints) as process:
+        async with _running_program(name, arguments, environment, complaints) as process:
             output, _ = await process.communicate()
         if process.returncode != 0:
-            raise OperatorError(f"{otherwise}: {_reason(_text(complaints))}")
+            raise OperatorError(f"{otherwise}: {_extract_reason(_read_text(complaints))}")
         return output
 
 
 @asynccontextmanager
-async def _started(
+async def _running_program(
     name: str, arguments: list[str], environment: dict[str, str], complaints: IO[bytes]
 ) -> AsyncGenerator[Process]:
     """A program that does not outlive the block."""
     process = await asyncio.create_subprocess_exec(
-        _program(name, environment),
+        _find_program(name, environment),
         *arguments,
         env=environment,
         stdin=PIPE,
@@ -258,7 +262,7 @@ async def _started(
         await process.wait()
 
 
-def _environment(url: str) -> dict[str, str]:
+def _build_environment(url: str) -> dict[str, str]:
     """Our environment with the URL's parts in the variables that PostgreSQL's programs read."""
     check_url(url)
     environment = {name: value for name, value in os.environ.items() if name != "PGSERVICE"}
@@ -268,10 +272,10 @@ def _environment(url: str) -> dict[str, str]:
     return environment
 
 
-def _program(name: str, environment: dict[str, str]) -> str:
+def _find_program(name: str, environment: dict[str, str]) -> str:
     """The wheel's program; for TLS, which the wheel lacks, the one of the machine."""
     if environment.get("PGSSLMODE") not in _TLS_MODES:
-        return binaries.find().program(name)
+        return binaries.find_binaries().program(name)
     found = shutil.which(name)
     if found is None:
         raise OperatorError(
@@ -281,17 +285,17 @@ def _program(name: str, environment: dict[str, str]) -> str:
     return found
 
 
-def _path(file: Path) -> str:
+def _absolute_path(file: Path) -> str:
     """Never taken for an option, whatever its name."""
     return str(file.absolute())
 
 
-def _text(file: IO[bytes]) -> str:
+def _read_text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read(100_000).decode(errors="replace")
 
 
-def _reason(complaints: str) -> str:
+def _extract_reason(complaints: str) -> str:
     """The telling line of what a program said, without the details, which may quote rows."""
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
     telling = [line for line in lines if "error:" in line.lower() or "FATAL:" in line]
@@ -304,14 +308,14 @@ def _reason(complaints: str) -> str:
 
 
 @contextmanager
-def _file_errors(what: str) -> Generator[None]:
+def _report_file_errors(what: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
         raise OperatorError(f"{what}: {error.strerror}") from error
 
 
-def _sync(folder: Path) -> None:
+def _sync_directory(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

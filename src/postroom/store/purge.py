@@ -14,7 +14,7 @@ from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
+class AddressOccurrences:
     """Where somebody's address stands."""
 
     messages: int  # sent by them
@@ -23,11 +23,11 @@ class Traces:
     ledger: int  # entries whose personal values name them
 
 
-async def messages(connection: Connection, ids: Sequence[int]) -> int:
+async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
     """Remove these messages with their content, attachments and events; how many there were."""
     if not ids:
         return 0
-    await _hold_syncs(connection, ids)
+    await _block_syncs(connection, ids)
     await connection.execute(
         """
         DELETE FROM ledger_personal USING ledger, (
@@ -51,11 +51,11 @@ async def messages(connection: Connection, ids: Sequence[int]) -> int:
         "DELETE FROM messages WHERE id = ANY(%b::int8[]) RETURNING thread_id", [list(ids)]
     )
     gone = [row[0] for row in await cursor.fetchall()]
-    await _settle_threads(connection, set(gone))
+    await _refresh_threads(connection, set(gone))
     return len(gone)
 
 
-async def _hold_syncs(connection: Connection, ids: Sequence[int]) -> None:
+async def _block_syncs(connection: Connection, ids: Sequence[int]) -> None:
     """A sync commits before, or after: what it read of its mailbox's messages holds until it has written."""
     await connection.execute(
         """
@@ -67,7 +67,7 @@ async def _hold_syncs(connection: Connection, ids: Sequence[int]) -> None:
     )
 
 
-async def _settle_threads(connection: Connection, touched: set[int]) -> None:
+async def _refresh_threads(connection: Connection, touched: set[int]) -> None:
     """A thread of which nothing is left goes; the others are summed up anew."""
     await connection.execute(
         """
@@ -76,10 +76,10 @@ async def _settle_threads(connection: Connection, touched: set[int]) -> None:
         """,
         [sorted(touched)],
     )
-    await threads.add_up(connection, touched)
+    await threads.sum_threads(connection, touched)
 
 
-async def names_in_mailbox(connection: Connection, mailbox: MailboxId) -> None:
+async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) -> None:
     """What ledger and documents tell of people through the mail of one mailbox, before that mail goes."""
     await connection.execute(
         """
@@ -102,7 +102,7 @@ async def names_in_mailbox(connection: Connection, mailbox: MailboxId) -> None:
     )
 
 
-async def old_messages(
+async def list_old_messages(
     connection: Connection, policy: ContentPolicy, *, days: float, limit: int
 ) -> list[int]:
     """Those of mailboxes with this policy that were received longer ago."""
@@ -117,7 +117,7 @@ async def old_messages(
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def deleted_messages(connection: Connection, *, days: float, limit: int) -> list[int]:
+async def list_deleted_messages(connection: Connection, *, days: float, limit: int) -> list[int]:
     """Those that left their mailbox longer ago."""
     cursor = await connection.execute(
         """
@@ -129,7 +129,7 @@ async def deleted_messages(connection: Connection, *, days: float, limit: int) -
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def mail_events(connection: Connection, *, days: float, limit: int) -> int:
+async def delete_old_mail_events(connection: Connection, *, days: float, limit: int) -> int:
     cursor = await connection.execute(
         """
         DELETE FROM mail_events WHERE id IN (
@@ -141,7 +141,7 @@ async def mail_events(connection: Connection, *, days: float, limit: int) -> int
     return cursor.rowcount
 
 
-async def personal_values(connection: Connection, *, days: float, limit: int) -> int:
+async def delete_old_personal_values(connection: Connection, *, days: float, limit: int) -> int:
     """Of entries of the ledger that are older."""
     cursor = await connection.execute(
         """
@@ -154,7 +154,7 @@ async def personal_values(connection: Connection, *, days: float, limit: int) ->
     return cursor.rowcount
 
 
-async def failures(connection: Connection, *, days: float, limit: int) -> int:
+async def delete_resolved_failures(connection: Connection, *, days: float, limit: int) -> int:
     """Those that were resolved longer ago."""
     cursor = await connection.execute(
         """
@@ -167,12 +167,12 @@ async def failures(connection: Connection, *, days: float, limit: int) -> int:
     return cursor.rowcount
 
 
-def _named(address: str) -> str:
+def _address_pattern(address: str) -> str:
     """A pattern for the address in a text, and not for a longer one of which it is a part."""
     return rf"(?<![[:alnum:]._%+-]){re.escape(address.lower())}(?![[:alnum:]-]|\.[[:alnum:]])"
 
 
-async def traces(connection: Connection, address: str) -> Traces:
+async def count_occurrences(connection: Connection, address: str) -> AddressOccurrences:
     """Where an address stands, however it is capitalised."""
     cursor = await connection.execute(
         """
@@ -185,14 +185,14 @@ async def traces(connection: Connection, address: str) -> Traces:
             (SELECT count(*) FROM ledger_personal
              WHERE lower(personal::text) ~ %(named)s)
         """,
-        {"address": address.lower(), "named": _named(address)},
+        {"address": address.lower(), "named": _address_pattern(address)},
     )
     row = await cursor.fetchone()
     assert row is not None, "counts have a row"
-    return Traces(*row)
+    return AddressOccurrences(*row)
 
 
-async def sent_by(connection: Connection, address: str, *, limit: int) -> list[int]:
+async def list_sent_by(connection: Connection, address: str, *, limit: int) -> list[int]:
     cursor = await connection.execute(
         "SELECT id FROM messages WHERE lower(from_address) = %s ORDER BY id LIMIT %s",
         [address.lower(), limit],
@@ -200,9 +200,9 @@ async def sent_by(connection: Connection, address: str, *, limit: int) -> list[i
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def name_of_sender(connection: Connection, address: str) -> None:
+async def erase_sender(connection: Connection, address: str) -> None:
     """Forget who sent documents and taught corrections, and the personal values of entries that name them."""
-    wanted = {"address": address.lower(), "named": _named(address)}
+    wanted = {"address": address.lower(), "named": _address_pattern(address)}
     await connection.execute(
         """
         UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from postroom.store.database import Connection
 
 
-class Sent(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """One message: its key, who sent it, and when it came."""
 
     key: str
@@ -36,12 +36,12 @@ async def add(connection: Connection, address: str) -> None:
     )
 
 
-async def there_are_any(connection: Connection) -> bool:
+async def has_any(connection: Connection) -> bool:
     cursor = await connection.execute("SELECT EXISTS (SELECT FROM forgotten_people)")
     return await cursor.fetchone() == (True,)
 
 
-async def mail_of(connection: Connection, mail: Sequence[Sent]) -> set[str]:
+async def find_blocked_messages(connection: Connection, mail: Sequence[ReceivedMessage]) -> set[str]:
     """The keys of what must not be stored: sent by them, and not known to have come since."""
     cursor = await connection.execute(
         """

@@ -7,12 +7,12 @@ from postroom.store.database import Connection
 
 KEPT_HOURS: Final = 24
 # Less is no news: a sync of a few calls leaves no row behind.
-LEAST: Final = 0.01
+MINIMUM_SHARE: Final = 0.01
 
 
-async def note(connection: Connection, mailbox: MailboxId, share: float) -> None:
+async def record_share(connection: Connection, mailbox: MailboxId, share: float) -> None:
     """So much of what its window allows is used now; of a minute the most is kept."""
-    if share < LEAST:
+    if share < MINIMUM_SHARE:
         return
     await connection.execute(
         """

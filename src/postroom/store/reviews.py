@@ -35,7 +35,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class FieldCorrection:
     """What a person put in the place of a value that was read."""
 
     field: str
@@ -61,7 +61,7 @@ class Correction:
         return "nothing" if self.read_value is None else str(self.read_value)
 
 
-async def ask(connection: Connection, document: UUID, reason: str) -> None:
+async def request(connection: Connection, document: UUID, reason: str) -> None:
     """Ask a person; where that is asked already, for this reason now."""
     await connection.execute(
         """
@@ -93,7 +93,7 @@ async def decide(
     return row[0] if row else None
 
 
-async def of_document(connection: Connection, document: UUID) -> list[Review]:
+async def list_by_document(connection: Connection, document: UUID) -> list[Review]:
     async with connection.cursor(row_factory=class_row(Review)) as cursor:
         await cursor.execute(
             """
@@ -105,7 +105,7 @@ async def of_document(connection: Connection, document: UUID) -> list[Review]:
         return await cursor.fetchall()
 
 
-async def corrected(connection: Connection, document: UUID) -> Mapping[str, Correction]:
+async def get_corrections(connection: Connection, document: UUID) -> Mapping[str, Correction]:
     """What people put in the place of what was read in a document, by field."""
     cursor = await connection.execute(
         """
@@ -118,8 +118,8 @@ async def corrected(connection: Connection, document: UUID) -> Mapping[str, Corr
     return {field: Correction(*rest) for field, *rest in await cursor.fetchall()}
 
 
-async def learn(
-    connection: Connection, review: int, lessons: Sequence[Lesson], *, layout: str | None
+async def add_corrections(
+    connection: Connection, review: int, lessons: Sequence[FieldCorrection], *, layout: str | None
 ) -> None:
     await connection.execute(
         """
@@ -139,14 +139,14 @@ async def learn(
     )
 
 
-async def lessons(
+async def find_corrections(
     connection: Connection, *, parties: Sequence[str], layout: str | None
-) -> Mapping[str, Sequence[Lesson]]:
+) -> Mapping[str, Sequence[FieldCorrection]]:
     """What people corrected in documents of this supplier or layout, by field, the newest first.
 
     What was missing is only known for the same layout: a supplier may write many kinds of papers.
     """
-    async with connection.cursor(row_factory=class_row(Lesson)) as cursor:
+    async with connection.cursor(row_factory=class_row(FieldCorrection)) as cursor:
         await cursor.execute(
             """
             SELECT field, read_value, right_value, party FROM corrections
@@ -154,7 +154,7 @@ async def lessons(
             """,
             [layout, list(parties)],
         )
-        found: dict[str, list[Lesson]] = {}
+        found: dict[str, list[FieldCorrection]] = {}
         for lesson in await cursor.fetchall():
             found.setdefault(lesson.field, []).append(lesson)
         return found

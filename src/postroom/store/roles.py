@@ -20,7 +20,7 @@ ENGINE = "postroom_engine"
 Connection = AsyncConnection[TupleRow]
 
 
-async def take(connection: Connection, role: str | None = None) -> None:
+async def assume(connection: Connection, role: str | None = None) -> None:
     """Make this connection act as the role from now on (as the owner where none is named), in our schema."""
     try:
         await connection.execute(
@@ -28,10 +28,10 @@ async def take(connection: Connection, role: str | None = None) -> None:
             [SEARCH_PATH, role or "none"],
         )
     except (errors.InsufficientPrivilege, errors.InvalidParameterValue) as error:
-        raise SchemaError(_for_the_dba(connection.info.user)) from error
+        raise SchemaError(_setup_instructions(connection.info.user)) from error
 
 
-def statements(owner: str) -> list[str]:
+def setup_statements(owner: str) -> list[str]:
     """What a DBA runs where the owner may not create roles or schemas. Parts may exist already."""
     name = sql.Identifier(owner).as_string(None)
     create = "DO $$ BEGIN CREATE ROLE {0} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
@@ -44,7 +44,7 @@ def statements(owner: str) -> list[str]:
     ]
 
 
-async def missing(connection: Connection) -> list[str]:
+async def list_missing(connection: Connection) -> list[str]:
     """The group roles that this connection cannot take."""
     cursor = await connection.execute(
         """
@@ -62,7 +62,7 @@ async def missing(connection: Connection) -> list[str]:
 async def ensure(connection: Connection) -> None:
     """Create the group roles and the schemas where they are missing, or say what a DBA must run."""
     try:
-        for role in await missing(connection):
+        for role in await list_missing(connection):
             await _create(connection, role)
         await connection.execute(
             """
@@ -73,7 +73,7 @@ async def ensure(connection: Connection) -> None:
             """
         )
     except errors.InsufficientPrivilege as error:
-        raise SchemaError(_for_the_dba(connection.info.user)) from error
+        raise SchemaError(_setup_instructions(connection.info.user)) from error
 
 
 async def _create(connection: Connection, role: str) -> None:
@@ -91,6 +91,6 @@ async def _create(connection: Connection, role: str) -> None:
         pass
 
 
-def _for_the_dba(owner: str) -> str:
+def _setup_instructions(owner: str) -> str:
     cause = f"The database role {owner} may not create or use what Postroom needs."
-    return "\n".join([f"{cause} Let an administrator of the database run:", *statements(owner)])
+    return "\n".join([f"{cause} Let an administrator of the database run:", *setup_statements(owner)])

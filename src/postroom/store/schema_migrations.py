@@ -18,7 +18,7 @@ from psycopg.rows import class_row
 from postroom.errors import SchemaError
 from postroom.store import roles
 from postroom.store.connection import Connection, connect
-from postroom.store.database_errors import translated
+from postroom.store.database_errors import translate_errors
 
 # Any number will do, as long as it is always this one.
 _LOCK = 0x706F7374726F6F6D
@@ -33,7 +33,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedMigration:
     version: int
     name: str
     sha256: str
@@ -41,10 +41,10 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SchemaStatus:
     """How the database stands to this Postroom. `fault` says in words why migrating is impossible."""
 
-    applied: list[Applied]
+    applied: list[AppliedMigration]
     pending: list[Migration]
     changed: list[Migration]
     missing_roles: list[str]
@@ -56,7 +56,7 @@ class Status:
 
 
 @cache
-def shipped() -> tuple[Migration, ...]:
+def list_shipped() -> tuple[Migration, ...]:
     """The migrations of this Postroom, in order."""
     found: list[Migration] = []
     for file in files("postroom.store").joinpath("migrations").iterdir():
@@ -67,26 +67,26 @@ def shipped() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda migration: migration.version))
 
 
-async def migrate(url: str, on_progress: Callable[[Migration], None] | None = None) -> list[Applied]:
+async def migrate(url: str, on_progress: Callable[[Migration], None] | None = None) -> list[AppliedMigration]:
     """Apply what is pending and return it. Any number of processes may call this at the same time."""
     async with await connect(url) as connection:
-        with translated():
-            if (await _status(connection)).current:
+        with translate_errors():
+            if (await _read_status(connection)).current:
                 return []
             # A session's lock, since each migration is a transaction of its own; it ends with the connection.
             await connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
             await roles.ensure(connection)
-            await roles.take(connection)
-            status = await _status(connection)
+            await roles.assume(connection)
+            status = await _read_status(connection)
             if status.fault:
                 raise SchemaError(status.fault)
             return [await _apply(connection, each, on_progress) for each in status.pending]
 
 
-async def start_over(url: str) -> None:
+async def drop_schema(url: str) -> None:
     """Remove everything, whoever still uses it: for a demonstration, which begins anew each time."""
     async with await connect(url) as connection:
-        with translated():
+        with translate_errors():
             await connection.execute(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -96,28 +96,32 @@ async def start_over(url: str) -> None:
             await connection.execute("DROP SCHEMA IF EXISTS postroom CASCADE")
 
 
-async def status(url: str) -> Status:
+async def read_status(url: str) -> SchemaStatus:
     """Read only: what is applied, what is pending, and what is wrong."""
     async with await connect(url) as connection:
-        with translated():
-            return await _status(connection)
+        with translate_errors():
+            return await _read_status(connection)
 
 
-async def _status(connection: Connection) -> Status:
-    applied = await _applied(connection)
-    ours = {migration.version: migration for migration in shipped()}
+async def _read_status(connection: Connection) -> SchemaStatus:
+    applied = await _list_applied(connection)
+    ours = {migration.version: migration for migration in list_shipped()}
     done = {each.version: each for each in applied}
     changed = [ours[n] for n in ours if n in done and done[n].sha256 != ours[n].sha256]
     pending = [ours[n] for n in ours if n not in done]
-    return Status(
-        applied, pending, changed, await roles.missing(connection), _fault(applied, pending, changed)
+    return SchemaStatus(
+        applied,
+        pending,
+        changed,
+        await roles.list_missing(connection),
+        _find_fault(applied, pending, changed),
     )
 
 
-def _fault(
-    applied: Sequence[Applied], pending: Sequence[Migration], changed: Sequence[Migration]
+def _find_fault(
+    applied: Sequence[AppliedMigration], pending: Sequence[Migration], changed: Sequence[Migration]
 ) -> str | None:
-    known = {migration.version for migration in shipped()}
+    known = {migration.version for migration in list_shipped()}
     newest = max(known)
     for each in applied:
         if each.version > newest:
@@ -144,12 +148,12 @@ def _fault(
     return None
 
 
-def _label(migration: Migration | Applied) -> str:
+def _label(migration: Migration | AppliedMigration) -> str:
     return f"{migration.version:04}_{migration.name}"
 
 
-async def _applied(connection: Connection) -> list[Applied]:
-    cursor = connection.cursor(row_factory=class_row(Applied))
+async def _list_applied(connection: Connection) -> list[AppliedMigration]:
+    cursor = connection.cursor(row_factory=class_row(AppliedMigration))
     exists = await connection.execute("SELECT to_regclass('postroom.schema_migrations') IS NOT NULL")
     if (await exists.fetchone()) != (True,):
         return []
@@ -161,10 +165,10 @@ async def _applied(connection: Connection) -> list[Applied]:
 
 async def _apply(
     connection: Connection, migration: Migration, on_progress: Callable[[Migration], None] | None
-) -> Applied:
+) -> AppliedMigration:
     if on_progress:
         on_progress(migration)
-    async with connection.transaction(), connection.cursor(row_factory=class_row(Applied)) as cursor:
+    async with connection.transaction(), connection.cursor(row_factory=class_row(AppliedMigration)) as cursor:
         await cursor.execute(
             """
             CREATE TABLE IF NOT EXISTS schema_migrations (

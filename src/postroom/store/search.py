@@ -12,7 +12,7 @@ from uuid import UUID
 
 from postroom.store.database import Connection
 
-RANKED: Final = 1_000
+MAX_RANKED: Final = 1_000
 # In a headline they stand around each word that was found. No text of a message holds them: they are removed.
 _BEGIN: Final = "\ue000"
 _END: Final = "\ue001"
@@ -23,7 +23,7 @@ Headline = Sequence[tuple[str, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMessage:
+class MessageMatch:
     id: int
     mailbox_id: UUID
     thread_id: int
@@ -37,7 +37,7 @@ class FoundMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDocument:
+class DocumentMatch:
     id: UUID
     pipeline: str
     kind: str | None
@@ -49,9 +49,9 @@ class FoundDocument:
     headline: Headline
 
 
-async def messages(
+async def search_messages(
     connection: Connection, words: str, *, mailbox: UUID | None = None, limit: int = 20, offset: int = 0
-) -> list[FoundMessage]:
+) -> list[MessageMatch]:
     """The best matches first. Deleted messages are not found."""
     cursor = await connection.execute(
         _MESSAGES,
@@ -60,12 +60,12 @@ async def messages(
             "mailbox": mailbox,
             "limit": limit,
             "offset": offset,
-            "ranked": RANKED,
+            "ranked": MAX_RANKED,
             "options": _OPTIONS,
             "marks": _BEGIN + _END,
         },
     )
-    return [FoundMessage(*row, headline=headline(marked)) for *row, marked in await cursor.fetchall()]
+    return [MessageMatch(*row, headline=parse_headline(marked)) for *row, marked in await cursor.fetchall()]
 
 
 # The headline is made for those that are shown, not for those that are ranked.
@@ -95,9 +95,9 @@ _MESSAGES = """
 """
 
 
-async def documents(
+async def search_documents(
     connection: Connection, words: str, *, limit: int = 20, offset: int = 0
-) -> list[FoundDocument]:
+) -> list[DocumentMatch]:
     """The best matches first, each with the name and sender of its first arrival."""
     cursor = await connection.execute(
         _DOCUMENTS,
@@ -105,12 +105,12 @@ async def documents(
             "words": words,
             "limit": limit,
             "offset": offset,
-            "ranked": RANKED,
+            "ranked": MAX_RANKED,
             "options": _OPTIONS,
             "marks": _BEGIN + _END,
         },
     )
-    return [FoundDocument(*row, headline=headline(marked)) for *row, marked in await cursor.fetchall()]
+    return [DocumentMatch(*row, headline=parse_headline(marked)) for *row, marked in await cursor.fetchall()]
 
 
 _DOCUMENTS = """
@@ -144,7 +144,7 @@ async def has_words(connection: Connection, words: str) -> bool:
     return row is not None and row[0] not in {"", "T"}
 
 
-def headline(marked: str) -> Headline:
+def parse_headline(marked: str) -> Headline:
     """The pieces of a headline, in order."""
     pieces: list[tuple[str, bool]] = []
     for part in marked.split(_BEGIN):

@@ -9,11 +9,11 @@ from postroom.store.database import Connection
 
 # A session that is used lasts on, but not for ever.
 LONGEST_DAYS: Final = 30
-SEEN_EVERY_SECONDS: Final = 60
+LAST_SEEN_INTERVAL_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class SessionMember:
     """Who asks: a member with a session."""
 
     organization: OrganizationId
@@ -52,7 +52,7 @@ async def begin(
     await connection.execute("DELETE FROM sessions WHERE expires_at < postroom_now()")
 
 
-async def organization_of(engine: Connection, token: Secret) -> OrganizationId | None:
+async def find_organization(engine: Connection, token: Secret) -> OrganizationId | None:
     """Whose session or link it is, while it lasts; for the engine's role."""
     cursor = await engine.execute(
         "SELECT organization_id FROM sessions WHERE token_sha256 = %s AND expires_at > postroom_now()",
@@ -62,7 +62,7 @@ async def organization_of(engine: Connection, token: Secret) -> OrganizationId |
     return OrganizationId(row[0]) if row else None
 
 
-async def visitor(connection: Connection, token: Secret, *, seconds: float) -> Visitor | None:
+async def find_member(connection: Connection, token: Secret, *, seconds: float) -> SessionMember | None:
     """Who has this session; being seen prolongs it, now and then."""
     cursor = await connection.execute(
         """
@@ -71,7 +71,7 @@ async def visitor(connection: Connection, token: Secret, *, seconds: float) -> V
         FROM sessions JOIN members ON members.id = member_id
         WHERE token_sha256 = %s AND kind = 'session' AND expires_at > postroom_now()
         """,
-        [SEEN_EVERY_SECONDS, digest(token)],
+        [LAST_SEEN_INTERVAL_SECONDS, digest(token)],
     )
     row = await cursor.fetchone()
     if row is None:
@@ -85,7 +85,7 @@ async def visitor(connection: Connection, token: Secret, *, seconds: float) -> V
             """,
             [seconds, LONGEST_DAYS, digest(token)],
         )
-    return Visitor(OrganizationId(row[4]), MemberId(row[0]), row[1], row[2], Role(row[3]))
+    return SessionMember(OrganizationId(row[4]), MemberId(row[0]), row[1], row[2], Role(row[3]))
 
 
 async def use_link(connection: Connection, token: Secret) -> MemberId | None:

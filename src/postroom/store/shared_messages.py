@@ -6,7 +6,7 @@ from uuid import UUID
 
 from postroom.model import MailboxId
 from postroom.store.database import Connection
-from postroom.store.shared_state import Mail
+from postroom.store.shared_state import SharedMessageDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class SharedMessage:
     mailbox: MailboxId
     provider_message_id: str
     foreign_id: str | None
-    mail: Mail
+    mail: SharedMessageDetails
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SharedMessageProgress:
     """How the documents of one message in one pipeline stand. `pending`: not all have ended, or are known."""
 
     documents: int
@@ -31,7 +31,7 @@ class Standing:
     error: str | None
 
 
-async def get(connection: Connection, pipeline: str, messages: Sequence[int]) -> list[SharedMessage]:
+async def list_by_ids(connection: Connection, pipeline: str, messages: Sequence[int]) -> list[SharedMessage]:
     cursor = await connection.execute(
         """
         SELECT messages.id, mailbox_id, provider_message_id, foreign_id, address, from_address, received_at,
@@ -44,12 +44,12 @@ async def get(connection: Connection, pipeline: str, messages: Sequence[int]) ->
         [pipeline, list(messages)],
     )
     return [
-        SharedMessage(id_, mailbox, ours, theirs, Mail(*mail))
+        SharedMessage(id_, mailbox, ours, theirs, SharedMessageDetails(*mail))
         for id_, mailbox, ours, theirs, *mail in await cursor.fetchall()
     ]
 
 
-async def remember(connection: Connection, pipeline: str, message: int, foreign_id: str) -> None:
+async def store_foreign_id(connection: Connection, pipeline: str, message: int, foreign_id: str) -> None:
     await connection.execute(
         """
         INSERT INTO shared_ids (organization_id, pipeline, message_id, foreign_id)
@@ -59,7 +59,9 @@ async def remember(connection: Connection, pipeline: str, message: int, foreign_
     )
 
 
-async def standing(connection: Connection, pipeline: str, message: int, *, archives: bool) -> Standing:
+async def get_progress(
+    connection: Connection, pipeline: str, message: int, *, archives: bool
+) -> SharedMessageProgress:
     """`archives`: a completed document is at its end only when it is archived, too."""
     cursor = await connection.execute(
         """
@@ -78,10 +80,10 @@ async def standing(connection: Connection, pipeline: str, message: int, *, archi
         {"pipeline": pipeline, "message": str(message), "archives": archives},
     )
     [row] = await cursor.fetchall()
-    return Standing(*row)
+    return SharedMessageProgress(*row)
 
 
-async def queued(connection: Connection, pipeline: str, message: int) -> list[str]:
+async def list_queued_documents(connection: Connection, pipeline: str, message: int) -> list[str]:
     """The documents of a message that wait to be read."""
     cursor = await connection.execute(
         """
@@ -93,7 +95,7 @@ async def queued(connection: Connection, pipeline: str, message: int) -> list[st
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def subjects(connection: Connection, document: UUID) -> list[str]:
+async def list_work_subjects(connection: Connection, document: UUID) -> list[str]:
     """Pipeline and message of every mail that brought the document, as the work of sharing names them."""
     cursor = await connection.execute(
         """

@@ -20,10 +20,10 @@ from psycopg.types.json import Jsonb
 
 from postroom.store.database import Connection
 
-LONGEST: Final = 255  # characters of an address in this table
+MAX_ADDRESS_LENGTH: Final = 255  # characters of an address in this table
 
 
-class Claim(Enum):
+class SharedClaim(Enum):
     OURS = "ours"  # ours to process
     THEIRS = "theirs"  # somebody else is at it: look again later, it may be left behind
     DONE = "done"  # somebody else has processed it
@@ -31,7 +31,7 @@ class Claim(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SharedStateKey:
     """One message for one application, by the id that the other side uses."""
 
     app_name: str
@@ -39,7 +39,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class SharedMessageDetails:
     """What the table tells of a message."""
 
     mailbox_email: str
@@ -49,8 +49,13 @@ class Mail:
 
 
 async def claim(
-    connection: Connection, key: Key, mail: Mail, worker_id: str, *, stale_seconds: float
-) -> Claim:
+    connection: Connection,
+    key: SharedStateKey,
+    mail: SharedMessageDetails,
+    worker_id: str,
+    *,
+    stale_seconds: float,
+) -> SharedClaim:
     """Take a message that nobody has, or whose owner has not touched it for so long; or show we are at it."""
     cursor = await connection.execute(
         _CLAIM,
@@ -58,7 +63,7 @@ async def claim(
             "app": key.app_name,
             "message": key.message_id,
             "mailbox": mail.mailbox_email,
-            "sender": mail.sender_email[:LONGEST] if mail.sender_email else None,
+            "sender": mail.sender_email[:MAX_ADDRESS_LENGTH] if mail.sender_email else None,
             "received": mail.received_at,
             "subject": mail.subject,
             "worker": worker_id,
@@ -66,11 +71,11 @@ async def claim(
         },
     )
     if await cursor.fetchone() is not None:
-        return Claim.OURS
-    ended_by = await _ended_by(connection, key)
+        return SharedClaim.OURS
+    ended_by = await _find_successful_worker(connection, key)
     if ended_by is None:
-        return Claim.THEIRS
-    return Claim.ENDED if ended_by == worker_id else Claim.DONE
+        return SharedClaim.THEIRS
+    return SharedClaim.ENDED if ended_by == worker_id else SharedClaim.DONE
 
 
 _CLAIM = """
@@ -87,7 +92,7 @@ _CLAIM = """
 """
 
 
-async def _ended_by(connection: Connection, key: Key) -> str | None:
+async def _find_successful_worker(connection: Connection, key: SharedStateKey) -> str | None:
     cursor = await connection.execute(
         """
         SELECT coalesce(worker_id, '') FROM bo_airflow.email_ingestion_state
@@ -101,7 +106,7 @@ async def _ended_by(connection: Connection, key: Key) -> str | None:
 
 async def succeed(
     connection: Connection,
-    key: Key,
+    key: SharedStateKey,
     worker_id: str,
     *,
     attachments: int,
@@ -121,18 +126,18 @@ async def succeed(
     return cursor.rowcount == 1
 
 
-async def fail(connection: Connection, key: Key, worker_id: str, error: str) -> bool:
+async def fail(connection: Connection, key: SharedStateKey, worker_id: str, error: str) -> bool:
     """The other side may try it, and so may we."""
     return await _settle(connection, key, worker_id, status="failed", error=error)
 
 
-async def skip(connection: Connection, key: Key, worker_id: str) -> bool:
+async def skip(connection: Connection, key: SharedStateKey, worker_id: str) -> bool:
     """There was nothing in it for us."""
     return await _settle(connection, key, worker_id, status="skipped")
 
 
 async def _settle(
-    connection: Connection, key: Key, worker_id: str, *, status: str, error: str | None = None
+    connection: Connection, key: SharedStateKey, worker_id: str, *, status: str, error: str | None = None
 ) -> bool:
     cursor = await connection.execute(
         """

@@ -7,7 +7,7 @@ and so is everything else in its schema.
 import re
 
 from postroom.store.connection import Connection
-from postroom.store.schema_migrations import shipped
+from postroom.store.schema_migrations import list_shipped
 
 _VERSION = 8
 _IF_APPLIED = """
@@ -28,10 +28,10 @@ _PARTS = {
     "POLICY",
     "ROW SECURITY",
 }
-DROP = "DROP TABLE bo_airflow.email_ingestion_state;\n"
+DROP_TABLE = "DROP TABLE bo_airflow.email_ingestion_state;\n"
 
 
-async def state(connection: Connection) -> tuple[bool, bool]:
+async def get_ownership(connection: Connection) -> tuple[bool, bool]:
     """Whether the table is ours, and whether it is somebody else's. Asked of the catalogue, open to all."""
     cursor = await connection.execute(
         """
@@ -49,9 +49,9 @@ async def has_rows(connection: Connection) -> bool:
     return await cursor.fetchone() == (True,)
 
 
-async def dump_options(connection: Connection) -> list[str]:
+async def list_dump_options(connection: Connection) -> list[str]:
     """What pg_dump, from 15 on, must be told to take the table too, and none of its neighbours' rows."""
-    ours, _ = await state(connection)
+    ours, _ = await get_ownership(connection)
     if not ours:
         return []
     cursor = await connection.execute(
@@ -70,12 +70,12 @@ async def dump_options(connection: Connection) -> list[str]:
     return ["--schema=bo_airflow", *[option for [option] in await cursor.fetchall()]]
 
 
-def to_restore(listing: str, *, wanted: bool) -> str:
+def filter_restore_list(listing: str, *, wanted: bool) -> str:
     """The entries of a backup's list without the neighbours of the table, and where unwanted without it."""
-    return "".join(f"{line}\n" for line in listing.splitlines() if _is_kept(line, wanted=wanted))
+    return "".join(f"{line}\n" for line in listing.splitlines() if _is_restored(line, wanted=wanted))
 
 
-def _is_kept(line: str, *, wanted: bool) -> bool:
+def _is_restored(line: str, *, wanted: bool) -> bool:
     entry = _ENTRY.match(line)
     if entry is None:
         return True
@@ -88,7 +88,7 @@ def _is_kept(line: str, *, wanted: bool) -> bool:
     return not (kind == "SCHEMA" and name.startswith("bo_airflow "))
 
 
-def make_where_missing() -> str:
+def create_missing_table_script() -> str:
     """For psql: a backup may come without the table. Then its migration makes it anew, if it was applied."""
-    [migration] = [each for each in shipped() if each.version == _VERSION]
+    [migration] = [each for each in list_shipped() if each.version == _VERSION]
     return f"{_IF_APPLIED}{migration.statements.decode()}\n\\endif\n"

@@ -7,14 +7,14 @@ from postroom.store.database import Connection
 from postroom.store.work import Lease
 
 
-async def to_tell(connection: Connection, *, most: int, hold_seconds: float) -> list[str]:
+async def reserve_due_documents(connection: Connection, *, most: int, hold_seconds: float) -> list[str]:
     """Documents that are due and that no message tells of. Nobody else gets them for so long."""
     cursor = await connection.execute(
         """
         UPDATE work SET carried_until = postroom_now() + %s * interval '1 second'
         WHERE id IN (
             SELECT id FROM work
-            WHERE kind = 'document' AND due_at IS NOT NULL
+            WHERE kind = 'process_document' AND due_at IS NOT NULL
                 AND coalesce(carried_until, '-infinity') <= postroom_now()
                 AND coalesce(leased_until, due_at) <= postroom_now()
             ORDER BY coalesce(carried_until, '-infinity'), coalesce(leased_until, due_at)
@@ -27,18 +27,20 @@ async def to_tell(connection: Connection, *, most: int, hold_seconds: float) -> 
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def told(connection: Connection, subjects: Sequence[str], *, again_after: float) -> None:
+async def mark_sent(connection: Connection, subjects: Sequence[str], *, again_after: float) -> None:
     """A message tells of them now. One that was claimed meanwhile is not carried any more."""
     await connection.execute(
         """
         UPDATE work SET carried_until = postroom_now() + %s * interval '1 second'
-        WHERE kind = 'document' AND subject = ANY(%s) AND carried_until IS NOT NULL
+        WHERE kind = 'process_document' AND subject = ANY(%s) AND carried_until IS NOT NULL
         """,
         [again_after, sorted(subjects)],
     )
 
 
-async def claim(connection: Connection, kind: str, subject: str, *, lease_seconds: float) -> Lease | None:
+async def claim_work(
+    connection: Connection, kind: str, subject: str, *, lease_seconds: float
+) -> Lease | None:
     """Lease the row of which a message tells. None: it is done, held by another, or not due."""
     cursor = await connection.execute(
         """

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from postroom.model import Channel, MailboxId, OrganizationId, SubscriptionId
+from postroom.model import MailboxId, OrganizationId, RemoteSubscription, SubscriptionId
 from postroom.store.database import Connection
 
 
-class Status(StrEnum):
+class SubscriptionStatus(StrEnum):
     ACTIVE = "active"
     EXPIRED = "expired"
     REMOVED = "removed"
@@ -27,7 +27,7 @@ class Status(StrEnum):
 class Subscription:
     id: SubscriptionId
     mailbox: MailboxId
-    status: Status
+    status: SubscriptionStatus
     provider_subscription_id: str | None
     resource: str
     notification_url: str
@@ -41,21 +41,27 @@ class Subscription:
     renewed_seconds_ago: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "status", SubscriptionStatus(self.status))
 
     @property
     def live(self) -> bool:
-        return self.confirmed_at is not None and self.status is Status.ACTIVE and self.replaced_at is None
+        return (
+            self.confirmed_at is not None
+            and self.status is SubscriptionStatus.ACTIVE
+            and self.replaced_at is None
+        )
 
     @property
-    def channel(self) -> Channel:
+    def remote_subscription(self) -> RemoteSubscription:
         """As the provider knows it."""
         assert self.expires_at
-        return Channel(self.provider_subscription_id, self.resource, self.notification_url, self.expires_at)
+        return RemoteSubscription(
+            self.provider_subscription_id, self.resource, self.notification_url, self.expires_at
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SubscriptionSecret:
     """What the engine may know of a row of any organization."""
 
     id: SubscriptionId
@@ -73,7 +79,7 @@ _COLUMNS = """
 """
 
 
-async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Subscription]:
+async def list_by_mailbox(connection: Connection, mailbox: MailboxId) -> list[Subscription]:
     """The newest first."""
     cursor = connection.cursor(row_factory=class_row(Subscription))
     await cursor.execute(
@@ -82,13 +88,13 @@ async def of_mailbox(connection: Connection, mailbox: MailboxId) -> list[Subscri
     return await cursor.fetchall()
 
 
-async def every(connection: Connection) -> list[Subscription]:
+async def list_all(connection: Connection) -> list[Subscription]:
     cursor = connection.cursor(row_factory=class_row(Subscription))
     await cursor.execute("SELECT" + _COLUMNS + "FROM subscriptions ORDER BY mailbox_id, created_at DESC")
     return await cursor.fetchall()
 
 
-async def ask(
+async def add_unconfirmed(
     connection: Connection,
     mailbox: MailboxId,
     subscription: SubscriptionId,
@@ -112,7 +118,7 @@ async def ask(
 async def confirm(
     connection: Connection,
     subscription: SubscriptionId,
-    channel: Channel,
+    remote_subscription: RemoteSubscription,
     *,
     secret_sha256: bytes | None = None,
 ) -> float:
@@ -128,10 +134,10 @@ async def confirm(
         """,
         {
             "id": subscription,
-            "provider_id": channel.provider_subscription_id,
-            "resource": channel.resource,
-            "url": channel.notification_url,
-            "expires_at": channel.expires_at,
+            "provider_id": remote_subscription.provider_subscription_id,
+            "resource": remote_subscription.resource,
+            "url": remote_subscription.notification_url,
+            "expires_at": remote_subscription.expires_at,
             "secret": secret_sha256,
         },
     )
@@ -139,14 +145,14 @@ async def confirm(
     return row[0]
 
 
-async def discard(connection: Connection, subscription: SubscriptionId) -> None:
+async def discard_unconfirmed(connection: Connection, subscription: SubscriptionId) -> None:
     """The row of a channel that the provider did not make."""
     await connection.execute(
         "DELETE FROM subscriptions WHERE id = %s AND confirmed_at IS NULL", [subscription]
     )
 
 
-async def replace(connection: Connection, subscription: SubscriptionId) -> Status:
+async def mark_replaced(connection: Connection, subscription: SubscriptionId) -> SubscriptionStatus:
     """It is no more: its time was over, or somebody ended it."""
     cursor = await connection.execute(
         """
@@ -157,7 +163,7 @@ async def replace(connection: Connection, subscription: SubscriptionId) -> Statu
         [subscription],
     )
     [row] = await cursor.fetchall()
-    return Status(row[0])
+    return SubscriptionStatus(row[0])
 
 
 async def replace_silent(
@@ -194,7 +200,7 @@ async def replace_silent(
     return SubscriptionId(row[0]) if row else None
 
 
-async def forget_replaced(connection: Connection, mailbox: MailboxId) -> None:
+async def delete_replaced(connection: Connection, mailbox: MailboxId) -> None:
     """Remove those whose secret is good no more."""
     await connection.execute(
         """
@@ -205,9 +211,11 @@ async def forget_replaced(connection: Connection, mailbox: MailboxId) -> None:
     )
 
 
-async def known(engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]) -> list[Known]:
+async def find_secrets(
+    engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]
+) -> list[SubscriptionSecret]:
     """Rows of these ids, ours or the provider's, in whatever organization."""
-    cursor = engine.cursor(row_factory=class_row(Known))
+    cursor = engine.cursor(row_factory=class_row(SubscriptionSecret))
     await cursor.execute(
         """
         SELECT id, mailbox_id AS mailbox, provider_subscription_id, client_state_sha256,
@@ -220,7 +228,9 @@ async def known(engine: Connection, ids: Collection[UUID], provider_ids: Collect
     return await cursor.fetchall()
 
 
-async def neglected(engine: Connection, kind: str) -> Sequence[tuple[OrganizationId, MailboxId]]:
+async def list_mailboxes_without_work(
+    engine: Connection, kind: str
+) -> Sequence[tuple[OrganizationId, MailboxId]]:
     """Connected mailboxes for which no work of this kind is to come."""
     cursor = await engine.execute(
         """
@@ -233,7 +243,7 @@ async def neglected(engine: Connection, kind: str) -> Sequence[tuple[Organizatio
     return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]
 
 
-async def now(connection: Connection) -> datetime:
+async def read_clock(connection: Connection) -> datetime:
     """What the database's clock shows."""
     cursor = await connection.execute("SELECT postroom_now()")
     [row] = await cursor.fetchall()
@@ -241,7 +251,7 @@ async def now(connection: Connection) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SubscriptionProgress:
     """Where the keeping of a mailbox's channel stands: settled once nobody works on it and nothing is due."""
 
     settled: bool
@@ -249,8 +259,8 @@ class Progress:
     error: str | None
 
 
-async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Progress:
-    cursor = connection.cursor(row_factory=class_row(Progress))
+async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) -> SubscriptionProgress:
+    cursor = connection.cursor(row_factory=class_row(SubscriptionProgress))
     await cursor.execute(
         """
         SELECT coalesce(lease_token IS NULL AND due_at > postroom_now(), true) AS settled,
@@ -264,4 +274,6 @@ async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Pro
         """,
         [kind, mailbox],
     )
-    return await cursor.fetchone() or Progress(settled=True, live=False, error="There is no such mailbox.")
+    return await cursor.fetchone() or SubscriptionProgress(
+        settled=True, live=False, error="There is no such mailbox."
+    )

@@ -10,7 +10,7 @@ from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SyncProgress:
     """Settled: nothing is due or under way. Listings count what they have shown, of what they expect."""
 
     settled: bool
@@ -21,7 +21,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class SyncTotals:
     """What syncs told the ledger (Y9)."""
 
     syncs: int
@@ -32,8 +32,8 @@ class Done:
     errors: int
 
 
-async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Progress:
-    cursor = connection.cursor(row_factory=class_row(Progress))
+async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) -> SyncProgress:
+    cursor = connection.cursor(row_factory=class_row(SyncProgress))
     await cursor.execute(
         """
         SELECT coalesce(lease_token IS NULL AND (due_at > postroom_now() OR due_at IS NULL), true) AS settled,
@@ -52,13 +52,13 @@ async def progress(connection: Connection, mailbox: MailboxId, kind: str) -> Pro
         {"mailbox": mailbox, "kind": kind},
     )
     found = await cursor.fetchone()
-    return found or Progress(
+    return found or SyncProgress(
         settled=True, listing=False, listed=0, expected=0, error="There is no such mailbox."
     )
 
 
-async def done_since(connection: Connection, mailbox: MailboxId, since: datetime) -> Done:
-    cursor = connection.cursor(row_factory=class_row(Done))
+async def sum_since(connection: Connection, mailbox: MailboxId, since: datetime) -> SyncTotals:
+    cursor = connection.cursor(row_factory=class_row(SyncTotals))
     await cursor.execute(
         """
         SELECT count(*) AS syncs, coalesce(sum((payload ->> 'threads_synced')::int8), 0)::int8 AS threads,

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from postroom.model import MailboxId
-from postroom.store.database import Connection, keeps_plan
+from postroom.store.database import Connection, prepare_mode
 
 
 class Thread(NamedTuple):
@@ -13,13 +13,15 @@ class Thread(NamedTuple):
     made: bool
 
 
-class Summed(NamedTuple):
+class ThreadTotals(NamedTuple):
     id: int
     key: str
     message_count: int
 
 
-async def provide(connection: Connection, mailbox: MailboxId, keys: Collection[str]) -> dict[str, Thread]:
+async def insert_missing_threads(
+    connection: Connection, mailbox: MailboxId, keys: Collection[str]
+) -> dict[str, Thread]:
     """The threads of these keys, made where missing."""
     if not keys:
         return {}
@@ -39,20 +41,20 @@ async def provide(connection: Connection, mailbox: MailboxId, keys: Collection[s
         WHERE mailbox_id = %b AND provider_thread_id IN (SELECT key FROM given)
         """,
         [sorted(keys), mailbox, mailbox],
-        prepare=keeps_plan(keys),
+        prepare=prepare_mode(keys),
     )
     return {row[1]: Thread(*row) for row in await cursor.fetchall()}
 
 
-async def add_up(connection: Connection, threads: Collection[int]) -> list[Summed]:
+async def sum_threads(connection: Connection, threads: Collection[int]) -> list[ThreadTotals]:
     """Sum up what stands in these threads. Deleted messages do not count; a thread of none stays, empty."""
     if not threads:
         return []
-    cursor = await connection.execute(_ADD_UP, [sorted(threads)], prepare=keeps_plan(threads))
-    return [Summed(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_SUM_THREADS, [sorted(threads)], prepare=prepare_mode(threads))
+    return [ThreadTotals(*row) for row in await cursor.fetchall()]
 
 
-_ADD_UP = """
+_SUM_THREADS = """
     WITH touched AS MATERIALIZED (
         SELECT id FROM unnest(%b::int8[]) AS id
     ), live AS MATERIALIZED (

@@ -6,25 +6,25 @@ No transaction stays open during that call. Whoever no longer holds the lease ca
 from dataclasses import dataclass
 from uuid import UUID
 
-from postroom.model import Health, MailboxId, ProviderName
-from postroom.ports import Kept, Parameter, Sealed
+from postroom.model import MailboxHealth, MailboxId, ProviderName
+from postroom.ports import SealedSecret, SsmParameter, StoredSecret
 from postroom.store import credentials
 from postroom.store.credentials import Credential
 from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MailboxAccess:
     """What a mailbox is opened with, and for how many seconds its access token still holds."""
 
     provider: ProviderName
-    health: Health
+    health: MailboxHealth
     last_error: str | None
     credential: Credential
     seconds_left: float
 
 
-async def look(connection: Connection, mailbox: MailboxId) -> Standing | None:
+async def get_access(connection: Connection, mailbox: MailboxId) -> MailboxAccess | None:
     """Nothing for a mailbox that is disconnected."""
     cursor = await connection.execute(
         """
@@ -39,10 +39,10 @@ async def look(connection: Connection, mailbox: MailboxId) -> Standing | None:
     credential = await credentials.load(connection, mailbox)
     if row is None or credential is None:
         return None
-    return Standing(ProviderName(row[0]), Health(row[1]), row[2], credential, row[3])
+    return MailboxAccess(ProviderName(row[0]), MailboxHealth(row[1]), row[2], credential, row[3])
 
 
-async def claim(connection: Connection, mailbox: MailboxId, lease: UUID, *, seconds: float) -> bool:
+async def claim_lease(connection: Connection, mailbox: MailboxId, lease: UUID, *, seconds: float) -> bool:
     cursor = await connection.execute(
         """
         UPDATE credentials SET lease_token = %s, leased_until = postroom_now() + %s * interval '1 second'
@@ -53,14 +53,14 @@ async def claim(connection: Connection, mailbox: MailboxId, lease: UUID, *, seco
     return cursor.rowcount == 1
 
 
-async def holds(connection: Connection, mailbox: MailboxId, lease: UUID) -> bool:
+async def holds_lease(connection: Connection, mailbox: MailboxId, lease: UUID) -> bool:
     cursor = await connection.execute(
         "SELECT 1 FROM credentials WHERE mailbox_id = %s AND lease_token = %s", [mailbox, lease]
     )
     return await cursor.fetchone() is not None
 
 
-async def release(connection: Connection, mailbox: MailboxId, lease: UUID) -> bool:
+async def release_lease(connection: Connection, mailbox: MailboxId, lease: UUID) -> bool:
     cursor = await connection.execute(
         """
         UPDATE credentials SET lease_token = NULL, leased_until = NULL
@@ -71,14 +71,14 @@ async def release(connection: Connection, mailbox: MailboxId, lease: UUID) -> bo
     return cursor.rowcount == 1
 
 
-async def store(
+async def store_token(
     connection: Connection,
     mailbox: MailboxId,
     lease: UUID,
     *,
-    access: Sealed,
+    access: SealedSecret,
     seconds: float,
-    grant: Kept | None,
+    grant: StoredSecret | None,
 ) -> bool:
     """Keep what the provider gave, with the new grant if there is one, and let others go on."""
     cursor = await connection.execute(
@@ -98,9 +98,9 @@ async def store(
             "sealed_access": access.value,
             "seconds": seconds,
             "replaced": grant is not None,
-            "grant_key_id": grant.key_id if isinstance(grant, Sealed) else None,
-            "sealed_grant": grant.value if isinstance(grant, Sealed) else None,
-            "ssm_parameter": grant.name if isinstance(grant, Parameter) else None,
+            "grant_key_id": grant.key_id if isinstance(grant, SealedSecret) else None,
+            "sealed_grant": grant.value if isinstance(grant, SealedSecret) else None,
+            "ssm_parameter": grant.name if isinstance(grant, SsmParameter) else None,
         },
     )
     return cursor.rowcount == 1

@@ -11,7 +11,7 @@ from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class WatchedFileState:
     pipeline: str
     name: str
     version: str
@@ -24,8 +24,8 @@ class Known:
         return self.taken_at is not None or self.refused is not None
 
 
-async def known(connection: Connection, pipeline: str | None = None) -> list[Known]:
-    async with connection.cursor(row_factory=class_row(Known)) as cursor:
+async def list_states(connection: Connection, pipeline: str | None = None) -> list[WatchedFileState]:
+    async with connection.cursor(row_factory=class_row(WatchedFileState)) as cursor:
         await cursor.execute(
             """
             SELECT pipeline, name, version, seen_at, taken_at, refused FROM watched_files
@@ -36,7 +36,7 @@ async def known(connection: Connection, pipeline: str | None = None) -> list[Kno
         return await cursor.fetchall()
 
 
-async def see(connection: Connection, pipeline: str, files: Sequence[WatchedFile]) -> None:
+async def record_seen(connection: Connection, pipeline: str, files: Sequence[WatchedFile]) -> None:
     """Files that are new, or not what they were."""
     rows = sorted(files, key=lambda each: each.name)
     await connection.execute(
@@ -50,7 +50,7 @@ async def see(connection: Connection, pipeline: str, files: Sequence[WatchedFile
     )
 
 
-async def end(
+async def record_outcome(
     connection: Connection, pipeline: str, file: WatchedFile, *, refused: str | None = None
 ) -> None:
     """Remember that this version was taken in, or refused."""
@@ -64,7 +64,7 @@ async def end(
     )
 
 
-async def forget(connection: Connection, pipeline: str, names: Sequence[str]) -> None:
+async def remove_missing(connection: Connection, pipeline: str, names: Sequence[str]) -> None:
     """They are no longer there."""
     await connection.execute(
         "DELETE FROM watched_files WHERE pipeline = %s AND name = ANY(%s)", [pipeline, sorted(names)]

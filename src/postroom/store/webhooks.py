@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from postroom.ports import Sealed
+from postroom.ports import SealedSecret
 from postroom.store.database import Connection
 
 TRIED_DAYS: Final = 3
@@ -70,7 +70,9 @@ _READ: Final = """
 """
 
 
-async def add(connection: Connection, webhook: UUID, url: str, kinds: Sequence[str], secret: Sealed) -> None:
+async def add(
+    connection: Connection, webhook: UUID, url: str, kinds: Sequence[str], secret: SealedSecret
+) -> None:
     """From now on: what happened before is not told, unless it is replayed."""
     await connection.execute(
         """
@@ -82,7 +84,7 @@ async def add(connection: Connection, webhook: UUID, url: str, kinds: Sequence[s
     )
 
 
-async def every(connection: Connection) -> list[Webhook]:
+async def list_all(connection: Connection) -> list[Webhook]:
     cursor = connection.cursor(row_factory=class_row(Webhook))
     await cursor.execute(_READ + " ORDER BY created_at, id")
     return await cursor.fetchall()
@@ -94,13 +96,13 @@ async def get(connection: Connection, webhook: UUID) -> Webhook | None:
     return await cursor.fetchone()
 
 
-async def secret(connection: Connection, webhook: UUID) -> Sealed | None:
+async def get_secret(connection: Connection, webhook: UUID) -> SealedSecret | None:
     cursor = await connection.execute("SELECT key_id, sealed_secret FROM webhooks WHERE id = %s", [webhook])
     row = await cursor.fetchone()
-    return Sealed(row[0], row[1]) if row else None
+    return SealedSecret(row[0], row[1]) if row else None
 
 
-async def change(connection: Connection, webhook: UUID, *, url: str, kinds: Sequence[str]) -> None:
+async def update(connection: Connection, webhook: UUID, *, url: str, kinds: Sequence[str]) -> None:
     await connection.execute(
         "UPDATE webhooks SET url = %s, kinds = %s WHERE id = %s", [url, list(kinds), webhook]
     )
@@ -150,7 +152,7 @@ async def replay(connection: Connection, webhook: UUID, position: int) -> None:
     )
 
 
-async def behind(connection: Connection) -> list[UUID]:
+async def list_behind(connection: Connection) -> list[UUID]:
     """Those who were not told yet of everything that has a position."""
     cursor = await connection.execute(
         "SELECT id FROM webhooks WHERE disabled_at IS NULL AND position < (SELECT last_position FROM feeds)"
@@ -167,7 +169,7 @@ _HEADS: Final = """
 """
 
 
-async def held(connection: Connection, webhook: UUID) -> frozenset[tuple[str, str]]:
+async def list_blocked_entities(connection: Connection, webhook: UUID) -> frozenset[tuple[str, str]]:
     """The things of which nothing can be told yet."""
     cursor = await connection.execute(
         _HEADS  # noqa: S608  # of literals
@@ -177,7 +179,7 @@ async def held(connection: Connection, webhook: UUID) -> frozenset[tuple[str, st
     return frozenset((row[0], row[1]) for row in await cursor.fetchall())
 
 
-async def waiting(connection: Connection, webhook: UUID, *, limit: int) -> list[Waiting]:
+async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list[Waiting]:
     """What waits about things that are due, in the order of the feed."""
     cursor = connection.cursor(row_factory=class_row(Waiting))
     await cursor.execute(
@@ -194,7 +196,7 @@ async def waiting(connection: Connection, webhook: UUID, *, limit: int) -> list[
     return await cursor.fetchall()
 
 
-async def known(connection: Connection, webhook: UUID, position: int) -> set[int]:
+async def list_pending_event_ids(connection: Connection, webhook: UUID, position: int) -> set[int]:
     """The events after the position that wait or were given up already."""
     cursor = await connection.execute(
         "SELECT event_id FROM deliveries WHERE webhook_id = %s AND position > %s", [webhook, position]
@@ -267,7 +269,7 @@ async def failed(connection: Connection, webhook: UUID, error: str) -> None:
     )
 
 
-async def next_due_seconds(connection: Connection, webhook: UUID) -> float | None:
+async def get_next_due_seconds(connection: Connection, webhook: UUID) -> float | None:
     cursor = await connection.execute(
         _HEADS  # noqa: S608  # of literals
         + "SELECT extract(epoch FROM min(due_at) - postroom_now())::float8 FROM heads",
@@ -283,15 +285,15 @@ async def values_by_key(connection: Connection) -> dict[str, int]:
     return dict(await cursor.fetchall())
 
 
-async def outdated(connection: Connection, key_id: str) -> list[tuple[UUID, Sealed]]:
+async def outdated(connection: Connection, key_id: str) -> list[tuple[UUID, SealedSecret]]:
     """Secrets that another key sealed."""
     cursor = await connection.execute(
         "SELECT id, key_id, sealed_secret FROM webhooks WHERE key_id <> %s ORDER BY id FOR UPDATE", [key_id]
     )
-    return [(row[0], Sealed(row[1], row[2])) for row in await cursor.fetchall()]
+    return [(row[0], SealedSecret(row[1], row[2])) for row in await cursor.fetchall()]
 
 
-async def reseal(connection: Connection, webhook: UUID, secret: Sealed) -> None:
+async def reseal(connection: Connection, webhook: UUID, secret: SealedSecret) -> None:
     await connection.execute(
         "UPDATE webhooks SET key_id = %s, sealed_secret = %s WHERE id = %s",
         [secret.key_id, secret.value, webhook],

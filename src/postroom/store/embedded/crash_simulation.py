@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from postroom.store.embedded import database_home as homes
-from postroom.store.embedded.stale_processes import processes_of
+from postroom.store.embedded.stale_processes import find_server_processes
 
 
-def pull_the_plug(home: Path) -> bool:
+def kill_server(home: Path) -> bool:
     """Kill the server and all that it started; its supervisor starts it again. Whether there was one."""
-    found = processes_of(homes.Home(home / "postgres").data)
+    found = find_server_processes(homes.DatabaseHome(home / "postgres").data)
     for pid in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ OWN_SERVER = "or set POSTROOM_DATABASE_URL to a PostgreSQL server of your own"
 
 
 @dataclass(frozen=True)
-class Home:
+class DatabaseHome:
     """The part of a home that belongs to the database: `HOME/postgres`, owner-only."""
 
     root: Path
@@ -70,21 +70,21 @@ def default_home() -> Path:
     return Path(platformdirs.user_data_dir("postroom", appauthor=False))
 
 
-def prepare(path: Path) -> Home:
+def prepare_home(path: Path) -> DatabaseHome:
     """Create what is missing of a home, owner-only, and refuse one that belongs to somebody else."""
     top = Path(os.path.realpath(path.expanduser()))
-    with disk_errors(f"Cannot use {top} as Postroom's home"):
+    with explain_disk_errors(f"Cannot use {top} as Postroom's home"):
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _require_own(top, top)
-        home = Home(top / "postgres")
+        _require_ownership(top, top)
+        home = DatabaseHome(top / "postgres")
         home.root.mkdir(mode=0o700, exist_ok=True)
-        _require_own(home.root, top)
+        _require_ownership(home.root, top)
         if stat.S_IMODE(home.root.stat().st_mode) != 0o700:
             home.root.chmod(0o700)
     return home
 
 
-def _require_own(path: Path, top: Path) -> None:
+def _require_ownership(path: Path, top: Path) -> None:
     owner = path.lstat().st_uid
     if owner == os.geteuid():
         return
@@ -101,7 +101,7 @@ def account_name(uid: int) -> str:
         return f"user id {uid}"
 
 
-def take(path: Path, kind: int, deadline: float) -> int | None:
+def take_lock(path: Path, kind: int, deadline: float) -> int | None:
     """A descriptor that holds the lock until it is closed or its process ends; None after the deadline."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -118,13 +118,13 @@ def take(path: Path, kind: int, deadline: float) -> int | None:
         raise
 
 
-def open_log(home: Home) -> int:
+def open_log(home: DatabaseHome) -> int:
     return os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
 
 
-def is_free(path: Path) -> bool:
+def is_lock_free(path: Path) -> bool:
     """Whether nobody holds the lock exclusively. Takes it for a moment, so takers must try more than once."""
-    descriptor = take(path, SHARED, deadline=0)
+    descriptor = take_lock(path, SHARED, deadline=0)
     if descriptor is None:
         return False
     os.close(descriptor)
@@ -132,15 +132,15 @@ def is_free(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def disk_errors(what: str) -> Generator[None]:
+def explain_disk_errors(what: str) -> Generator[None]:
     """Turn what a disk can do to us into one message with its remedy."""
     try:
         yield
     except OSError as error:
-        raise DatabaseUnavailable(f"{what}: {_remedy(error)}, {OWN_SERVER}.") from error
+        raise DatabaseUnavailable(f"{what}: {_suggest_remedy(error)}, {OWN_SERVER}.") from error
 
 
-def _remedy(error: OSError) -> str:
+def _suggest_remedy(error: OSError) -> str:
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     where = f" ({error.filename})" if error.filename else ""
     advice = {

@@ -20,8 +20,8 @@ from postroom.errors import DatabaseUnavailable
 from postroom.store.embedded import database_home as homes
 from postroom.store.embedded import stale_processes
 from postroom.store.embedded.binaries import Binaries
-from postroom.store.embedded.database_home import OWN_SERVER, PORT, Home
-from postroom.store.embedded.server_account import Account
+from postroom.store.embedded.database_home import OWN_SERVER, PORT, DatabaseHome
+from postroom.store.embedded.server_account import ServerAccount
 
 HERE = "/proc/self/cwd"
 SUPERUSER = "postroom_superuser"
@@ -63,15 +63,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class Server:
-    home: Home
+class EmbeddedServer:
+    home: DatabaseHome
     binaries: Binaries
-    account: Account
+    account: ServerAccount
 
     def create(self) -> None:
         """Make the data directory beside its place and rename it there: it exists whole or not at all."""
         self._require_name()
-        lock = stale_processes.outlive(self.home)
+        lock = stale_processes.wait_for_exit(self.home)
         for rest in self.home.root.glob("new-*"):
             shutil.rmtree(rest, ignore_errors=True)
         new = self.home.root / f"new-{secrets.token_hex(4)}"
@@ -90,7 +90,7 @@ class Server:
             shutil.rmtree(new, ignore_errors=True)
             raise DatabaseUnavailable(self.complaint("The database could not be created", since))
         new.rename(self.home.data)
-        _sync(self.home.root)
+        _sync_directory(self.home.root)
 
     def _require_name(self) -> None:
         try:
@@ -131,8 +131,8 @@ class Server:
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
-        lock = stale_processes.outlive(self.home)
-        stale_processes.clear(self.home)
+        lock = stale_processes.wait_for_exit(self.home)
+        stale_processes.remove_stale_files(self.home)
         settings = [f"--{name}={value}" for name, value in _FIXED.items()]
         return self._spawn(["postgres", "-D", HERE, *settings], self.home.data, lock, stop=signal.SIGINT)
 
@@ -186,7 +186,7 @@ class Server:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(patience_seconds)
                 break
-        os.close(stale_processes.outlive(self.home))
+        os.close(stale_processes.wait_for_exit(self.home))
 
     def log_size(self) -> int:
         try:
@@ -196,7 +196,7 @@ class Server:
 
     def complaint(self, what: str, since: int) -> str:
         """What the log says since then, in one line."""
-        lines = _lines(self.home.log, since)
+        lines = _read_log_lines(self.home.log, since)
         if any("No space left on device" in line for line in lines):
             return f"{what}: the disk that holds {self.home.root} is full. Free some space and start again."
         telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|error|hint): ", line)]
@@ -204,7 +204,7 @@ class Server:
         return f"{what}: {told.replace(HERE, str(self.home.data))} (more is in {self.home.log})."
 
 
-def _lines(log: Path, since: int) -> list[str]:
+def _read_log_lines(log: Path, since: int) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(since)
@@ -214,7 +214,7 @@ def _lines(log: Path, since: int) -> list[str]:
         return []
 
 
-def _sync(folder: Path) -> None:
+def _sync_directory(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

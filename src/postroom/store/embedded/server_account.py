@@ -6,14 +6,14 @@ import pwd
 from dataclasses import dataclass
 
 from postroom.errors import DatabaseUnavailable
-from postroom.store.embedded.database_home import OWN_SERVER, Home
+from postroom.store.embedded.database_home import OWN_SERVER, DatabaseHome
 
 # In this order. An account of its own is the best: nobody else's processes then share the server's rights.
 _FOR_ROOT = ("postroom", "postgres", "nobody")
 
 
 @dataclass(frozen=True)
-class Account:
+class ServerAccount:
     uid: int
     gid: int
 
@@ -22,18 +22,18 @@ class Account:
         return self.uid != os.geteuid()
 
 
-def account_for(home: Home) -> Account:
+def choose_account(home: DatabaseHome) -> ServerAccount:
     """Ourselves; for root the owner of the data, or of a new one the first of a few accounts that exists."""
     if os.geteuid() != 0:
-        return Account(os.geteuid(), os.getegid())
+        return ServerAccount(os.geteuid(), os.getegid())
     with contextlib.suppress(FileNotFoundError):
         owner = home.data.stat()
         if owner.st_uid != 0:
-            return Account(owner.st_uid, owner.st_gid)
+            return ServerAccount(owner.st_uid, owner.st_gid)
     for name in _FOR_ROOT:
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
-            return Account(entry.pw_uid, entry.pw_gid)
+            return ServerAccount(entry.pw_uid, entry.pw_gid)
     raise DatabaseUnavailable(
         f"PostgreSQL does not run as root, and none of the users {', '.join(_FOR_ROOT)} exists. "
         f"Add one (useradd --system postroom), run Postroom as an ordinary user, {OWN_SERVER}."

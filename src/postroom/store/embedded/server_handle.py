@@ -21,9 +21,9 @@ from postroom.errors import DatabaseUnavailable, PostroomError
 from postroom.store.embedded import database_home as homes
 from postroom.store.embedded import socket_link
 from postroom.store.embedded.binaries import MAJOR
-from postroom.store.embedded.database_home import OWN_SERVER, PORT, Home
+from postroom.store.embedded.database_home import OWN_SERVER, PORT, DatabaseHome
 from postroom.store.embedded.server import SUPERUSER
-from postroom.store.embedded.stale_processes import processes_of
+from postroom.store.embedded.stale_processes import find_server_processes
 
 _DATABASE = "postroom"
 _GUARD_SECONDS = 1
@@ -39,35 +39,35 @@ END $$
 Say = Callable[[str], None]
 
 
-def attach(
+def start_or_join(
     home: Path, *, say: Say = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
-) -> "Attachment":
+) -> "ServerHandle":
     """Start the server of this home, or join it. Blocks until it answers; `say` hears of what takes long."""
     if sys.platform != "linux":
         raise DatabaseUnavailable(f"The embedded database runs on Linux only. Use that, {OWN_SERVER}.")
-    place = homes.prepare(home)
+    place = homes.prepare_home(home)
     deadline = time.monotonic() + wait_seconds
-    with homes.disk_errors(f"Cannot use {place.root}"):
-        lock = homes.take(place.attached, homes.SHARED, deadline)
+    with homes.explain_disk_errors(f"Cannot use {place.root}"):
+        lock = homes.take_lock(place.attached, homes.SHARED, deadline)
     if lock is None:
         raise DatabaseUnavailable(
             f"The database server in {place.root} is being stopped and does not end. "
             f"End its supervisor, process {place.supervisor.read_text('ascii')}."
         )
     try:
-        url = _ensure(place, major, say, deadline)
-        return Attachment(url, place, major, lock)
+        url = _ensure_running(place, major, say, deadline)
+        return ServerHandle(url, place, major, lock)
     except BaseException:
         os.close(lock)
         raise
 
 
 @dataclass(frozen=True)
-class Attachment:
+class ServerHandle:
     """The right to use the server of a home. Ends with `release`, or with the process."""
 
     url: str
-    _home: Home
+    _home: DatabaseHome
     _major: int
     _lock: int
     _released: threading.Event = field(default_factory=threading.Event)
@@ -93,48 +93,48 @@ class Attachment:
         """Start the server again if its supervisor was killed while this process still needs it."""
         while not self._released.wait(_GUARD_SECONDS):
             with contextlib.suppress(PostroomError, OSError):
-                if homes.is_free(self._home.supervisor):
-                    _ensure(self._home, self._major, lambda _: None, time.monotonic() + 60)
+                if homes.is_lock_free(self._home.supervisor):
+                    _ensure_running(self._home, self._major, lambda _: None, time.monotonic() + 60)
 
 
-def _ensure(home: Home, major: int, say: Say, deadline: float) -> str:
+def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -> str:
     """Wait for the server, start it if nobody has; the URL of the database in it."""
-    if not homes.is_free(home.supervisor) and _fault(home, deadline, create=False) is None:
-        return _url(home, _DATABASE, _DATABASE)
-    with homes.disk_errors(f"Cannot use {home.root}"):
-        starting = homes.take(home.starting, homes.EXCLUSIVE, deadline)
+    if not homes.is_lock_free(home.supervisor) and _find_fault(home, deadline, create=False) is None:
+        return _build_url(home, _DATABASE, _DATABASE)
+    with homes.explain_disk_errors(f"Cannot use {home.root}"):
+        starting = homes.take_lock(home.starting, homes.EXCLUSIVE, deadline)
     if starting is None:
         raise DatabaseUnavailable(
             f"Another process does not finish starting the database in {home.root}. End it, and start again."
         )
     try:
-        _start(home, major, say, deadline)
+        _start_server(home, major, say, deadline)
     finally:
         os.close(starting)
-    return _url(home, _DATABASE, _DATABASE)
+    return _build_url(home, _DATABASE, _DATABASE)
 
 
-def _start(home: Home, major: int, say: Say, deadline: float) -> None:
+def _start_server(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
     while True:
-        if homes.is_free(home.supervisor):
-            _launch(home, major, say, deadline)
-        fault = _fault(home, deadline, create=True)
+        if homes.is_lock_free(home.supervisor):
+            _launch_supervisor(home, major, say, deadline)
+        fault = _find_fault(home, deadline, create=True)
         if fault is None:
             return
         if time.monotonic() > deadline:
             raise DatabaseUnavailable(
                 f"The database server in {home.root} does not answer ({fault}). Look into {home.log}; "
-                f"if it hangs, end its processes {processes_of(home.data)} and start again."
+                f"if it hangs, end its processes {find_server_processes(home.data)} and start again."
             )
         time.sleep(0.02)
 
 
-def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
+def _launch_supervisor(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
     """Start a supervisor and listen to it until its server is ready."""
     listen, speak = os.pipe()
     try:
-        _detach(home, major, speak)
-        for line in _lines(listen, deadline):
+        _spawn_supervisor(home, major, speak)
+        for line in _read_lines(listen, deadline):
             word, _, rest = line.partition(" ")
             if word == "say":
                 say(rest)
@@ -146,15 +146,15 @@ def _launch(home: Home, major: int, say: Say, deadline: float) -> None:
         os.close(listen)
 
 
-def _detach(home: Home, major: int, speak: int) -> None:
+def _spawn_supervisor(home: DatabaseHome, major: int, speak: int) -> None:
     arguments = [str(home.root), str(major), str(speak)]
-    with homes.disk_errors(f"Cannot start the supervisor of the database in {home.root}"):
+    with homes.explain_disk_errors(f"Cannot start the supervisor of the database in {home.root}"):
         try:
             with open(homes.open_log(home), "ab") as log:  # noqa: PTH123 - a descriptor, not a path
                 started = subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
                     [sys.executable, "-P", "-m", "postroom.store.embedded.supervisor", *arguments],
                     cwd="/",
-                    env=_environment(),
+                    env=_supervisor_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -170,7 +170,7 @@ def _detach(home: Home, major: int, speak: int) -> None:
         )
 
 
-def _environment() -> dict[str, str]:
+def _supervisor_environment() -> dict[str, str]:
     """What a long-lived process needs of ours; settings and their secrets stay here."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "PYTHON", "COVERAGE")
     environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
@@ -178,7 +178,7 @@ def _environment() -> dict[str, str]:
     return environment | {"PYTHONPATH": os.pathsep.join(places)}
 
 
-def _lines(descriptor: int, deadline: float) -> Iterator[str]:
+def _read_lines(descriptor: int, deadline: float) -> Iterator[str]:
     """Whole lines until the other end is closed or the deadline has passed."""
     rest = b""
     heard = select.poll()  # not select.select, which knows no descriptor above 1023
@@ -191,16 +191,16 @@ def _lines(descriptor: int, deadline: float) -> Iterator[str]:
         yield from (line.decode(errors="replace") for line in lines)
 
 
-def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
+def _find_fault(home: DatabaseHome, deadline: float, *, create: bool) -> str | None:
     """Why the database cannot be used now, if it cannot. Makes it on a server that is new."""
     import psycopg  # here, because the supervisor imports this package and must stay small
 
-    if socket_link.directory(home) is None:
+    if socket_link.find_socket_directory(home) is None:
         return "it has no socket yet"
     patience_seconds = max(2, min(10, int(deadline - time.monotonic())))
     try:
         with psycopg.connect(
-            _url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=patience_seconds
+            _build_url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=patience_seconds
         ) as connection:
             found = connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
             if found is not None:
@@ -217,6 +217,6 @@ def _fault(home: Home, deadline: float, *, create: bool) -> str | None:
         return str(error).strip().partition("\n")[0]
 
 
-def _url(home: Home, role: str, database: str) -> str:
-    host = quote(os.fsencode(socket_link.directory(home) or home.data), safe="")
+def _build_url(home: DatabaseHome, role: str, database: str) -> str:
+    host = quote(os.fsencode(socket_link.find_socket_directory(home) or home.data), safe="")
     return f"postgresql://{role}@/{database}?host={host}&port={PORT}"

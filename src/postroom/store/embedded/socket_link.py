@@ -10,67 +10,67 @@ import stat
 import tempfile
 from pathlib import Path
 
-from postroom.store.embedded.database_home import Home
+from postroom.store.embedded.database_home import DatabaseHome
 
-_LONGEST = 107 - len("/.s.PGSQL.5432")
+_MAX_DIRECTORY_BYTES = 107 - len("/.s.PGSQL.5432")
 
 
-def directory(home: Home) -> Path | None:
+def find_socket_directory(home: DatabaseHome) -> Path | None:
     """The directory that clients name as host; None while the supervisor has not provided one."""
-    if _serves(home.data):
+    if _is_usable_path(home.data):
         return home.data
-    link = _remembered(home)
-    return link if link and _leads_to(link, home.data) else None
+    link = _read_link_path(home)
+    return link if link and _is_valid_link(link, home.data) else None
 
 
-def provide(home: Home) -> None:
+def ensure_link(home: DatabaseHome) -> None:
     """Make the short way where it is needed and missing; a cleaner of temporary files may have removed it."""
-    if directory(home) is not None:
+    if find_socket_directory(home) is not None:
         return
-    link = _remembered(home)
+    link = _read_link_path(home)
     with contextlib.suppress(FileExistsError):
         if link:
             link.parent.mkdir(mode=0o700)  # the same again, so that running clients find it
-    if not link or not _is_ours(link.parent):
-        link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_place())) / "data"
+    if not link or not _is_private_directory(link.parent):
+        link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_directory())) / "data"
     link.unlink(missing_ok=True)
     link.symlink_to(home.data)
     home.shortcut.write_text(str(link), "utf-8")
 
 
-def remove(home: Home) -> None:
-    link = _remembered(home)
+def remove_link(home: DatabaseHome) -> None:
+    link = _read_link_path(home)
     with contextlib.suppress(OSError):
-        if link and _is_ours(link.parent):
+        if link and _is_private_directory(link.parent):
             link.unlink()
             link.parent.rmdir()
 
 
-def _remembered(home: Home) -> Path | None:
+def _read_link_path(home: DatabaseHome) -> Path | None:
     try:
         return Path(home.shortcut.read_text("utf-8"))
     except FileNotFoundError:
         return None
 
 
-def _leads_to(link: Path, data: Path) -> bool:
+def _is_valid_link(link: Path, data: Path) -> bool:
     try:
-        return _is_ours(link.parent) and link.readlink() == data
+        return _is_private_directory(link.parent) and link.readlink() == data
     except OSError:
         return False
 
 
-def _serves(path: Path) -> bool:
+def _is_usable_path(path: Path) -> bool:
     # A comma would be read as two hosts; the driver wants text, and a name in odd bytes is not printable.
-    return len(os.fsencode(path)) <= _LONGEST and "," not in str(path) and str(path).isprintable()
+    return len(os.fsencode(path)) <= _MAX_DIRECTORY_BYTES and "," not in str(path) and str(path).isprintable()
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_private_directory(folder: Path) -> bool:
     state = folder.lstat()
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o077
 
 
-def _short_place() -> str:
+def _short_directory() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     for place in (runtime, "/run" if os.geteuid() == 0 else "", tempfile.gettempdir()):
         if place and len(place) < 60 and "," not in place and os.access(place, os.W_OK | os.X_OK):

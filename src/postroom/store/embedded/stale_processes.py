@@ -13,17 +13,17 @@ from pathlib import Path
 
 from postroom.errors import DatabaseUnavailable
 from postroom.store.embedded import database_home as homes
-from postroom.store.embedded.database_home import PORT, Home
+from postroom.store.embedded.database_home import PORT, DatabaseHome
 
 
-def processes_of(data: Path) -> list[int]:
+def find_server_processes(data: Path) -> list[int]:
     """Every live PostgreSQL process that works in this data directory, whoever started it."""
     try:
         place = data.stat()
     except OSError:
         return []
     found: list[int] = []
-    with _looking_as(place.st_uid, place.st_gid):
+    with _filesystem_identity(place.st_uid, place.st_gid):
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 there = (entry / "cwd").stat()
@@ -34,7 +34,7 @@ def processes_of(data: Path) -> list[int]:
 
 
 @contextlib.contextmanager
-def _looking_as(uid: int, gid: int) -> Generator[None]:
+def _filesystem_identity(uid: int, gid: int) -> Generator[None]:
     """In a container, root may not look into other users' processes, but it may look with their eyes.
 
     These two calls are about files alone, and about this thread alone.
@@ -52,38 +52,38 @@ def _looking_as(uid: int, gid: int) -> Generator[None]:
         system.setfsgid(os.getegid())
 
 
-def outlive(home: Home) -> int:
+def wait_for_exit(home: DatabaseHome) -> int:
     """Wait until no process of an earlier server lives, and hold the lock that says so.
 
     Their supervisor is gone or has told them to stop. A server gets the time to do so; those that hang, and
     those whose server is dead, are ended: a busy connection would not notice for hours.
     """
-    patience_seconds = 1 if _have_lost_their_server(home) else 15
+    patience_seconds = 1 if _is_server_dead(home) else 15
     for wait_seconds, then in ((patience_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
-        lock = homes.take(home.server, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
+        lock = homes.take_lock(home.server, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
         if lock is not None:
             return lock
-        for pid in processes_of(home.data) if then else ():
+        for pid in find_server_processes(home.data) if then else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, then or 0)
     raise DatabaseUnavailable(
         f"An earlier database server still holds {home.server} and does not end. "
-        f"End its processes {processes_of(home.data)}, or restart the machine."
+        f"End its processes {find_server_processes(home.data)}, or restart the machine."
     )
 
 
-def _have_lost_their_server(home: Home) -> bool:
+def _is_server_dead(home: DatabaseHome) -> bool:
     """Its pid file is left, but none of the processes that work in this directory is the one it names."""
     try:
         pid = int((home.data / "postmaster.pid").read_text().partition("\n")[0])
     except (OSError, ValueError):
         return False
-    return pid not in processes_of(home.data)
+    return pid not in find_server_processes(home.data)
 
 
-def clear(home: Home) -> None:
+def remove_stale_files(home: DatabaseHome) -> None:
     """Remove a dead server's lock files. PostgreSQL would believe their pid if any process had it now."""
-    strangers = processes_of(home.data)
+    strangers = find_server_processes(home.data)
     if strangers:
         raise DatabaseUnavailable(
             f"A PostgreSQL server that Postroom did not start uses {home.data}. "

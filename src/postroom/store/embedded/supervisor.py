@@ -15,9 +15,9 @@ from postroom.errors import DatabaseUnavailable, PostroomError
 from postroom.store.embedded import binaries as programs
 from postroom.store.embedded import database_home as homes
 from postroom.store.embedded import socket_link
-from postroom.store.embedded.database_home import Home
-from postroom.store.embedded.server import Server
-from postroom.store.embedded.server_account import account_for
+from postroom.store.embedded.database_home import DatabaseHome
+from postroom.store.embedded.server import EmbeddedServer
+from postroom.store.embedded.server_account import choose_account
 
 _IDLE_SECONDS = 0.5
 _STARTING_SECONDS = 0.02
@@ -26,7 +26,7 @@ _LOG_LIMIT = 5_000_000
 
 
 def main() -> None:
-    home, major, starter = Home(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    home, major, starter = DatabaseHome(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     if os.fork():
         os._exit(0)  # the starter must not have a child that it never reaps
     os.umask(0o077)
@@ -34,7 +34,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    own = homes.take(home.supervisor, homes.EXCLUSIVE, time.monotonic() + 5)
+    own = homes.take_lock(home.supervisor, homes.EXCLUSIVE, time.monotonic() + 5)
     if own is None:
         return  # another supervisor was faster
     os.ftruncate(own, 0)
@@ -42,33 +42,33 @@ def main() -> None:
     try:
         _supervise(home, major, starter)
     except PostroomError as error:
-        _note(str(error))
-        _tell(starter, f"error {error}")
+        _log(str(error))
+        _report(starter, f"error {error}")
     except Exception as error:
-        _tell(starter, f"error The supervisor of the database server failed, see {home.log}: {error!r}")
+        _report(starter, f"error The supervisor of the database server failed, see {home.log}: {error!r}")
         raise
 
 
-def _supervise(home: Home, major: int, starter: int) -> None:
-    with homes.disk_errors(f"Cannot start the database in {home.root}"):
-        account = account_for(home)
-        found = programs.find(major)
-        server = Server(home, programs.reachable_for(account, found), account)
-        _shorten(home.log)
+def _supervise(home: DatabaseHome, major: int, starter: int) -> None:
+    with homes.explain_disk_errors(f"Cannot start the database in {home.root}"):
+        account = choose_account(home)
+        found = programs.find_binaries(major)
+        server = EmbeddedServer(home, programs.ensure_executable_by(account, found), account)
+        _rotate_log(home.log)
         if not home.data.exists():
-            _tell(starter, f"say creating the database in {home.root}")
+            _report(starter, f"say creating the database in {home.root}")
             server.create()
         server.check()
-        socket_link.provide(home)
+        socket_link.ensure_link(home)
         try:
-            while not _run(home, server, starter):
-                _note("the server ended by itself and is started again")
+            while not _run_server(home, server, starter):
+                _log("the server ended by itself and is started again")
                 time.sleep(_RESTART_SECONDS)
         finally:
-            socket_link.remove(home)
+            socket_link.remove_link(home)
 
 
-def _run(home: Home, server: Server, starter: int) -> bool:
+def _run_server(home: DatabaseHome, server: EmbeddedServer, starter: int) -> bool:
     """Run the server until nobody uses it any more (true) or it ends by itself (false)."""
     since = server.log_size()
     process = server.start()
@@ -77,11 +77,11 @@ def _run(home: Home, server: Server, starter: int) -> bool:
         while process.poll() is None:
             if not ready and server.is_ready(process):
                 ready = True
-                _tell(starter, "ready")
+                _report(starter, "ready")
             # The lock is kept to the end: who comes now waits until the server has stopped, then starts it.
-            if homes.take(home.attached, homes.EXCLUSIVE, deadline=0) is not None:
+            if homes.take_lock(home.attached, homes.EXCLUSIVE, deadline=0) is not None:
                 return True
-            socket_link.provide(home)
+            socket_link.ensure_link(home)
             signal.sigtimedwait({signal.SIGCHLD}, _IDLE_SECONDS if ready else _STARTING_SECONDS)
     finally:
         server.stop(process)
@@ -90,17 +90,17 @@ def _run(home: Home, server: Server, starter: int) -> bool:
     return False
 
 
-def _tell(starter: int, line: str) -> None:
+def _report(starter: int, line: str) -> None:
     with contextlib.suppress(OSError):
         os.write(starter, (" ".join(line.split()) + "\n").encode(errors="replace"))
 
 
-def _note(line: str) -> None:
+def _log(line: str) -> None:
     sys.stderr.write(f"postroom: {line}\n")
     sys.stderr.flush()
 
 
-def _shorten(log: Path) -> None:
+def _rotate_log(log: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > _LOG_LIMIT:
             log.replace(log.with_suffix(".log.1"))

@@ -12,7 +12,7 @@ from postroom.store.database import Connection
 Row = TypeVar("Row")
 
 
-async def many(
+async def fetch_all(
     connection: Connection,
     row: type[Row],
     statement: LiteralString,
@@ -26,7 +26,7 @@ async def many(
         return await cursor.fetchall()
 
 
-async def one(
+async def fetch_one(
     connection: Connection,
     row: type[Row],
     statement: LiteralString,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from postroom.store.database import Connection
 
 
-async def names(connection: Connection, actors: Iterable[str | None]) -> Mapping[str, str]:
+async def find_names(connection: Connection, actors: Iterable[str | None]) -> Mapping[str, str]:
     """Those that are known by now; who left, or was never anybody, is not among them."""
     cursor = await connection.execute(
         """

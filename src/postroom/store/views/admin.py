@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from postroom.shapes import Delivery, Failure, LedgerEntry, Subscription
+from postroom.api_types import DeliveryResource, FailureResource, LedgerEntryResource, SubscriptionResource
 from postroom.store.database import Connection
-from postroom.store.views import many, one
+from postroom.store.views import fetch_all, fetch_one
 
 _FAILURE = """
     SELECT id, mailbox_id, kind, subject, attempts, last_error, first_failed_at, last_failed_at, due_at,
@@ -13,17 +13,17 @@ _FAILURE = """
 """
 
 
-async def ledger(
+async def list_ledger_entries(
     connection: Connection,
     *,
     entity_type: str | None,
     entity_id: str | None,
     below: int | None,
     limit: int,
-) -> list[LedgerEntry]:
-    return await many(
+) -> list[LedgerEntryResource]:
+    return await fetch_all(
         connection,
-        LedgerEntry,
+        LedgerEntryResource,
         """
         SELECT id, position, event_type, entity_type, entity_id, actor_id, payload, encode(sha256, 'hex'),
             occurred_at
@@ -37,12 +37,12 @@ async def ledger(
     )
 
 
-async def subscriptions(
+async def list_subscriptions(
     connection: Connection, *, mailbox: UUID | None, after: UUID | None, limit: int
-) -> list[Subscription]:
-    return await many(
+) -> list[SubscriptionResource]:
+    return await fetch_all(
         connection,
-        Subscription,
+        SubscriptionResource,
         """
         SELECT id, mailbox_id, status, resource, created_at, confirmed_at, expires_at, last_renewed_at,
             last_notified_at, replaced_at
@@ -55,12 +55,12 @@ async def subscriptions(
     )
 
 
-async def failures(
+async def list_failures(
     connection: Connection, *, mailbox: UUID | None, unresolved: bool | None, below: int | None, limit: int
-) -> list[Failure]:
-    return await many(
+) -> list[FailureResource]:
+    return await fetch_all(
         connection,
-        Failure,
+        FailureResource,
         _FAILURE
         + """
         WHERE (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
@@ -72,11 +72,11 @@ async def failures(
     )
 
 
-async def failure(connection: Connection, failure: int) -> Failure | None:
-    return await one(connection, Failure, _FAILURE + " WHERE id = %(id)s", {"id": failure})
+async def get_failure(connection: Connection, failure: int) -> FailureResource | None:
+    return await fetch_one(connection, FailureResource, _FAILURE + " WHERE id = %(id)s", {"id": failure})
 
 
-async def retry(connection: Connection, failure: int) -> UUID | None:
+async def retry_failure(connection: Connection, failure: int) -> UUID | None:
     """Make what failed due at once, with all its attempts before it; the mailbox it is of."""
     cursor = await connection.execute(
         """
@@ -89,12 +89,12 @@ async def retry(connection: Connection, failure: int) -> UUID | None:
     return row[0] if row else None
 
 
-async def deliveries(
+async def list_deliveries(
     connection: Connection, webhook: UUID, *, below: int | None, limit: int
-) -> list[Delivery]:
-    return await many(
+) -> list[DeliveryResource]:
+    return await fetch_all(
         connection,
-        Delivery,
+        DeliveryResource,
         """
         SELECT id, webhook_id, event_id, position, entity_type, entity_id, attempts, last_error, due_at,
             created_at

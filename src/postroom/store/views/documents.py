@@ -3,9 +3,16 @@
 from datetime import datetime
 from uuid import UUID
 
-from postroom.shapes import Arrival, Document, Extraction, Order, Record, Review
+from postroom.api_types import (
+    ArrivalResource,
+    DocumentResource,
+    ExtractionResource,
+    OrderResource,
+    RecordResource,
+    ReviewResource,
+)
 from postroom.store.database import Connection
-from postroom.store.views import many, one
+from postroom.store.views import fetch_all, fetch_one
 
 _DOCUMENT = """
     SELECT documents.id, pipeline, kind, state, state_since, media_type, encode(documents.sha256, 'hex'),
@@ -16,15 +23,15 @@ _REVIEW = "SELECT id, document_id, reason, decision, actor_id, created_at, decid
 _RECORD = "SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records"
 _ORDER = "SELECT id, kind, reference, username, fields, state, created_at FROM orders"
 
-After = tuple[datetime, UUID] | None
+PageEnd = tuple[datetime, UUID] | None
 
 
-async def documents(
-    connection: Connection, *, state: str | None, pipeline: str | None, after: After, limit: int
-) -> list[Document]:
-    return await many(
+async def list_documents(
+    connection: Connection, *, state: str | None, pipeline: str | None, after: PageEnd, limit: int
+) -> list[DocumentResource]:
+    return await fetch_all(
         connection,
-        Document,
+        DocumentResource,
         _DOCUMENT
         + """
         WHERE (%(state)s::text IS NULL OR state = %(state)s)
@@ -32,18 +39,20 @@ async def documents(
             AND (%(first)s OR (created_at, documents.id) < (%(at)s, %(id)s))
         ORDER BY created_at DESC, documents.id DESC LIMIT %(limit)s
         """,
-        {"state": state, "pipeline": pipeline, **_below(after), "limit": limit},
+        {"state": state, "pipeline": pipeline, **_page_start(after), "limit": limit},
     )
 
 
-async def document(connection: Connection, document: UUID) -> Document | None:
-    return await one(connection, Document, _DOCUMENT + " WHERE documents.id = %(id)s", {"id": document})
+async def get_document(connection: Connection, document: UUID) -> DocumentResource | None:
+    return await fetch_one(
+        connection, DocumentResource, _DOCUMENT + " WHERE documents.id = %(id)s", {"id": document}
+    )
 
 
-async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
-    return await many(
+async def list_arrivals(connection: Connection, document: UUID) -> list[ArrivalResource]:
+    return await fetch_all(
         connection,
-        Arrival,
+        ArrivalResource,
         """
         SELECT id, source, message_id, part, provider, provider_message_id, sender, subject, file_name,
             received_at, arrived_at
@@ -53,11 +62,11 @@ async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
     )
 
 
-async def extraction(connection: Connection, document: UUID) -> Extraction | None:
+async def get_extraction(connection: Connection, document: UUID) -> ExtractionResource | None:
     """The newest one counts."""
-    return await one(
+    return await fetch_one(
         connection,
-        Extraction,
+        ExtractionResource,
         """
         SELECT id, kind, reader, fields, checks, created_at FROM extractions
         WHERE document_id = %(id)s ORDER BY id DESC LIMIT 1
@@ -66,12 +75,12 @@ async def extraction(connection: Connection, document: UUID) -> Extraction | Non
     )
 
 
-async def reviews(
+async def list_reviews(
     connection: Connection, *, undecided: bool | None, below: int | None, limit: int
-) -> list[Review]:
-    return await many(
+) -> list[ReviewResource]:
+    return await fetch_all(
         connection,
-        Review,
+        ReviewResource,
         _REVIEW
         + """
         WHERE (%(open)s::boolean IS NULL OR (decision IS NULL) = %(open)s)
@@ -82,45 +91,49 @@ async def reviews(
     )
 
 
-async def review(connection: Connection, review: int) -> Review | None:
-    return await one(connection, Review, _REVIEW + " WHERE id = %(id)s", {"id": review})
+async def get_review(connection: Connection, review: int) -> ReviewResource | None:
+    return await fetch_one(connection, ReviewResource, _REVIEW + " WHERE id = %(id)s", {"id": review})
 
 
-async def records(connection: Connection, *, kind: str | None, after: After, limit: int) -> list[Record]:
-    return await many(
+async def list_records(
+    connection: Connection, *, kind: str | None, after: PageEnd, limit: int
+) -> list[RecordResource]:
+    return await fetch_all(
         connection,
-        Record,
+        RecordResource,
         _RECORD
         + """
         WHERE (%(kind)s::text IS NULL OR kind = %(kind)s)
             AND (%(first)s OR (confirmed_at, id) < (%(at)s, %(id)s))
         ORDER BY confirmed_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"kind": kind, **_below(after), "limit": limit},
+        {"kind": kind, **_page_start(after), "limit": limit},
     )
 
 
-async def record(connection: Connection, record: UUID) -> Record | None:
-    return await one(connection, Record, _RECORD + " WHERE id = %(id)s", {"id": record})
+async def get_record(connection: Connection, record: UUID) -> RecordResource | None:
+    return await fetch_one(connection, RecordResource, _RECORD + " WHERE id = %(id)s", {"id": record})
 
 
-async def orders(connection: Connection, *, state: str | None, after: After, limit: int) -> list[Order]:
-    return await many(
+async def list_orders(
+    connection: Connection, *, state: str | None, after: PageEnd, limit: int
+) -> list[OrderResource]:
+    return await fetch_all(
         connection,
-        Order,
+        OrderResource,
         _ORDER
         + """
         WHERE (%(state)s::text IS NULL OR state = %(state)s)
             AND (%(first)s OR (created_at, id) < (%(at)s, %(id)s))
         ORDER BY created_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"state": state, **_below(after), "limit": limit},
+        {"state": state, **_page_start(after), "limit": limit},
     )
 
 
-async def order(connection: Connection, order: UUID) -> Order | None:
-    return await one(connection, Order, _ORDER + " WHERE id = %(id)s", {"id": order})
+async def get_order(connection: Connection, order: UUID) -> OrderResource | None:
+    return await fetch_one(connection, OrderResource, _ORDER + " WHERE id = %(id)s", {"id": order})
 
 
-def _below(after: After) -> dict[str, object]:
+def _page_start(after: PageEnd) -> dict[str, object]:
     return {"first": after is None, "at": after[0] if after else None, "id": after[1] if after else None}

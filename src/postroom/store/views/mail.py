@@ -6,9 +6,17 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.shapes import Attachment, Content, Folder, Mailbox, MailEvent, Message, Thread
+from postroom.api_types import (
+    AttachmentResource,
+    ContentResource,
+    FolderResource,
+    MailboxResource,
+    MailEventResource,
+    MessageResource,
+    ThreadResource,
+)
 from postroom.store.database import Connection
-from postroom.store.views import many, one
+from postroom.store.views import fetch_all, fetch_one
 
 _MAILBOX = """
     SELECT id, provider, address, folder, content_policy, health, health_since, last_error, last_synced_at,
@@ -33,23 +41,25 @@ _ATTACHMENT = """
 """
 
 
-async def mailboxes(connection: Connection, *, after: UUID | None, limit: int) -> list[Mailbox]:
-    return await many(
+async def list_mailboxes(connection: Connection, *, after: UUID | None, limit: int) -> list[MailboxResource]:
+    return await fetch_all(
         connection,
-        Mailbox,
+        MailboxResource,
         _MAILBOX + " WHERE (%(after)s::uuid IS NULL OR id > %(after)s) ORDER BY id LIMIT %(limit)s",
         {"after": after, "limit": limit},
     )
 
 
-async def mailbox(connection: Connection, mailbox: UUID) -> Mailbox | None:
-    return await one(connection, Mailbox, _MAILBOX + " WHERE id = %(id)s", {"id": mailbox})
+async def get_mailbox(connection: Connection, mailbox: UUID) -> MailboxResource | None:
+    return await fetch_one(connection, MailboxResource, _MAILBOX + " WHERE id = %(id)s", {"id": mailbox})
 
 
-async def folders(connection: Connection, mailbox: UUID, *, after: int, limit: int) -> list[Folder]:
-    return await many(
+async def list_folders(
+    connection: Connection, mailbox: UUID, *, after: int, limit: int
+) -> list[FolderResource]:
+    return await fetch_all(
         connection,
-        Folder,
+        FolderResource,
         """
         SELECT id, mailbox_id, provider_folder_id, parent_provider_id, name, role FROM folders
         WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND id > %(after)s ORDER BY id LIMIT %(limit)s
@@ -58,27 +68,27 @@ async def folders(connection: Connection, mailbox: UUID, *, after: int, limit: i
     )
 
 
-async def threads(
+async def list_threads(
     connection: Connection, mailbox: UUID, *, after: tuple[datetime | None, int] | None, limit: int
-) -> list[Thread]:
-    return await many(
+) -> list[ThreadResource]:
+    return await fetch_all(
         connection,
-        Thread,
+        ThreadResource,
         _THREAD
         + """
         WHERE mailbox_id = %(mailbox)s AND (%(first)s OR (last_message_at, id) < (%(at)s, %(id)s)
             OR (%(at)s::timestamptz IS NULL AND (last_message_at IS NOT NULL OR id < %(id)s)))
         ORDER BY last_message_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"mailbox": mailbox, **_below(after), "limit": limit},
+        {"mailbox": mailbox, **_page_start(after), "limit": limit},
     )
 
 
-async def thread(connection: Connection, thread: int) -> Thread | None:
-    return await one(connection, Thread, _THREAD + " WHERE id = %(id)s", {"id": thread})
+async def get_thread(connection: Connection, thread: int) -> ThreadResource | None:
+    return await fetch_one(connection, ThreadResource, _THREAD + " WHERE id = %(id)s", {"id": thread})
 
 
-async def label_of(connection: Connection, mailbox: UUID, folder: int) -> str | None:
+async def find_label(connection: Connection, mailbox: UUID, folder: int) -> str | None:
     """The label that is meant by a folder, where mail has labels and lies in no folder."""
     cursor = await connection.execute(
         """
@@ -93,19 +103,19 @@ async def label_of(connection: Connection, mailbox: UUID, folder: int) -> str | 
     return row[0] if row else None
 
 
-async def messages(
+async def list_messages(
     connection: Connection,
     mailbox: UUID,
     *,
     folder: int | None,
     after: tuple[datetime | None, int] | None,
     limit: int,
-) -> list[Message]:
+) -> list[MessageResource]:
     """The newest first: of a folder or label, or all."""
-    label = None if folder is None else await label_of(connection, mailbox, folder)
-    return await many(
+    label = None if folder is None else await find_label(connection, mailbox, folder)
+    return await fetch_all(
         connection,
-        Message,
+        MessageResource,
         MESSAGE
         + """
         WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
@@ -118,26 +128,30 @@ async def messages(
             "mailbox": mailbox,
             "folder": folder if label is None else None,
             "label": label,
-            **_below(after),
+            **_page_start(after),
             "limit": limit,
         },
     )
 
 
-async def messages_of_thread(connection: Connection, thread: int, *, after: int, limit: int) -> list[Message]:
-    return await many(
+async def list_thread_messages(
+    connection: Connection, thread: int, *, after: int, limit: int
+) -> list[MessageResource]:
+    return await fetch_all(
         connection,
-        Message,
+        MessageResource,
         MESSAGE + " WHERE thread_id = %(thread)s AND id > %(after)s ORDER BY id LIMIT %(limit)s",
         {"thread": thread, "after": after, "limit": limit},
     )
 
 
-async def matching(connection: Connection, words: str, *, below: int | None, limit: int) -> list[Message]:
+async def search_messages(
+    connection: Connection, words: str, *, below: int | None, limit: int
+) -> list[MessageResource]:
     """Messages that hold all the words, newest stored first."""
-    return await many(
+    return await fetch_all(
         connection,
-        Message,
+        MessageResource,
         MESSAGE
         + """
         WHERE id IN (SELECT matching_messages(websearch_to_tsquery('simple', %(words)s)))
@@ -148,20 +162,20 @@ async def matching(connection: Connection, words: str, *, below: int | None, lim
     )
 
 
-async def message(connection: Connection, message: int) -> Message | None:
-    return await one(connection, Message, MESSAGE + " WHERE id = %(id)s", {"id": message})
+async def get_message(connection: Connection, message: int) -> MessageResource | None:
+    return await fetch_one(connection, MessageResource, MESSAGE + " WHERE id = %(id)s", {"id": message})
 
 
-async def content(connection: Connection, message: int) -> Content | None:
-    return await one(
+async def get_content(connection: Connection, message: int) -> ContentResource | None:
+    return await fetch_one(
         connection,
-        Content,
+        ContentResource,
         "SELECT headers, body_plain, body_html FROM message_contents WHERE message_id = %(id)s",
         {"id": message},
     )
 
 
-async def raw_digest(connection: Connection, message: int) -> bytes | None:
+async def find_raw_digest(connection: Connection, message: int) -> bytes | None:
     """The digest of the raw message, where its bytes are kept."""
     cursor = await connection.execute(
         """
@@ -175,27 +189,30 @@ async def raw_digest(connection: Connection, message: int) -> bytes | None:
     return row[0] if row else None
 
 
-async def attachments(connection: Connection, message: int) -> list[Attachment]:
-    return await many(
-        connection, Attachment, _ATTACHMENT + " WHERE message_id = %(id)s ORDER BY part", {"id": message}
+async def list_attachments(connection: Connection, message: int) -> list[AttachmentResource]:
+    return await fetch_all(
+        connection,
+        AttachmentResource,
+        _ATTACHMENT + " WHERE message_id = %(id)s ORDER BY part",
+        {"id": message},
     )
 
 
-async def attachment(connection: Connection, message: int, part: str) -> Attachment | None:
-    return await one(
+async def get_attachment(connection: Connection, message: int, part: str) -> AttachmentResource | None:
+    return await fetch_one(
         connection,
-        Attachment,
+        AttachmentResource,
         _ATTACHMENT + " WHERE message_id = %(id)s AND part = %(part)s",
         {"id": message, "part": part},
     )
 
 
-async def mail_events(
+async def list_mail_events(
     connection: Connection, mailbox: UUID, *, below: int | None, limit: int
-) -> list[MailEvent]:
-    return await many(
+) -> list[MailEventResource]:
+    return await fetch_all(
         connection,
-        MailEvent,
+        MailEventResource,
         """
         SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
             changed, observed_at
@@ -206,10 +223,10 @@ async def mail_events(
     )
 
 
-async def events_of_message(connection: Connection, message: int) -> list[MailEvent]:
-    return await many(
+async def list_message_events(connection: Connection, message: int) -> list[MailEventResource]:
+    return await fetch_all(
         connection,
-        MailEvent,
+        MailEventResource,
         """
         SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
             changed, observed_at
@@ -219,14 +236,14 @@ async def events_of_message(connection: Connection, message: int) -> list[MailEv
     )
 
 
-async def subjects(connection: Connection, messages: Sequence[int]) -> dict[int, str | None]:
+async def list_subjects(connection: Connection, messages: Sequence[int]) -> dict[int, str | None]:
     cursor = await connection.execute(
         "SELECT id, subject FROM messages WHERE id = ANY(%b::int8[])", [list(messages)]
     )
     return dict(await cursor.fetchall())
 
 
-class Stored(msgspec.Struct, frozen=True):
+class MailboxTotals(msgspec.Struct, frozen=True):
     """How much of a mailbox is kept."""
 
     messages: int
@@ -234,10 +251,10 @@ class Stored(msgspec.Struct, frozen=True):
     attachments: int
 
 
-async def stored(connection: Connection, mailbox: UUID) -> Stored:
-    found = await one(
+async def count_mailbox(connection: Connection, mailbox: UUID) -> MailboxTotals:
+    found = await fetch_one(
         connection,
-        Stored,
+        MailboxTotals,
         """
         SELECT (SELECT count(*) FROM messages WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL),
             (SELECT count(*) FROM threads WHERE mailbox_id = %(mailbox)s AND message_count > 0),
@@ -250,5 +267,5 @@ async def stored(connection: Connection, mailbox: UUID) -> Stored:
     return found
 
 
-def _below(after: tuple[datetime | None, int] | None) -> dict[str, object]:
+def _page_start(after: tuple[datetime | None, int] | None) -> dict[str, object]:
     return {"first": after is None, "at": after[0] if after else None, "id": after[1] if after else 0}

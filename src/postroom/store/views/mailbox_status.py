@@ -11,7 +11,7 @@ from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MailboxStatus:
     mailbox_id: UUID
     listing: bool  # something is still to be listed
     listed: int
@@ -23,8 +23,8 @@ class Standing:
     differing: int | None
 
 
-async def of_all(connection: Connection) -> Mapping[UUID, Standing]:
-    cursor = connection.cursor(row_factory=class_row(Standing))
+async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus]:
+    cursor = connection.cursor(row_factory=class_row(MailboxStatus))
     await cursor.execute(
         """
         SELECT mailboxes.id AS mailbox_id, listings.listing, listings.listed,

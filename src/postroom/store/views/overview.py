@@ -8,7 +8,7 @@ from postroom.store.database import Connection
 
 MINUTES: Final = 60
 # The plots look at no more than these, however much mail there is.
-MOST: Final = 20_000
+MAX_PLOTTED_MESSAGES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class LastHour:
     middle_seconds: float | None  # over the hour
 
 
-async def last_hour(connection: Connection) -> LastHour:
-    cursor = await connection.execute(_LAST_HOUR, {"most": MOST, "minutes": MINUTES - 1})
+async def read_last_hour(connection: Connection) -> LastHour:
+    cursor = await connection.execute(_LAST_HOUR, {"most": MAX_PLOTTED_MESSAGES, "minutes": MINUTES - 1})
     row = await cursor.fetchone()
     assert row is not None
     return LastHour(*row)
@@ -83,7 +83,7 @@ _LAST_HOUR = """
 """
 
 
-async def kept(connection: Connection, mailbox: MailboxId) -> list[tuple[str, str]]:
+async def list_message_ids(connection: Connection, mailbox: MailboxId) -> list[tuple[str, str]]:
     """Each message that is kept and not deleted: the name the provider gave it, and that of its sender."""
     cursor = await connection.execute(
         """

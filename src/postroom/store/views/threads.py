@@ -7,21 +7,21 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.shapes import Message
+from postroom.api_types import MessageResource
 from postroom.store.database import Connection
-from postroom.store.views import many, one
-from postroom.store.views.mail import MESSAGE, label_of
+from postroom.store.views import fetch_all, fetch_one
+from postroom.store.views.mail import MESSAGE, find_label
 
 # A page looks at no more messages than these, also for a label that few have.
-WALKED: Final = 20_000
+MAX_SCANNED_MESSAGES: Final = 20_000
 # Of those who wrote in a thread so many are named.
-NAMED: Final = 4
+MAX_NAMED_SENDERS: Final = 4
 
 # When a message was received, and its id: what is below stands on the next page.
-Place = tuple[datetime, int]
+MessagePosition = tuple[datetime, int]
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ThreadSummary(msgspec.Struct, frozen=True):
     """A thread in a list. `newest` is its newest message there."""
 
     id: int
@@ -33,52 +33,54 @@ class Listed(msgspec.Struct, frozen=True):
     people: list[str] | None
 
 
-class _End(msgspec.Struct, frozen=True):
+class _PageEnd(msgspec.Struct, frozen=True):
     received_at: datetime
     id: int
 
 
-async def page(
+async def list_page(
     connection: Connection,
     mailbox: UUID,
     *,
     folder: int | None,
-    below: Place | None,
+    below: MessagePosition | None,
     limit: int,
-) -> tuple[list[Listed], Place | None]:
+) -> tuple[list[ThreadSummary], MessagePosition | None]:
     """Threads with the newest mail first: of a folder or label, or all; and the end of this page.
 
     Deleted mail does not count.
     """
-    label = None if folder is None else await label_of(connection, mailbox, folder)
+    label = None if folder is None else await find_label(connection, mailbox, folder)
     values: dict[str, object] = {
         "mailbox": mailbox,
         "folder": folder if label is None else None,
         "label": label,
         "at": below[0] if below else None,
         "id": below[1] if below else 0,
-        "walked": WALKED,
-        "named": NAMED,
+        "walked": MAX_SCANNED_MESSAGES,
+        "named": MAX_NAMED_SENDERS,
     }
-    found = await many(connection, Listed, _LISTED, values | {"limit": limit + 1}, prepare=False)
+    found = await fetch_all(
+        connection, ThreadSummary, _LIST_THREADS, values | {"limit": limit + 1}, prepare=False
+    )
     if len(found) > limit:
         last = found[limit - 1]
         return found[:limit], (last.newest_at, last.newest)
-    end = await one(connection, _End, _END, values, prepare=False)
+    end = await fetch_one(connection, _PageEnd, _SELECT_PAGE_END, values, prepare=False)
     return found, (end.received_at, end.id) if end else None
 
 
 # Messages are walked from the newest; one whose thread has a newer one there was told of before. So a page
 # costs what stands on it, however much mail there is.
-_WALK: Final = """
+_SCAN_MESSAGES: Final = """
     SELECT thread_id, id, received_at, labels, deleted_at FROM messages
     WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
         AND (received_at, id) < (coalesce(%(at)s::timestamptz, 'infinity'), %(id)s)
     ORDER BY received_at DESC, id DESC
 """
-_LISTED: Final = (
+_LIST_THREADS: Final = (
     "WITH newest AS MATERIALIZED (SELECT thread_id, id, received_at FROM ("  # noqa: S608  # of literals
-    + _WALK
+    + _SCAN_MESSAGES
     + """
         LIMIT %(walked)s) AS walked
         WHERE deleted_at IS NULL AND (%(label)s::text IS NULL OR %(label)s = ANY(labels)) AND NOT EXISTS (
@@ -102,16 +104,18 @@ _LISTED: Final = (
     ORDER BY newest.received_at DESC, newest.id DESC
     """
 )
-_END: Final = (
-    "SELECT received_at, id FROM (" + _WALK + " OFFSET %(walked)s - 1 LIMIT 1) AS last"  # noqa: S608  # of literals
+_SELECT_PAGE_END: Final = (
+    "SELECT received_at, id FROM (" + _SCAN_MESSAGES + " OFFSET %(walked)s - 1 LIMIT 1) AS last"  # noqa: S608  # of literals
 )
 
 
-async def messages(connection: Connection, thread: int, *, below: Place | None, limit: int) -> list[Message]:
+async def list_messages(
+    connection: Connection, thread: int, *, below: MessagePosition | None, limit: int
+) -> list[MessageResource]:
     """The newest of a thread below a place, the oldest of them first."""
-    found = await many(
+    found = await fetch_all(
         connection,
-        Message,
+        MessageResource,
         MESSAGE
         + """
         WHERE thread_id = %(thread)s
@@ -128,7 +132,7 @@ async def messages(connection: Connection, thread: int, *, below: Place | None, 
     return found[::-1]
 
 
-async def with_text(connection: Connection, messages: Sequence[int]) -> frozenset[int]:
+async def find_messages_with_text(connection: Connection, messages: Sequence[int]) -> frozenset[int]:
     """Those of the messages whose text is kept."""
     cursor = await connection.execute(
         """
