@@ -69,7 +69,7 @@ def test_settings_are_shown_with_their_source_and_secrets_masked(postroom):
         "name": "POSTROOM_PORT",
         "value": 8025,
         "source": "default",
-        "meaning": "the port the web process listens on; 0 takes a free one",
+        "meaning": "Port the web process listens on; 0 picks a free one",
     }
     assert shown["POSTROOM_HOME"]["source"] == "environment"
 

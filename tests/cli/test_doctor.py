@@ -43,7 +43,7 @@ def test_every_wrong_setting_fails_with_its_remedy(postroom):
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[1].split() == ["fail", "settings", "POSTROOM_PORT:", "'x'", "cannot", "be", "used"]
-    assert lines[2].strip() == "Give a whole number from 0 to 65535."
+    assert lines[2].strip() == "Set it to a whole number from 0 to 65535."
     assert "POSTROOM_WAKE" in lines[3]
 
 

@@ -16,7 +16,7 @@ from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import ledger, work
 from postroom.store.database import open_database
-from postroom.store.ledger import Entry
+from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerKeys
 from scenarios.programs import Program
 from scenarios.workers import until
@@ -43,11 +43,13 @@ async def database(database_url):
 def write(database, organization):
     async def write(count=1):
         entries = [
-            Entry("MESSAGE_INGESTED", "message", str(number), personal={"from_email": "jane@example.org"})
+            NewLedgerEntry(
+                "MESSAGE_INGESTED", "message", str(number), personal={"from_email": "jane@example.org"}
+            )
             for number in range(count)
         ]
         async with database.transaction(organization) as connection:
-            await ledger.append(connection, organization, entries)
+            await ledger.append_entries(connection, organization, entries)
 
     return write
 

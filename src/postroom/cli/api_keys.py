@@ -65,7 +65,7 @@ def list_(*, json: Json = False) -> None:
         from postroom.store import api_keys
 
         async with database.transaction(organization) as connection:
-            return await api_keys.every(connection)
+            return await api_keys.list_all(connection)
 
     from postroom.cli import output, startup
 

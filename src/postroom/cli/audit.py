@@ -39,30 +39,29 @@ def audit(
 async def _run_audit(
     at: MailboxCommandContext, named: str, *, content: bool, repair: bool, json: bool
 ) -> ExitCode:
-    from postroom import wiring
     from postroom.cli import startup
     from postroom.flow.mail import audit as flow
 
     mailbox = await find_mailbox(at, named)
     depth = flow.AuditDepth.CONTENTS if content else flow.AuditDepth.STATES
-    parts = wiring.syncing(at.settings, at.desk.database, at.remote)
+    context = at.engine.sync
     with startup.busy("Comparing"):
-        found = await flow.audit_mailbox(parts, mailbox, depth)
+        found = await flow.audit_mailbox(context, mailbox, depth)
     repaired = 0
-    if repair and found.everything:
-        repaired = len(found.everything)
+    if repair and found.all_keys:
+        repaired = len(found.all_keys)
         await _repair(at, mailbox, found)
         with startup.busy("Comparing again"):
-            found = await flow.audit_mailbox(parts, mailbox, depth)
-    _print_findings(found, repaired - len(found.everything) if repaired else None, json=json)
-    return ExitCode.FAILED if found.everything else ExitCode.OK
+            found = await flow.audit_mailbox(context, mailbox, depth)
+    _print_findings(found, repaired - len(found.all_keys) if repaired else None, json=json)
+    return ExitCode.FAILED if found.all_keys else ExitCode.OK
 
 
 async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "AuditFindings") -> None:
     from postroom.cli.sync import follow_progress
     from postroom.flow.mail import audit as flow
 
-    async with at.desk.database.transaction(at.organization) as connection:
+    async with at.engine.database.transaction(at.organization) as connection:
         await flow.repair(connection, at.organization, mailbox.id, found)
     async with run_sync_worker(at):
         await follow_progress(at, mailbox)
@@ -82,5 +81,5 @@ def _print_findings(found: "AuditFindings", repaired: int | None, *, json: bool)
     output.print_table(("WHAT", "COUNT", "IDS"), rows)
     if repaired is not None:
         typer.echo(f"Repaired: {repaired}.")
-    elif found.everything:
+    elif found.all_keys:
         typer.echo("`postroom audit … --repair` mends it.")

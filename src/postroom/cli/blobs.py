@@ -39,10 +39,11 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitCode:
     """Read every stored byte and compare it with its digest. Exit code 1 when one is missing or changed."""
-    from postroom import config, wiring
+    from postroom import config
     from postroom.cli import output, startup
+    from postroom.wiring import storage
 
-    store = wiring.blobs(config.load())
+    store = storage.build_blob_store(config.load())
     found = startup.run_with_database(lambda database: _verify_organizations(database, store, organization))
     if json:
         output.print_json([_to_json(each, findings) for each, findings in found])
@@ -65,10 +66,11 @@ def adopt() -> None:
 
     Move the bytes first, with the workers stopped; then prove it with `postroom blobs verify`.
     """
-    from postroom import config, wiring
+    from postroom import config
     from postroom.cli import startup
+    from postroom.wiring import storage
 
-    store = wiring.blobs(config.load())
+    store = storage.build_blob_store(config.load())
     here = startup.run_with_database(lambda database: _record_location(database, store))
     typer.echo(f"The blobs lie in {here}.")
 
@@ -78,7 +80,7 @@ async def _record_location(database: "Database", store: "BlobStore") -> str:
 
     here = await store.check()
     async with database.engine() as connection:
-        await blobs.move_place(connection, here)
+        await blobs.set_location(connection, here)
     return here
 
 
@@ -90,12 +92,12 @@ async def _verify_organizations(
     from postroom.store import blobs, organizations
 
     async with database.engine() as connection:
-        every = await organizations.every(connection)
+        every = await organizations.list_ids(connection)
     found: list[tuple[OrganizationId, BlobVerification]] = []
     for each in every:
         if organization in {None, each}:
             async with database.transaction(each) as connection:
-                total = await blobs.size(connection)
+                total = await blobs.sum_sizes(connection)
             with progress.bar("blobs", total) as advance:
                 found.append((each, await blob_verification.verify(database, store, each, checked=advance)))
     return found
@@ -105,7 +107,7 @@ def _print_findings(organization: UUID, findings: "BlobVerification") -> None:
     for fault in findings.faults:
         referrers = [f"message {each}" for each in fault.referrers.messages]
         referrers += [f"document {each}" for each in fault.referrers.documents]
-        typer.echo(f"{fault.what}  {fault.sha256.hex()}  {', '.join(referrers) or 'nothing refers to it'}")
+        typer.echo(f"{fault.problem}  {fault.sha256.hex()}  {', '.join(referrers) or 'nothing refers to it'}")
     state = "broken" if findings.faults else "whole"
     typer.echo(
         f"{organization}: {state}. {findings.checked} blobs, {findings.size / 1e6:.1f} MB;"
@@ -122,7 +124,7 @@ def _to_json(organization: UUID, findings: "BlobVerification") -> dict[str, Any]
         "faults": [
             {
                 "sha256": fault.sha256.hex(),
-                "what": fault.what,
+                "what": fault.problem,
                 "messages": fault.referrers.messages,
                 "documents": fault.referrers.documents,
             }

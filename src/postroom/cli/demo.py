@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from postroom.cli.simulator_process import SimulatorProcess
     from postroom.cli.supervisor import ChildProcess
     from postroom.config import Settings
+    from postroom.engine import HttpClient, SimulatorControl
     from postroom.flow.mailboxes.connect import ConnectContext
-    from postroom.wiring import Client, SimulatorControl
 
 EXAMPLES = """\b
 Examples:
@@ -91,15 +91,15 @@ async def _run(
     sim: "SimulatorProcess",
     kept: "list[ChildProcess]",
 ) -> None:
-    from postroom import wiring
     from postroom.cli import startup, supervisor, up
     from postroom.store import schema_migrations
+    from postroom.wiring import remotes
 
     stop = up.stop_on_signals()
     await schema_migrations.drop_schema(url)
     await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
-    async with wiring.client(settings) as client:
-        control = wiring.simulator(client, sim.control)
+    async with remotes.open_http_client(settings) as client:
+        control = remotes.build_simulator(client, sim.control)
         await _create_simulated_mailboxes(control, settings.public_url or "", sim)
         link = await _connect_mailboxes(settings, url, client, control)
         beside = [
@@ -130,18 +130,18 @@ async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim
 
 
 async def _connect_mailboxes(
-    settings: "Settings", url: str, client: "Client", control: "SimulatorControl"
+    settings: "Settings", url: str, client: "HttpClient", control: "SimulatorControl"
 ) -> str:
     """An admin, both mailboxes connected as a person would, and the link that signs the admin in."""
-    from postroom import wiring
     from postroom.cli import startup
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
+    from postroom.wiring.engine import build_engine
 
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
     async with database.open_database(url, pool_size=3, name=health.process_name("demo")) as opened:
         admin, _ = await members.ensure_admin(opened, organization)
-        desk = wiring.desk(settings, opened, client, public)
+        desk = build_engine(settings, opened, client, url=public).connect
         for provider, (address, _) in _MAILBOXES.items():
             startup.say(f"connecting {address}")
             await _connect_mailbox(desk, organization, provider, address, control)

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from postroom import config, interrupts, wiring
+from postroom import config, interrupts
 from postroom.cli import startup
 from postroom.config import Settings
 from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError
+from postroom.flow.storage import blob_location
 from postroom.store import blobs as stored_blobs
 from postroom.store import health, schema_migrations
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
 from postroom.vault import Sealer
 from postroom.web import listener
-from postroom.wiring import documents
+from postroom.wiring import documents, secrets, storage
 
 MIN_FREE_BYTES: Final = 200_000_000
 LOW_FREE_BYTES: Final = 2_000_000_000
@@ -183,27 +184,27 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
     """Where bytes are kept, and whether the database knows that place. Makes no directory."""
     name = health.process_name("doctor")
     async with open_database(url, pool_size=3, name=name) as opened, opened.engine() as connection:
-        known = await stored_blobs.place(connection)
+        known = await stored_blobs.get_location(connection)
     root = startup.resolve_home(settings) / "check_blobs"
     if settings.blobs == "disk" and not os.access(root, os.F_OK):
         here, words = None, f"{root} is made at the first start"
     else:
         try:
-            here = words = await wiring.blobs(settings).check()
+            here = words = await storage.build_blob_store(settings).check()
         except PostroomError as error:
             return _to_failed_check("blobs", str(error))
     if known is not None and known != here:
-        found = f"{wiring.ELSEWHERE} ({known}, not {here or root})"
-        return DoctorCheck("blobs", DoctorCheckState.FAIL, found, wiring.ELSEWHERE_REMEDY)
+        found = f"{blob_location.MISMATCH} ({known}, not {here or root})"
+        return DoctorCheck("blobs", DoctorCheckState.FAIL, found, blob_location.MISMATCH_REMEDY)
     return DoctorCheck("blobs", DoctorCheckState.OK, words)
 
 
 def check_vault(settings: Settings) -> DoctorCheck:
     """The keys and, where chosen, AWS. Makes no key and sends nothing."""
     try:
-        keys = wiring.vault_keys(settings)
+        keys = secrets.build_vault_keys(settings)
         count = len(keys.every())
-        wiring.vault(settings, Sealer(keys))
+        secrets.build_vault(settings, Sealer(keys))
     except OperatorError as error:
         return _to_failed_check("vault", str(error))
     found = f"keys in {keys.source}" if count else f"{keys.source} is made at first use"
@@ -213,7 +214,7 @@ def check_vault(settings: Settings) -> DoctorCheck:
 async def check_queue(settings: Settings) -> DoctorCheck:
     """Whether the queue outside can be used. Sends and receives nothing."""
     try:
-        found = documents.queue_of(settings)
+        found = documents.build_queue(settings)
         has_dead_letters = found is None or await found.check()
     except (OperatorError, TransientError) as error:
         return _to_failed_check("queue", str(error))

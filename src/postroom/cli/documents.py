@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from postroom.flow.documents.review import ReviewContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
-    from postroom.store.documents import Listed
+    from postroom.store.documents import DocumentSummary
     from postroom.store.reviews import Correction
 
 group = typer.Typer(
@@ -77,9 +77,9 @@ def list_documents(
     from postroom.cli import output, startup
     from postroom.store import documents
 
-    async def listed(connection: "Connection", _: "OrganizationId") -> "list[Listed]":
+    async def listed(connection: "Connection", _: "OrganizationId") -> "list[DocumentSummary]":
         skipped = every or state is DocumentState.SKIPPED
-        return await documents.listed(
+        return await documents.list_summaries(
             connection, state=state, pipeline=pipeline, skipped=skipped, limit=limit
         )
 
@@ -227,7 +227,7 @@ def _requeue(document: str | None, state: DocumentState | None, pipeline: str | 
         if document is not None:
             found = [await _find_document(connection, document)]
         else:
-            listed = await documents.listed(connection, state=state, pipeline=pipeline, limit=100_000)
+            listed = await documents.list_summaries(connection, state=state, pipeline=pipeline, limit=100_000)
             found = [each.id for each in listed]
         for each in found:
             await review.read_again(connection, organization, each, actor=actor)
@@ -246,17 +246,17 @@ async def _add_files(
     from postroom.flow.documents.upload import Upload
     from postroom.model import OrganizationId
     from postroom.store import organizations
-    from postroom.wiring import blobs as blobs_of
     from postroom.wiring import documents as wired
+    from postroom.wiring import storage
 
     settings = config.load()
     organization = OrganizationId(settings.organization)
-    chosen = wired.declared(settings).get(pipeline)
+    chosen = wired.load_pipelines(settings).get(pipeline)
     if chosen is None:
         raise PermanentError(f"There is no pipeline {pipeline}; see `postroom pipelines list`.")
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, "Postroom")
-    blobs, outcome = blobs_of(settings), list[tuple[str, str | None, str, bool]]()
+    blobs, outcome = storage.build_blob_store(settings), list[tuple[str, str | None, str, bool]]()
     for file in files:
         name = upload.clean_file_name(file.name)
         try:
@@ -283,7 +283,7 @@ async def _add_files(
 async def _find_document(connection: "Connection", name: str) -> UUID:
     from postroom.store import documents
 
-    found = await documents.beginning_with(connection, name)
+    found = await documents.find_by_id_prefix(connection, name)
     if len(found) != 1:
         what = "There is no document" if not found else "There are several documents"
         raise PermanentError(f"{what} whose id begins with {name}; see `postroom documents list`.")
@@ -297,10 +297,10 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
     id_ = await _find_document(connection, name)
     document = await documents.get(connection, id_)
     assert document is not None
-    extraction = await records.newest_extraction(connection, id_)
-    asked = [each.reason for each in await reviews.of_document(connection, id_) if each.decision is None]
+    extraction = await records.get_newest_extraction(connection, id_)
+    asked = [each.reason for each in await reviews.list_by_document(connection, id_) if each.decision is None]
     record = await records.get(connection, document.record_id) if document.record_id else None
-    corrections = await reviews.corrected(connection, id_)
+    corrections = await reviews.get_corrections(connection, id_)
     people = await actor_names.find_names(connection, [each.actor_id for each in corrections.values()])
     return {
         "id": str(id_),
@@ -312,7 +312,7 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
         "archive_path": document.archive_path,
         "arrivals": [
             {"file_name": each.file_name, "sender": each.sender, "source": each.source}
-            for each in await documents.arrivals(connection, id_)
+            for each in await documents.list_arrivals(connection, id_)
         ],
         "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
         "checks": extraction.checks if extraction else [],
@@ -350,4 +350,5 @@ def _reviewing() -> "ReviewContext":
     from postroom import config
     from postroom.wiring import documents as wired
 
-    return wired.reviewing(config.load())
+    settings = config.load()
+    return wired.build_review_context(settings, wired.load_pipelines(settings))

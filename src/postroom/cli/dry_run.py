@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from postroom import config, wiring
+from postroom import config
 from postroom.cli import output, startup
 from postroom.documents import record_matching
 from postroom.documents.analysis import DocumentAnalysis, analyze_with
@@ -17,15 +17,15 @@ from postroom.documents.pipelines import Pipeline
 from postroom.documents.record_matching import OrderMatch
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import PermanentError
-from postroom.flow.documents import intake, screen, unpack, upload
+from postroom.flow.documents import extraction, intake, screen, unpack, upload
 from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.screen import ScreeningAction, ScreeningVerdict
 from postroom.flow.documents.upload import Upload
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents
-from postroom.store.documents import Attachment, Incoming
-from postroom.wiring import documents as wired
+from postroom.store.documents import IncomingMessage, StoredAttachment
+from postroom.wiring import storage
 
 if TYPE_CHECKING:
     from postroom.documents.analysis import FieldReader
@@ -72,12 +72,12 @@ def screen_message(message_id: int, chosen: Sequence[Pipeline]) -> list[DryRunFi
         async with database.transaction(organization) as connection:
             # A number that no column holds names no message.
             wanted = [message_id] if message_id < 2**63 else []
-            found = await documents.incoming(connection, wanted)
+            found = await documents.list_incoming_messages(connection, wanted)
         if not found:
             raise PermanentError(
                 f"There is no message {message_id} with attachments; `postroom search` finds messages."
             )
-        blobs = wiring.blobs(config.load())
+        blobs = storage.build_blob_store(config.load())
         [message] = found
         return [
             candidate
@@ -91,8 +91,8 @@ def screen_message(message_id: int, chosen: Sequence[Pipeline]) -> list[DryRunFi
 async def _screen_attachment(
     blobs: BlobStore,
     organization: OrganizationId,
-    message: Incoming,
-    file: Attachment,
+    message: IncomingMessage,
+    file: StoredAttachment,
     chosen: Sequence[Pipeline],
 ) -> list[DryRunFile]:
     verdict = screen.screen_attachment(intake.to_attachment_facts(file))
@@ -104,7 +104,7 @@ async def _screen_attachment(
     inside = [(file.name, media_type, verdict, None)]
     if verdict.accepted and file.sha256 is not None:
         content = await read_blob(blobs, organization, file.sha256)
-        if verdict.fate is ScreeningAction.TAKE:
+        if verdict.action is ScreeningAction.TAKE:
             inside = [(file.name, media_type, verdict, content)]
         else:
             opened = await asyncio.to_thread(unpack.unpack_container, content, file)
@@ -136,7 +136,7 @@ async def run_stages(
     async with FileSandbox() as readers:
         for candidate in candidates:
             if candidate.content is None:
-                fate = "opened" if candidate.verdict.fate is ScreeningAction.OPEN else "left"
+                fate = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "left"
                 tried.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
                 continue
             if candidate.content not in readings:
@@ -150,7 +150,7 @@ async def run_stages(
                 )
                 continue
             wanted = [installed[candidate.pipeline.kind]]
-            file = wired.shown(readers, reading, candidate.content)
+            file = extraction.to_viewable_file(readers, reading, candidate.content)
             found = await analyze_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
             usage += found.usage
             tried.append(_describe_stages(candidate, reading, found))
@@ -169,7 +169,7 @@ def _describe_screening(candidate: DryRunFile) -> dict[str, Any]:
         "file": candidate.name,
         "media_type": candidate.media_type,
         "pipeline": candidate.pipeline.name,
-        "screen": {"fate": candidate.verdict.fate.value, "reason": candidate.verdict.reason},
+        "screen": {"fate": candidate.verdict.action.value, "reason": candidate.verdict.reason},
     }
 
 

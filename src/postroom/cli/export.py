@@ -46,7 +46,7 @@ def export(
     kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
-        return await records.exported(connection, kind)
+        return await records.list_for_export(connection, kind)
 
     rows = startup.run_in_transaction(read)
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from postroom.flow.ledger.seal import LedgerVerification
     from postroom.model import OrganizationId
     from postroom.store.database import Database
-    from postroom.store.ledger import Stored
+    from postroom.store.ledger import LedgerEntry
     from postroom.vault import LedgerKeys
 
 group = typer.Typer(
@@ -53,12 +53,13 @@ def verify(
 
     Keep the head that this prints somewhere else: with it, the next run also shows what was cut off the end.
     """
-    from postroom import config, wiring
+    from postroom import config
     from postroom.cli import output, startup
+    from postroom.wiring import secrets
 
     if head is not None and not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", head):
         raise SettingsError("--head takes a head as this command prints it: number, colon, 64 digits.")
-    keys = wiring.ledger_keys(config.load())
+    keys = secrets.build_ledger_keys(config.load())
     proofs = startup.run_with_database(
         lambda database: _verify_organizations(database, keys, organization, head)
     )
@@ -118,7 +119,7 @@ def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") ->
         typer.echo(f"  head {proof.head}")
 
 
-def _to_json(organization: "OrganizationId", entry: "Stored") -> dict[str, object]:
+def _to_json(organization: "OrganizationId", entry: "LedgerEntry") -> dict[str, object]:
     return {
         "organization": organization,
         "id": entry.id,
@@ -145,13 +146,13 @@ async def _verify_organizations(
 
 async def _read_newest(
     database: "Database", organization: UUID | None, limit: int
-) -> "list[tuple[OrganizationId, Stored]]":
+) -> "list[tuple[OrganizationId, LedgerEntry]]":
     from postroom.store import ledger
 
-    found: list[tuple[OrganizationId, Stored]] = []
+    found: list[tuple[OrganizationId, LedgerEntry]] = []
     for each in await _select_organizations(database, organization):
         async with database.transaction(each) as connection:
-            found += [(each, entry) for entry in await ledger.newest(connection, limit=limit)]
+            found += [(each, entry) for entry in await ledger.list_newest(connection, limit=limit)]
     return sorted(found, key=lambda pair: pair[1].occurred_at, reverse=True)
 
 
@@ -159,7 +160,7 @@ async def _select_organizations(database: "Database", only: UUID | None) -> "lis
     from postroom.store import organizations
 
     async with database.engine() as connection:
-        found = await organizations.every(connection)
+        found = await organizations.list_ids(connection)
     if only is None:
         return found
     if only not in found:

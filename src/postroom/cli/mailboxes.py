@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from postroom.config import Settings
-    from postroom.flow.mailboxes.connect import ConnectContext
-    from postroom.flow.mailboxes.tokens import AccessTokens
-    from postroom.ports import RemoteMailbox
+    from postroom.engine import Engine
     from postroom.store.database import Connection
     from postroom.store.mailboxes import Mailbox
 
@@ -46,11 +44,8 @@ POLL_SECONDS = 0.5
 class MailboxCommandContext(NamedTuple):
     """What a command works with."""
 
-    settings: "Settings"
-    desk: "ConnectContext"
-    tokens: "AccessTokens"
+    engine: "Engine"
     organization: OrganizationId
-    remote: "Callable[[Mailbox], RemoteMailbox]"
 
 
 @group.command(
@@ -122,8 +117,8 @@ def list_(*, json: Json = False) -> None:
     async def act(at: MailboxCommandContext) -> "list[Mailbox]":
         from postroom.store import mailboxes
 
-        async with at.desk.database.transaction(at.organization) as connection:
-            return await mailboxes.every(connection)
+        async with at.engine.database.transaction(at.organization) as connection:
+            return await mailboxes.list_all(connection)
 
     from postroom.cli import output
 
@@ -170,7 +165,7 @@ def pause(named: Named, *, json: Json = False) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.pause(at.desk, at.organization, mailbox.id)
+        changed = await lifecycle.pause(at.engine.connect, at.organization, mailbox.id)
         words = "Paused." if changed else "It is paused or disconnected already."
         return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
@@ -185,7 +180,7 @@ def resume(named: Named, *, json: Json = False) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.resume(at.desk, at.organization, mailbox.id)
+        changed = await lifecycle.resume(at.engine.connect, at.organization, mailbox.id)
         words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
         return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
@@ -213,7 +208,7 @@ def policy(
         from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.set_policy(at.desk, at.organization, mailbox.id, kept)
+        changed = await lifecycle.set_policy(at.engine.connect, at.organization, mailbox.id, kept)
         words = "Changed." if changed else "It was so already."
         return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
 
@@ -244,7 +239,9 @@ def disconnect(
         from postroom.flow.mailboxes import lifecycle
 
         mailbox = await find_mailbox(at, named)
-        await lifecycle.disconnect(at.desk, at.tokens, at.organization, mailbox.id, purge=purge)
+        await lifecycle.disconnect(
+            at.engine.connect, at.engine.tokens, at.organization, mailbox.id, purge=purge
+        )
         if json:
             output.print_json({"id": mailbox.id, "disconnected": True, "purged": purge})
         else:
@@ -272,43 +269,40 @@ def run_command(act: Callable[[MailboxCommandContext], Awaitable[Result]]) -> Re
 async def _open_and_run(
     settings: "Settings", url: str, act: Callable[[MailboxCommandContext], Awaitable[Result]]
 ) -> Result:
-    from postroom import wiring
     from postroom.cli import startup
     from postroom.flow.mailboxes import connect as flow
     from postroom.store import database, health
+    from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
     organization = OrganizationId(settings.organization)
     async with (
-        wiring.client(settings) as client,
         database.open_database(url, pool_size=8, name=health.process_name("cli")) as opened,
+        open_engine(settings, opened, url=startup.web_url(settings)) as engine,
     ):
-        desk = wiring.desk(settings, opened, client, startup.web_url(settings))
         await flow.ensure_organization(opened, organization)
-        tokens = wiring.access_tokens(desk)
-        remote = wiring.reaching(settings, opened, client)
-        return await act(MailboxCommandContext(settings, desk, tokens, organization, remote))
+        return await act(MailboxCommandContext(engine, organization))
 
 
 async def _describe_reconnect(at: MailboxCommandContext, mailbox: "Mailbox") -> str:
     """How it is connected again."""
     from postroom.store import mailboxes
 
-    async with at.desk.database.transaction(at.organization) as connection:
-        app_only = mailbox.id in await mailboxes.app_only(connection)
-    if app_only or mailbox.provider not in at.desk.sign_ins:
+    async with at.engine.database.transaction(at.organization) as connection:
+        app_only = mailbox.id in await mailboxes.list_app_only_ids(connection)
+    if app_only or mailbox.provider not in at.engine.connect.sign_ins:
         return f"postroom mailboxes connect {mailbox.provider} --app-only …"
-    return f"{at.desk.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
+    return f"{at.engine.connect.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
 
 
 async def _read_mirror_state(at: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
     """How its mirror is: what a listing has shown, what waits for another attempt, the last audit."""
     from postroom.store import audits, failures, sync_progress
 
-    async with at.desk.database.transaction(at.organization) as connection:
+    async with at.engine.database.transaction(at.organization) as connection:
         progress = await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
-        failing = await failures.open_count(connection, mailbox.id)
-        audit = await audits.latest(connection, mailbox.id)
+        failing = await failures.count_open(connection, mailbox.id)
+        audit = await audits.get_latest(connection, mailbox.id)
     found = None
     if audit is not None:
         found = (
@@ -320,7 +314,7 @@ async def _read_mirror_state(at: MailboxCommandContext, mailbox: "Mailbox") -> d
 
 
 async def find_mailbox(at: MailboxCommandContext, named: str) -> "Mailbox":
-    async with at.desk.database.transaction(at.organization) as connection:
+    async with at.engine.database.transaction(at.organization) as connection:
         return await find_one(connection, named)
 
 
@@ -347,7 +341,7 @@ def _connect_app_only(
         from postroom.flow.mailboxes import connect as flow
 
         done = await flow.connect_app_only(
-            at.desk, at.organization, credential, address=address, folder=folder, policy=policy
+            at.engine.connect, at.organization, credential, address=address, folder=folder, policy=policy
         )
         return _print_mailbox(
             done.mailbox, json=json, words="Connected." if done.is_new else "Connected again."
@@ -369,7 +363,7 @@ async def _connect_by_sign_in(
     from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectRequest
     from postroom.flow.mailboxes.invitations import Invitation
 
-    if provider not in at.desk.sign_ins:
+    if provider not in at.engine.connect.sign_ins:
         raise SettingsError(
             f"Nobody can sign in at {provider} yet. Set what docs/how-to says:"
             " POSTROOM_GOOGLE_CLIENT_ID, _SECRET and POSTROOM_PUBSUB_TOPIC, or POSTROOM_MICROSOFT_CLIENT_ID"
@@ -377,7 +371,7 @@ async def _connect_by_sign_in(
         )
     login = uuid4()
     link = invitations.build_url(
-        at.desk, Invitation(at.organization, provider, ConnectRequest(policy, address), login)
+        at.engine.connect, Invitation(at.organization, provider, ConnectRequest(policy, address), login)
     )
     startup.say("Open this link in a browser and allow the access; it is good for ten minutes.")
     typer.echo(link, err=json)
@@ -394,7 +388,7 @@ async def _warn_without_web_process(at: MailboxCommandContext) -> None:
     from postroom.cli import startup
     from postroom.store import health
 
-    if not (await health.read_health(at.desk.database)).of_role("web"):
+    if not (await health.read_health(at.engine.database)).of_role("web"):
         startup.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
 
 
@@ -413,8 +407,8 @@ async def _wait_for_login(at: MailboxCommandContext, login: "UUID", *, json: boo
     from postroom.store import ledger
 
     while True:
-        async with at.desk.database.transaction(at.organization) as connection:
-            told = await ledger.of_entity(connection, "login", str(login))
+        async with at.engine.database.transaction(at.organization) as connection:
+            told = await ledger.list_by_entity(connection, "login", str(login))
         if told and told[0].event_type == "LOGIN_COMPLETED":
             mailbox = await find_mailbox(at, str(told[0].payload["mailbox"]))
             return _print_mailbox(mailbox, json=json, words="Connected.")

@@ -87,7 +87,7 @@ def list_(*, json: Json = False) -> None:
         from postroom.store import members
 
         async with at.database.transaction(at.organization) as connection:
-            return await members.every(connection)
+            return await members.list_all(connection)
 
     from postroom.cli import output
 

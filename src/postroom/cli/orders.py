@@ -47,7 +47,7 @@ def import_orders(
     from postroom.flow.documents import orders as flow
     from postroom.wiring import documents as wired
 
-    routing = wired.routing(config.load())
+    routing = wired.build_route_context(config.load())
     orders = _read_orders(file, kind, routing)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
@@ -71,7 +71,7 @@ def list_orders(
     kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
-        return await records.orders(connection, kind)
+        return await records.list_orders(connection, kind)
 
     found = startup.run_in_transaction(read)
     if json:
@@ -97,7 +97,7 @@ def close_order(
     from postroom.store import records
 
     async def write(connection: "Connection", organization: "OrganizationId") -> None:
-        found = [each for each in await records.orders(connection, kind) if each.reference == reference]
+        found = [each for each in await records.list_orders(connection, kind) if each.reference == reference]
         if not found:
             raise PermanentError(f"There is no order {reference} of the kind {kind}.")
         await flow.close_order(connection, organization, found[0].id)

@@ -37,7 +37,7 @@ def list_pipelines(*, json: Json = False) -> None:
     from postroom.cli import output
     from postroom.wiring import documents
 
-    found = documents.declared(config.load())
+    found = documents.load_pipelines(config.load())
     if json:
         output.print_json([each.model_dump(mode="json") for each in found.values()])
         return
@@ -122,7 +122,7 @@ def try_one(
     from postroom.wiring import documents
 
     settings = config.load()
-    declared = documents.declared(settings)
+    declared = documents.load_pipelines(settings)
     if pipeline is not None and pipeline not in declared:
         raise PermanentError(f"There is no pipeline {pipeline}; there are {', '.join(declared)}.")
     chosen = [declared[pipeline]] if pipeline else list(declared.values())
@@ -134,7 +134,9 @@ def try_one(
         raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
         startup.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
-    made_reader = documents.field_reader(settings if llm else settings.model_copy(update={"llm": "none"}))
+    made_reader = documents.build_field_reader(
+        settings if llm else settings.model_copy(update={"llm": "none"})
+    )
     with startup.busy("reading"):
         tried = interrupts.run_async(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
     if json:

@@ -11,7 +11,7 @@ from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
-    from postroom.store.search import FoundDocument, FoundMessage, Headline
+    from postroom.store.search import DocumentMatch, Headline, MessageMatch
 
 MAX_LINE_CHARACTERS = 300
 EXAMPLES = """\b
@@ -54,7 +54,7 @@ def search(
 
 async def _run_search(
     database: "Database", organization: UUID, words: str, named: str | None, limit: int
-) -> "tuple[list[FoundMessage], list[FoundDocument]]":
+) -> "tuple[list[MessageMatch], list[DocumentMatch]]":
     from postroom.cli.mailboxes import find_one
     from postroom.errors import OperatorError
     from postroom.store import search as stored
@@ -63,12 +63,12 @@ async def _run_search(
         if not await stored.has_words(connection, words):
             raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
         mailbox = (await find_one(connection, named)).id if named else None
-        messages = await stored.messages(connection, words, mailbox=mailbox, limit=limit)
-        documents = [] if mailbox else await stored.documents(connection, words, limit=limit)
+        messages = await stored.search_messages(connection, words, mailbox=mailbox, limit=limit)
+        documents = [] if mailbox else await stored.search_documents(connection, words, limit=limit)
     return messages, documents
 
 
-def _print_results(messages: "list[FoundMessage]", documents: "list[FoundDocument]") -> None:
+def _print_results(messages: "list[MessageMatch]", documents: "list[DocumentMatch]") -> None:
     from postroom.cli import output
 
     for message in messages:

@@ -58,8 +58,13 @@ def serve(
 
 async def _serve(settings: "Settings", url: str, listening: socket.socket) -> None:
     from postroom.store import database, health
-    from postroom.web import server
+    from postroom.web import listener, server
+    from postroom.wiring.engine import open_engine
 
     name = health.process_name("web")
-    async with database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened:
-        await server.serve(settings, opened, listening)
+    public = settings.public_url or listener.get_local_url(listening)
+    async with (
+        database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened,
+        open_engine(settings, opened, url=public) as engine,
+    ):
+        await server.serve(engine, listening)

@@ -15,11 +15,10 @@ from postroom.model import WorkKind
 if TYPE_CHECKING:
     from postroom.cli.doctor_checks import DoctorCheck
     from postroom.config import Settings
+    from postroom.engine import Engine
     from postroom.model import OrganizationId
-    from postroom.store.database import Database
     from postroom.store.mailboxes import Mailbox
     from postroom.store.subscriptions import Subscription
-    from postroom.wiring import Client
 
 Result = TypeVar("Result")
 WAIT_SECONDS = 90
@@ -48,9 +47,7 @@ Named = Annotated[
 class SubscriptionCommandContext:
     """What a command works with."""
 
-    settings: "Settings"
-    database: "Database"
-    client: "Client"
+    engine: "Engine"
     organization: "OrganizationId"
 
 
@@ -142,9 +139,9 @@ async def _list(opened: SubscriptionCommandContext, *, json: bool) -> ExitCode:
     from postroom.cli import output
     from postroom.store import mailboxes, subscriptions
 
-    async with opened.database.transaction(opened.organization) as connection:
-        known = {each.id: each for each in await mailboxes.every(connection)}
-        rows = await subscriptions.every(connection)
+    async with opened.engine.database.transaction(opened.organization) as connection:
+        known = {each.id: each for each in await mailboxes.list_all(connection)}
+        rows = await subscriptions.list_all(connection)
     if json:
         output.print_json([_to_json(row, known[row.mailbox]) for row in rows])
     else:
@@ -186,15 +183,15 @@ def _to_json(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
 
 async def _check_reachability(opened: SubscriptionCommandContext) -> "list[DoctorCheck]":
     """Settings, public address, handshake: without these no provider can tell us anything."""
-    from postroom import wiring
     from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
+    from postroom.wiring import remotes
 
-    url = opened.settings.public_url
+    url = opened.engine.settings.public_url
     if url is None:
         remedy = "Set POSTROOM_PUBLIC_URL to the https address under which providers reach the web process."
         return [DoctorCheck("public url", DoctorCheckState.FAIL, "is not set", remedy)]
     reached = await _check_public_address(url)
-    fault = await wiring.handshake_fault(opened.client, url)
+    fault = await remotes.validate_notification_url(opened.engine.client, url)
     if fault is None:
         return [reached, DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers want it")]
     remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
@@ -239,8 +236,8 @@ async def _select_mailboxes(opened: SubscriptionCommandContext, named: str | Non
     from postroom.errors import OperatorError
     from postroom.store import mailboxes
 
-    async with opened.database.transaction(opened.organization) as connection:
-        found = await (mailboxes.find(connection, named) if named else mailboxes.every(connection))
+    async with opened.engine.database.transaction(opened.organization) as connection:
+        found = await (mailboxes.find(connection, named) if named else mailboxes.list_all(connection))
     connected = [each for each in found if each.disconnected_at is None]
     if named and not connected:
         raise OperatorError("There is no such mailbox. `postroom subscriptions list` shows those there are.")
@@ -250,14 +247,13 @@ async def _select_mailboxes(opened: SubscriptionCommandContext, named: str | Non
 async def _find_live(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> "Subscription | None":
     from postroom.store import subscriptions
 
-    async with opened.database.transaction(opened.organization) as connection:
-        rows = await subscriptions.of_mailbox(connection, mailbox.id)
+    async with opened.engine.database.transaction(opened.organization) as connection:
+        rows = await subscriptions.list_by_mailbox(connection, mailbox.id)
     return next((row for row in rows if row.live and row.seconds_left > 0), None)
 
 
 async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> MailboxSubscriptionResult:
     """A channel in the database and at the provider, where that lists them."""
-    from postroom import wiring
     from postroom.errors import PostroomError
 
     live = await _find_live(opened, mailbox)
@@ -265,9 +261,7 @@ async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox")
     ok = live is not None
     if live is not None and live.provider_subscription_id is not None:
         try:
-            listed = await wiring.remote(
-                opened.settings, opened.database, opened.client, mailbox
-            ).list_subscriptions()
+            listed = await opened.engine.remote(mailbox).list_subscriptions()
         except PostroomError as error:
             ok, words = False, str(error)
         else:
@@ -283,21 +277,22 @@ async def _subscribe_mailboxes(
     from postroom.store import subscriptions, work
     from postroom.store.work import WorkRequest
 
-    async with opened.database.transaction(opened.organization) as connection:
+    async with opened.engine.database.transaction(opened.organization) as connection:
         await work.restart(
-            connection, [WorkRequest(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted]
+            connection,
+            [WorkRequest(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted],
         )
     outcomes: list[MailboxSubscriptionResult] = []
     async with _run_subscribe_worker(opened):
         for each in wanted:
-            async with opened.database.transaction(opened.organization) as connection:
-                found = await subscriptions.progress(connection, each.id, WorkKind.SUBSCRIBE)
+            async with opened.engine.database.transaction(opened.organization) as connection:
+                found = await subscriptions.get_progress(connection, each.id, WorkKind.SUBSCRIBE)
             waited = 0.0
             while not found.settled and waited < WAIT_SECONDS:
                 await asyncio.sleep(0.1)
                 waited += 0.1
-                async with opened.database.transaction(opened.organization) as connection:
-                    found = await subscriptions.progress(connection, each.id, WorkKind.SUBSCRIBE)
+                async with opened.engine.database.transaction(opened.organization) as connection:
+                    found = await subscriptions.get_progress(connection, each.id, WorkKind.SUBSCRIBE)
             ok = found.live and found.settled
             words = done if ok else found.error or "did not end in time; workers go on with it"
             outcomes.append(MailboxSubscriptionResult(str(each.id), each.provider, ok, words))
@@ -307,12 +302,12 @@ async def _subscribe_mailboxes(
 @asynccontextmanager
 async def _run_subscribe_worker(opened: SubscriptionCommandContext) -> AsyncGenerator[None]:
     """A worker for this kind alone, while the block runs. Others may be quicker; leases keep them apart."""
-    from postroom import wiring, worker
+    from postroom import worker
 
     stop = asyncio.Event()
-    kinds = {WorkKind.SUBSCRIBE: wiring.subscribing(opened.settings, opened.database, opened.client)}
-    limits = worker.worker_limits(opened.settings)
-    running = asyncio.create_task(worker.run(opened.database, kinds, limits, stop))
+    handlers = {WorkKind.SUBSCRIBE: opened.engine.handlers[WorkKind.SUBSCRIBE]}
+    limits = worker.worker_limits(opened.engine.settings)
+    running = asyncio.create_task(worker.run(opened.engine.database, handlers, limits, stop))
     try:
         yield
     finally:
@@ -368,17 +363,14 @@ def _run_command(act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any,
 async def _open_and_run(
     settings: "Settings", url: str, act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any, ExitCode]]
 ) -> ExitCode:
-    from postroom import wiring
     from postroom.cli import startup
-    from postroom.model import OrganizationId
     from postroom.store import database, health
+    from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
     name = health.process_name("subscriptions")
     async with (
         database.open_database(url, pool_size=5, name=name) as opened,
-        wiring.client(settings) as client,
+        open_engine(settings, opened) as engine,
     ):
-        return await act(
-            SubscriptionCommandContext(settings, opened, client, OrganizationId(settings.organization))
-        )
+        return await act(SubscriptionCommandContext(engine, engine.organization))

@@ -79,15 +79,15 @@ async def _request_and_follow(
     mailbox = await find_mailbox(at, named)
     if mailbox.paused_at or mailbox.disconnected_at:
         raise PermanentError("This mailbox is paused or disconnected. Resume or connect it first.")
-    async with at.desk.database.transaction(at.organization) as connection:
-        began = await subscriptions.now(connection)
+    async with at.engine.database.transaction(at.organization) as connection:
+        began = await subscriptions.read_clock(connection)
         asked = await ask(at, mailbox, connection)
     if asked:
         async with run_sync_worker(at):
             found = await follow_progress(at, mailbox)
     else:
         found = await _read_progress(at, mailbox)
-    async with at.desk.database.transaction(at.organization) as connection:
+    async with at.engine.database.transaction(at.organization) as connection:
         done = await sync_progress.sum_since(connection, mailbox.id, began)
     if json:
         output.print_json({"mailbox": mailbox.id, **asdict(done), "error": found.error})
@@ -138,24 +138,19 @@ def _goes_on(found: "SyncProgress") -> bool:
 async def _read_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
     from postroom.store import sync_progress
 
-    async with at.desk.database.transaction(at.organization) as connection:
+    async with at.engine.database.transaction(at.organization) as connection:
         return await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
 
 
 @asynccontextmanager
 async def run_sync_worker(at: MailboxCommandContext) -> AsyncGenerator[None]:
     """A worker for syncs alone, while the block runs. Others may be quicker; leases keep them apart."""
-    from functools import partial
-
-    from postroom import wiring, worker
-    from postroom.flow.mail import sync as flow
+    from postroom import worker
 
     stop = asyncio.Event()
-    parts = wiring.syncing(at.settings, at.desk.database, at.remote)
-    kinds = {WorkKind.SYNC: wiring.Kind(partial(flow.run, parts), None)}
-    running = asyncio.create_task(
-        worker.run(at.desk.database, kinds, worker.worker_limits(at.settings), stop)
-    )
+    handlers = {WorkKind.SYNC: at.engine.handlers[WorkKind.SYNC]}
+    limits = worker.worker_limits(at.engine.settings)
+    running = asyncio.create_task(worker.run(at.engine.database, handlers, limits, stop))
     try:
         yield
     finally:

@@ -35,12 +35,13 @@ Examples:
 )
 def status(*, json: Json = False) -> ExitCode:
     """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
-    from postroom import config, wiring
+    from postroom import config
     from postroom.cli import output
     from postroom.flow.storage import key_rotation as rotation
+    from postroom.wiring import secrets
 
     settings = config.load()
-    keys = wiring.vault_keys(settings)
+    keys = secrets.build_vault_keys(settings)
     used = _run_with_database(settings, lambda database: rotation.list_key_uses(database, keys))
     parameters = _run_with_database(settings, rotation.count_ssm_parameters)
     if json:
@@ -72,12 +73,13 @@ def rotate(
     Where POSTROOM_VAULT_KEYS is set, no key is made: the first one there seals. Exit code 1 when something
     stayed with an older key.
     """
-    from postroom import config, wiring
+    from postroom import config
     from postroom.cli import output
     from postroom.flow.storage import key_rotation as rotation
+    from postroom.wiring import secrets
 
     settings = config.load()
-    keys = wiring.vault_keys(settings)
+    keys = secrets.build_vault_keys(settings)
     done = _run_with_database(settings, lambda database: rotation.rotate(database, keys, new_key=not finish))
     if json:
         output.print_json(asdict(done))
@@ -105,13 +107,14 @@ def forget_key(
     key_ids: Annotated[list[str], typer.Argument(help="Ids of keys, as `postroom vault status` lists them.")],
 ) -> None:
     """Remove old keys from the key file, for ever: backups of the database that need them open no more."""
-    from postroom import config, wiring
+    from postroom import config
     from postroom.errors import OperatorError
     from postroom.flow.storage import key_rotation as rotation
     from postroom.vault import KeyFile
+    from postroom.wiring import secrets
 
     settings = config.load()
-    keys = wiring.vault_keys(settings)
+    keys = secrets.build_vault_keys(settings)
     if not isinstance(keys, KeyFile):
         raise OperatorError(f"The keys are not in a file. {_describe_removal(settings)}")
     _run_with_database(settings, lambda database: rotation.remove_keys(database, keys, key_ids))

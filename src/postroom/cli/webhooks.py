@@ -10,6 +10,7 @@ from postroom.errors import PermanentError
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
+    from postroom.flow.outbound.deliver import DeliverContext
     from postroom.model import Secret
     from postroom.store.database import Database
     from postroom.store.webhooks import Webhook
@@ -49,10 +50,9 @@ def add(
     """Add a webhook and print the secret that its deliveries are signed with, this once."""
 
     async def act(database: "Database", organization: OrganizationId) -> CreatedWebhook:
-        from postroom import config, wiring
         from postroom.flow.outbound import webhooks
 
-        delivering = wiring.delivering(config.load(), database)
+        delivering = _build_context(database)
         made = await webhooks.add(
             database, delivering.sealer, organization, url, kind or [], allows_http=delivering.allows_http
         )
@@ -75,7 +75,7 @@ def list_(*, json: Json = False) -> None:
         from postroom.store import webhooks
 
         async with database.transaction(organization) as connection:
-            return await webhooks.every(connection)
+            return await webhooks.list_all(connection)
 
     from postroom.cli import output, startup
 
@@ -169,11 +169,10 @@ def test(named: Named) -> ExitCode:
     """Send one delivery of the type `webhook.test` now, and say what came of it."""
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
-        from postroom import config, wiring
         from postroom.flow.outbound import webhooks
 
         found = await _find_webhook(database, organization, named)
-        return await webhooks.send_test(wiring.delivering(config.load(), database), organization, found)
+        return await webhooks.send_test(_build_context(database), organization, found)
 
     from postroom.cli import startup
 
@@ -189,7 +188,7 @@ async def _find_webhook(database: "Database", organization: OrganizationId, name
     from postroom.store import webhooks
 
     async with database.transaction(organization) as connection:
-        every = await webhooks.every(connection)
+        every = await webhooks.list_all(connection)
     found = [each for each in every if str(each.id).startswith(named.lower()) or each.url == named]
     if len(found) != 1:
         words = "Several webhooks are called so" if found else "There is no such webhook"
@@ -201,3 +200,11 @@ def _describe_state(webhook: "Webhook") -> str:
     if webhook.disabled_at is not None:
         return "disabled"
     return "failing" if webhook.failing_since is not None else "good"
+
+
+def _build_context(database: "Database") -> "DeliverContext":
+    from postroom import config
+    from postroom.wiring import outbound, secrets
+
+    settings = config.load()
+    return outbound.build_deliver_context(settings, database, secrets.build_sealer(settings))

@@ -44,17 +44,17 @@ def work(
 
 
 async def _work(settings: "Settings", url: str) -> None:
-    from postroom import wiring, worker
+    from postroom import worker
     from postroom.cli import startup
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import watch
     from postroom.flow.ledger import seal
     from postroom.flow.mail import audit
     from postroom.flow.mailboxes import subscribe
-    from postroom.flow.storage import blob_gc
-    from postroom.model import OrganizationId
+    from postroom.flow.storage import blob_gc, blob_location
     from postroom.store import database, health
-    from postroom.wiring import documents
+    from postroom.wiring import documents, storage
+    from postroom.wiring.engine import open_engine
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -64,24 +64,20 @@ async def _work(settings: "Settings", url: str) -> None:
     pool_size = settings.database_pool_size
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
-        wiring.client(settings) as client,
+        open_engine(settings, opened) as engine,
         FileSandbox() as readers,
     ):
-        await wiring.require_blobs_here(settings, opened)
-        remote = wiring.reaching(settings, opened, client)
-        kinds = {
-            **wiring.kinds(settings, opened, client),
-            **documents.kinds(settings, opened, readers, remote),
-        }
+        await blob_location.require_same_location(opened, engine.blobs)
+        folders = storage.build_watched_folders(settings, engine.pipelines)
+        handlers = {**engine.handlers, **documents.build_handlers(engine, readers, folders)}
         daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
-        organization = OrganizationId(settings.organization)
-        watched = watch.keep_scheduled(opened, organization, list(documents.watching(settings)))
+        watched = watch.keep_scheduled(opened, engine.organization, list(folders))
         always = audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched
-        queue = documents.queue_of(settings)
+        queue = documents.build_queue(settings)
         if queue is not None:
             await queue.check()
-        working = worker.run(opened, kinds, worker.worker_limits(settings), stop, queue)
+        working = worker.run(opened, handlers, worker.worker_limits(settings), stop, queue)
         tasks = [asyncio.create_task(each) for each in (working, *always)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
-"""Settings: read once from the environment, checked together, every fault reported at once with its remedy.
+"""Loading settings from the environment, and describing them.
 
-The only reader of the environment. Functions below wiring take the values they use, never the Settings.
+All settings are validated together, so one run reports every fault. No other module reads the environment.
+Functions below the wiring take the values they need, never `Settings`.
 """
 
 import difflib
@@ -31,20 +32,20 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "Network",
-    "Settings",
     "SettingView",
+    "Settings",
     "VaultKind",
     "WakeMode",
     "child_environment",
+    "describe_settings",
     "has_display",
     "load",
-    "describe_settings",
 ]
 
 
 @dataclass(frozen=True)
 class SettingView:
-    """One setting as `postroom config show` prints it: secrets are masked already."""
+    """One setting as `postroom config show` prints it, secrets masked."""
 
     name: str
     value: str | int | float | None
@@ -53,12 +54,12 @@ class SettingView:
 
 
 def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
-    """The settings of this process. Options that are given win over the environment."""
-    given = {name: value for name, value in options.items() if value is not None}
-    given |= {name: Settings.model_fields[name].default for name in ignoring}
+    """Load the settings of this process. Command line options take precedence over the environment."""
+    overrides = {name: value for name, value in options.items() if value is not None}
+    overrides |= {name: Settings.model_fields[name].default for name in ignoring}
     faults = _find_unknown_names()
     try:
-        settings = Settings(**cast("dict[str, Any]", given))
+        settings = Settings(**cast("dict[str, Any]", overrides))
     except ValidationError as error:
         faults = [
             _format_fault(found["loc"][0], found["type"], found["msg"], found["input"])
@@ -83,12 +84,12 @@ def describe_settings(settings: Settings) -> list[SettingView]:
 
 
 def has_display() -> bool:
-    """Whether this process can open a window for a person to see."""
+    """Whether this process can open a browser window."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def child_environment(**changed: object) -> dict[str, str]:
-    """The environment for a child process: ours with these settings replaced, or removed by None."""
+    """Return the environment for a child process with these settings changed; None removes one."""
     environment = {
         name: value for name, value in os.environ.items() if name.upper() not in map(_variable_name, changed)
     }
@@ -110,38 +111,38 @@ def _plain(value: object) -> str | int | float | None:
 
 
 def _source(name: str) -> str:
-    given = any(variable.upper() == _variable_name(name) and value for variable, value in os.environ.items())
-    return "environment" if given else "default"
+    is_set = any(variable.upper() == _variable_name(name) and value for variable, value in os.environ.items())
+    return "environment" if is_set else "default"
 
 
 def _find_unknown_names() -> list[str]:
-    given = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
+    variables = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
     known = [name.upper() for name in Settings.model_fields]
     return [
         _format_unknown_name(name, difflib.get_close_matches(rest, known, n=1))
-        for name, rest in given
+        for name, rest in variables
         if name.upper().startswith(PREFIX) and rest not in known
     ]
 
 
-def _format_unknown_name(name: str, near: list[str]) -> str:
+def _format_unknown_name(name: str, similar: list[str]) -> str:
     remedy = (
-        f"Did you mean {PREFIX}{near[0]}?"
-        if near
+        f"Did you mean {PREFIX}{similar[0]}?"
+        if similar
         else "Remove it; `postroom config show` lists every setting."
     )
-    return f"{name}: there is no such setting. {remedy}"
+    return f"{name}: unknown setting. {remedy}"
 
 
-def _format_fault(name: str | int, kind: str, message: str, given: object) -> str:
+def _format_fault(name: str | int, kind: str, message: str, value: object) -> str:
     field: FieldInfo = Settings.model_fields[str(name)]
     extra = cast("dict[str, str]", field.json_schema_extra)
-    cause = message.removeprefix("Value error, ") if kind == "value_error" else "cannot be used"
-    if given is None:
-        value = "not set; it"
+    cause = message.removeprefix("Value error, ") if kind == "value_error" else "is not valid"
+    if value is None:
+        subject = "not set; it"
     else:
-        value = "this value" if _is_secret(field) or "@" in str(given) else repr(str(given)[:60])
-    return f"{_variable_name(str(name))}: {value} {cause}. Give {extra['expects']}."
+        subject = "this value" if _is_secret(field) or "@" in str(value) else repr(str(value)[:60])
+    return f"{_variable_name(str(name))}: {subject} {cause}. Set it to {extra['expects']}."
 
 
 def _is_secret(field: FieldInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of single values: each raises with what is wrong."""
+"""Validators of single settings. Each raises ValueError with the end of a sentence about the value."""
 
 import re
 from ipaddress import ip_network
@@ -15,7 +15,7 @@ _BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/
 
 def validate_postgresql_url(value: Secret) -> Secret:
     if has_ambiguous_credentials(value.reveal()):
-        raise ValueError("has an @ or a / in its user or password, to be percent-encoded as %40 or %2F")
+        raise ValueError("has an @ or a / in its user or password; percent-encode them as %40 or %2F")
     try:
         parts = urlsplit(value.reveal())
         usable = (
@@ -39,15 +39,15 @@ def validate_ledger_key(value: Secret) -> Secret:
 
 
 def validate_parameter_prefix(value: str) -> str:
-    # AWS keeps names that begin with these words for itself.
+    # AWS reserves parameter names that begin with these words.
     if value.lower().startswith(("/aws", "/ssm")):
-        raise ValueError("begins with a word that AWS reserves")
+        raise ValueError("begins with a word reserved by AWS")
     return value
 
 
 def validate_blob_location(value: str) -> str:
     if value != "disk" and not _BUCKET.fullmatch(value):
-        raise ValueError("names no place for blobs")
+        raise ValueError("is not a blob location")
     return value.rstrip("/")
 
 
@@ -58,7 +58,7 @@ def validate_queue(value: str) -> str:
     parts = urlsplit(address)
     secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     if kind != "sqs" or not secure or not parts.path.strip("/") or value.endswith(".fifo"):
-        raise ValueError("names no queue that can be used")
+        raise ValueError("is not a supported queue")
     return value
 
 
@@ -72,7 +72,7 @@ def parse_networks(value: object) -> object:
     try:
         return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
     except ValueError:
-        raise ValueError("is no list of networks") from None
+        raise ValueError("is not a list of networks") from None
 
 
 def validate_absolute_path(value: Path) -> Path:
@@ -84,7 +84,7 @@ def validate_absolute_path(value: Path) -> Path:
 def validate_web_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
-        raise ValueError("is not a plain address")
+        raise ValueError("is not a plain URL (host and path, without user, query or fragment)")
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
-        raise ValueError("is not an https address, and providers call no other")
+        raise ValueError("is not an https URL, which providers require")
     return value.rstrip("/")
