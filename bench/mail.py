@@ -47,7 +47,7 @@ def default(raw: bytes) -> None:
 
 def main() -> None:
     for name, orders in SETS.items():
-        raws = [samples.write(order) for order in orders]
+        raws = [samples.write_message(order) for order in orders]
         spent: dict[str, list[float]] = {reader.__name__: [] for reader in (ours, compat32, default)}
         for _ in range(ROUNDS):
             for reader in (ours, compat32, default):

@@ -42,7 +42,7 @@ class InitialMail:
         return int(self.end_ms - span + (number + jitter) * span / self.count)
 
     def message_id(self, number: int) -> str:
-        return samples.message_id_for(self.seed, self.address, number)
+        return samples.make_message_id(self.seed, self.address, number)
 
     def by_message_id(self, message_id: str) -> int | None:
         digits = message_id.partition("@")[0].rpartition(".")[2]
@@ -52,30 +52,32 @@ class InitialMail:
         return number if number < self.count and self.message_id(number) == message_id else None
 
     def thread(self, number: int) -> int:
-        return samples.thread_start(self.seed, self.address, number, self._weights)
+        return samples.find_thread_start(self.seed, self.address, number, self._weights)
 
     def thread_members(self, root: int) -> list[int]:
         if root >= self.count:
             return []
-        members = samples.thread_numbers(self.seed, self.address, root, self._weights)
+        members = samples.list_thread_numbers(self.seed, self.address, root, self._weights)
         return [number for number in members if number < self.count]
 
     def thread_total(self) -> int:
         counted = min(self.count, _COUNTED)
-        parents = (samples.reply_parent(self.seed, self.address, n, self._weights) for n in range(counted))
+        parents = (
+            samples.find_reply_parent(self.seed, self.address, n, self._weights) for n in range(counted)
+        )
         starts = sum(parent is None for parent in parents)
         return starts if counted == self.count else round(self.count * starts / counted)
 
     def write(self, number: int, state: MessageState) -> bytes:
         """The bytes of a message; `state` is its first one, which says whether the owner wrote it."""
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
-        order = samples.order_for(
+        order = samples.plan_message(
             seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size
         )
         by_owner = order.sender[1] == self.address
-        if state.places & _SENT and not by_owner:
+        if state.folder_keys & _SENT and not by_owner:
             order = replace(order, kind="sent", variant="", sender=("", self.address), to=(order.sender,))
-        elif by_owner and not state.places & _SENT:
+        elif by_owner and not state.folder_keys & _SENT:
             kind = "reply" if order.in_reply_to else "plain"
             order = replace(order, kind=kind, variant="", sender=order.to[0], to=(order.sender,))
-        return samples.write(order)
+        return samples.write_message(order)

@@ -22,21 +22,21 @@ def read(message: bytes) -> EmailMessage:
 
 
 def letter(kind: str, variant: str = "", seed: int = 7, **options: object) -> EmailMessage:
-    return read(samples.write(samples.MessageSpec(seed=seed, kind=kind, variant=variant, **options)))
+    return read(samples.write_message(samples.MessageSpec(seed=seed, kind=kind, variant=variant, **options)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "html", "reply", "sent", "newsletter"])
 @pytest.mark.parametrize("size", [3000, 8000, 200_000])
 def test_a_body_has_about_the_size_that_was_ordered(kind: str, size: int):
     for seed in range(5):
-        message = samples.write(samples.MessageSpec(seed=seed, kind=kind, size=size))
+        message = samples.write_message(samples.MessageSpec(seed=seed, kind=kind, size=size))
         body = len(message.partition(b"\r\n\r\n")[2])
         assert size * 0.9 < body < size + 2600
 
 
 @pytest.mark.parametrize("size", [1000, 3_000_000, 40_000_000])
 def test_a_big_file_has_exactly_the_size_that_was_ordered(size: int):
-    message = samples.write(samples.MessageSpec(kind="big", size=size))
+    message = samples.write_message(samples.MessageSpec(kind="big", size=size))
     encoded = message.partition(b'filename="recording.zip"\r\n\r\n')[2].partition(b"\r\n--")[0]
     data = base64.b64decode(encoded)
     assert len(data) == size
@@ -44,12 +44,12 @@ def test_a_big_file_has_exactly_the_size_that_was_ordered(size: int):
 
 
 def test_a_file_cannot_be_smaller_than_an_empty_archive():
-    message = read(samples.write(samples.MessageSpec(kind="big", size=5)))
+    message = read(samples.write_message(samples.MessageSpec(kind="big", size=5)))
     data = next(message.iter_attachments()).get_content()
     assert zipfile.ZipFile(io.BytesIO(data)).read("recording.raw") == b""
 
 
-@pytest.mark.parametrize("variant", samples.variants("charset"))
+@pytest.mark.parametrize("variant", samples.list_variants("charset"))
 def test_text_and_subject_survive_every_charset_and_encoding(variant: str):
     charset, _, encoding = variant.partition("/")
     for seed in (1, 3):
@@ -62,7 +62,7 @@ def test_text_and_subject_survive_every_charset_and_encoding(variant: str):
 
 
 def test_every_charset_has_a_variant():
-    assert {variant.partition("/")[0] for variant in samples.variants("charset")} == set(TEXTS)
+    assert {variant.partition("/")[0] for variant in samples.list_variants("charset")} == set(TEXTS)
 
 
 def test_a_newsletter_can_be_left_with_one_click():
@@ -167,16 +167,16 @@ def test_an_archive_opens_and_holds_names_beyond_ascii():
 
 
 def test_a_cloud_link_is_announced_in_the_header():
-    message = samples.write(samples.MessageSpec(kind="reference"))
-    (link,) = samples.cloud_links(message)
+    message = samples.write_message(samples.MessageSpec(kind="reference"))
+    (link,) = samples.parse_cloud_links(message)
     assert link.url.startswith("https://files.example.net/")
     assert link.name.rpartition(".")[2] in {"pptx", "xlsx", "docx"}
     assert link.size > 0
-    assert samples.cloud_links(samples.write(samples.MessageSpec(kind="plain"))) == ()
+    assert samples.parse_cloud_links(samples.write_message(samples.MessageSpec(kind="plain"))) == ()
 
 
 def covered_and_signature(variant: str) -> tuple[bytes, bytes]:
-    message = samples.write(samples.MessageSpec(seed=4, kind="signed", variant=variant))
+    message = samples.write_message(samples.MessageSpec(seed=4, kind="signed", variant=variant))
     parsed = email.message_from_bytes(message)
     mark = f"--{parsed.get_boundary()}".encode()
     signature = parsed.get_payload(1)
@@ -200,7 +200,7 @@ def test_a_pgp_signature_covers_the_first_part():
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding, utils
 
-    from mailsim.samples.signed_messages import _key
+    from mailsim.samples.signed_messages import _make_key
 
     content, armoured = covered_and_signature("pgp")
     lines = armoured.split(b"\r\n\r\n")[1].split(b"\r\n=")[0]
@@ -213,4 +213,4 @@ def test_a_pgp_signature_covers_the_first_part():
     rest = body[hashed_end + 2 + unhashed :]
     assert rest[:2] == digest[:2]
     signature = rest[4:].rjust(256, b"\0")
-    _key().public_key().verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))
+    _make_key().public_key().verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))

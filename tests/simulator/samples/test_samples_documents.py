@@ -15,8 +15,8 @@ from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
 from mailsim import samples
-from mailsim.samples.check_digits import iban_is_valid, isin_is_valid
-from mailsim.samples.localized_formats import long_date, number, short_date
+from mailsim.samples.check_digits import is_valid_iban, is_valid_isin
+from mailsim.samples.localized_formats import format_long_date, format_number, format_short_date
 
 LANGUAGES = ("de", "en", "fr")
 SEEDS = range(6)
@@ -25,7 +25,7 @@ UBL = "{urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2}"
 
 
 def files(order: samples.MessageSpec) -> dict[str, bytes]:
-    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
     found: dict[str, bytes] = {}
     for part in message.walk():
         if part.get_filename() and not part.is_multipart():
@@ -46,7 +46,7 @@ def text_of(pdf: bytes) -> str:
 
 
 def shown(amount: str, language: str) -> str:
-    return number(Decimal(amount), language).replace("\N{NO-BREAK SPACE}", " ")
+    return format_number(Decimal(amount), language).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def cents(value: Decimal) -> Decimal:
@@ -55,15 +55,15 @@ def cents(value: Decimal) -> Decimal:
 
 def stands(day: str, language: str, text: str) -> bool:
     wanted = date.fromisoformat(day)
-    return short_date(wanted, language) in text or long_date(wanted, language) in text
+    return format_short_date(wanted, language) in text or format_long_date(wanted, language) in text
 
 
-@pytest.mark.parametrize("layout", samples.variants("invoice"))
+@pytest.mark.parametrize("layout", samples.list_variants("invoice"))
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_invoice_shows_its_facts(layout: str, language: str):
     for seed in SEEDS:
         order = samples.MessageSpec(seed=seed, kind="invoice", variant=layout, language=language)
-        facts, text = samples.facts(order), text_of(only_file(order))
+        facts, text = samples.get_document_facts(order), text_of(only_file(order))
         for key in ("number", "supplier", "buyer", "purchase_order", "customer", "supplier_vat_id", "bic"):
             assert str(facts[key]) in text, key
         for key in ("net", "vat", "gross"):
@@ -77,7 +77,7 @@ def test_an_invoice_shows_its_facts(layout: str, language: str):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_invoices_sums_and_check_digits_are_right(language: str):
     for seed in range(200):
-        facts = samples.facts(samples.MessageSpec(seed=seed, kind="invoice", language=language))
+        facts = samples.get_document_facts(samples.MessageSpec(seed=seed, kind="invoice", language=language))
         lines = facts["lines"]
         assert isinstance(lines, list)
         for line in lines:
@@ -91,21 +91,23 @@ def test_an_invoices_sums_and_check_digits_are_right(language: str):
         assert Decimal(str(facts["net"])) == sum(bases.values())
         assert Decimal(str(facts["vat"])) == sum(map(Decimal, facts["vat_rates"].values()))
         assert Decimal(str(facts["gross"])) == Decimal(str(facts["net"])) + Decimal(str(facts["vat"]))
-        assert iban_is_valid(str(facts["iban"]))
+        assert is_valid_iban(str(facts["iban"]))
 
 
 def test_invoices_come_in_several_currencies_and_lengths():
-    found = [samples.facts(samples.MessageSpec(seed=seed, kind="invoice")) for seed in range(200)]
+    found = [
+        samples.get_document_facts(samples.MessageSpec(seed=seed, kind="invoice")) for seed in range(200)
+    ]
     assert {facts["currency"] for facts in found} == {"EUR", "CHF", "GBP", "USD"}
     assert {len(str(facts["lines"])) > 3000 for facts in found} == {True, False}
 
 
-@pytest.mark.parametrize("layout", samples.variants("contract-note"))
+@pytest.mark.parametrize("layout", samples.list_variants("contract-note"))
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_contract_note_shows_its_facts(layout: str, language: str):
     for seed in SEEDS:
         order = samples.MessageSpec(seed=seed, kind="contract-note", variant=layout, language=language)
-        facts, text = samples.facts(order), text_of(only_file(order))
+        facts, text = samples.get_document_facts(order), text_of(only_file(order))
         for key in (
             "number",
             "order_number",
@@ -128,23 +130,28 @@ def test_a_contract_note_shows_its_facts(layout: str, language: str):
         assert str(facts["number"]) in order.title
 
 
-@pytest.mark.parametrize("layout", samples.variants("contract-note"))
+@pytest.mark.parametrize("layout", samples.list_variants("contract-note"))
 def test_a_contract_notes_sums_and_check_digits_are_right(layout: str):
     for seed in range(100):
-        facts = samples.facts(samples.MessageSpec(seed=seed, kind="contract-note", variant=layout))
+        facts = samples.get_document_facts(
+            samples.MessageSpec(seed=seed, kind="contract-note", variant=layout)
+        )
         gross, value, net = (Decimal(str(facts[key])) for key in ("gross", "value", "net"))
         assert cents(Decimal(str(facts["quantity"])) * Decimal(str(facts["price"]))) == gross
         assert cents(gross * Decimal(str(facts["exchange_rate"]))) == value
         charges = sum(map(Decimal, [*facts["fees"].values(), *facts["taxes"].values()]))
         assert net == (value + charges if facts["direction"] == "buy" else value - charges)
         assert net > 0
-        assert isin_is_valid(str(facts["isin"]))
+        assert is_valid_isin(str(facts["isin"]))
         assert str(facts["settlement_date"]) > str(facts["trade_date"])
         assert date.fromisoformat(str(facts["settlement_date"])).weekday() < 5
 
 
 def test_contract_notes_buy_and_sell_with_taxes_and_foreign_currencies():
-    found = [samples.facts(samples.MessageSpec(seed=seed, kind="contract-note")) for seed in range(300)]
+    found = [
+        samples.get_document_facts(samples.MessageSpec(seed=seed, kind="contract-note"))
+        for seed in range(300)
+    ]
     assert {facts["direction"] for facts in found} == {"buy", "sell"}
     assert len({facts["broker"] for facts in found}) == 6
     assert {name for facts in found for name in facts["taxes"]} == {
@@ -159,7 +166,7 @@ def test_contract_notes_buy_and_sell_with_taxes_and_foreign_currencies():
 @pytest.mark.parametrize("profile", ["en16931", "basic"])
 def test_factur_x_carries_the_invoice_as_xml(profile: str):
     order = samples.MessageSpec(seed=4, kind="invoice-facturx", variant=profile, language="de")
-    facts, pdf = samples.facts(order), only_file(order)
+    facts, pdf = samples.get_document_facts(order), only_file(order)
     reader = PdfReader(io.BytesIO(pdf))
     (xml,) = reader.attachments["factur-x.xml"]
     root = ET.fromstring(xml)
@@ -181,7 +188,7 @@ def test_factur_x_carries_the_invoice_as_xml(profile: str):
 @pytest.mark.parametrize("syntax", ["ubl", "cii"])
 def test_xrechnung_travels_beside_its_picture(syntax: str):
     order = samples.MessageSpec(seed=4, kind="invoice-xrechnung", variant=syntax, language="de")
-    facts, found = samples.facts(order), files(order)
+    facts, found = samples.get_document_facts(order), files(order)
     assert sorted(name.rpartition(".")[2] for name in found) == ["pdf", "xml"]
     root = ET.fromstring(next(content for name, content in found.items() if name.endswith(".xml")))
     names = {"ubl": f".//{UBL}PayableAmount", "cii": f".//{CII}DuePayableAmount"}
@@ -199,7 +206,7 @@ def test_a_scan_is_a_picture_of_a_page(kind: str, form: str):
     grey = picture.convert("L").histogram()
     assert sum(grey[200:]) > 0.85 * sum(grey)
     assert sum(grey[:100]) > 0.002 * sum(grey)
-    assert samples.facts(order)["number"]
+    assert samples.get_document_facts(order)["number"]
 
 
 def test_a_scanned_pdf_has_pictures_and_no_text():
@@ -216,7 +223,7 @@ def test_an_archive_holds_the_invoices_that_its_facts_list(shape: str):
     if shape == "nested":
         archive = zipfile.ZipFile(io.BytesIO(archive.read("2024/Belege.zip")))
     texts = [text_of(archive.read(name)) for name in archive.namelist()]
-    documents = samples.facts(order)["documents"]
+    documents = samples.get_document_facts(order)["documents"]
     assert isinstance(documents, list)
     assert len(documents) == len(texts) > 1
     assert all(facts["number"] in text for facts, text in zip(documents, texts, strict=True))
@@ -224,15 +231,15 @@ def test_an_archive_holds_the_invoices_that_its_facts_list(shape: str):
 
 def test_a_forwarded_invoice_lies_inside_the_enclosed_message():
     order = samples.MessageSpec(seed=6, kind="invoice-forwarded")
-    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
     enclosed = next(message.iter_attachments()).get_content()
     pdf = next(enclosed.iter_attachments()).get_content()
-    assert str(samples.facts(order)["number"]) in text_of(pdf)
+    assert str(samples.get_document_facts(order)["number"]) in text_of(pdf)
     assert enclosed["From"].addresses[0].addr_spec.startswith("billing@")
 
 
 def test_a_letter_without_a_document_has_no_facts():
-    assert samples.facts(samples.MessageSpec(kind="newsletter")) == {}
+    assert samples.get_document_facts(samples.MessageSpec(kind="newsletter")) == {}
 
 
 def test_file_names_follow_the_language():
@@ -243,10 +250,10 @@ def test_file_names_follow_the_language():
     assert [re.split("_", names[language])[0] for language in LANGUAGES] == ["Rechnung", "Invoice", "Facture"]
 
 
-@pytest.mark.parametrize("variant", samples.variants("invoice-odd"))
+@pytest.mark.parametrize("variant", samples.list_variants("invoice-odd"))
 def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
     order = samples.MessageSpec(seed=8, kind="invoice-odd", variant=variant)
-    facts, content = samples.facts(order), only_file(order)
+    facts, content = samples.get_document_facts(order), only_file(order)
     if facts["readable"]:
         assert str(facts["number"]) in text_of(content)
     else:
@@ -256,17 +263,17 @@ def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
 
 def test_a_locked_invoice_opens_with_the_password_in_its_letter():
     order = samples.MessageSpec(seed=8, kind="invoice-odd", variant="locked", language="de")
-    message = email.message_from_bytes(samples.write(order), policy=email.policy.default)
+    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
     body = message.get_body(("plain",))
     assert body is not None
     password = body.get_content().partition("Passwort: ")[2].strip()
     reader = PdfReader(io.BytesIO(only_file(order)), password=password)
-    assert str(samples.facts(order)["number"]) in reader.pages[0].extract_text()
+    assert str(samples.get_document_facts(order)["number"]) in reader.pages[0].extract_text()
 
 
-@pytest.mark.parametrize("variant", samples.variants("paper"))
+@pytest.mark.parametrize("variant", samples.list_variants("paper"))
 def test_a_paper_is_no_invoice_and_names_its_supplier(variant: str):
     order = samples.MessageSpec(seed=2, kind="paper", variant=variant)
-    facts = samples.facts(order)
+    facts = samples.get_document_facts(order)
     assert facts["document"] == variant
     assert str(facts["supplier"]) in text_of(only_file(order))

@@ -8,7 +8,7 @@ import pytest
 
 from mailsim import samples
 
-SHAPES = [(kind, variant) for kind in samples.kinds() for variant in samples.variants(kind)]
+SHAPES = [(kind, variant) for kind in samples.list_kinds() for variant in samples.list_variants(kind)]
 # What every mail program understands and the referee's strict header registry notes as a defect.
 REFEREE_DISAGREES = {
     ("headers", "utf8-address"),  # SMTPUTF8, RFC 6532
@@ -34,9 +34,9 @@ def defects(message: EmailMessage) -> list[object]:
 @pytest.mark.parametrize("kind,variant", SHAPES)
 def test_a_letter_carries_the_addresses_and_identity_of_its_order(kind: str, variant: str):
     order = samples.MessageSpec(seed=0, kind=kind, variant=variant)
-    message = email.message_from_bytes(samples.write(order))
+    message = email.message_from_bytes(samples.write_message(order))
     if kind in {"malformed", "headers"}:
-        assert len(samples.write(order)) > 200
+        assert len(samples.write_message(order)) > 200
         return
     assert message["Message-ID"] == order.message_id
     assert order.sender[1] in message["From"]
@@ -46,16 +46,16 @@ def test_a_letter_carries_the_addresses_and_identity_of_its_order(kind: str, var
 @pytest.mark.parametrize("kind,variant", [shape for shape in SHAPES if shape[0] != "malformed"])
 def test_a_wellformed_letter_has_no_defect_and_only_crlf(kind: str, variant: str):
     for seed in range(1 if "scan" in kind else 3):
-        message = samples.write(samples.MessageSpec(seed=seed, kind=kind, variant=variant, size=9000))
+        message = samples.write_message(samples.MessageSpec(seed=seed, kind=kind, variant=variant, size=9000))
         assert b"\n" not in message.replace(b"\r\n", b"")
         assert b"\r" not in message.replace(b"\r\n", b"")
         if (kind, variant) not in REFEREE_DISAGREES:
             assert defects(parsed(message)) == []
 
 
-@pytest.mark.parametrize("variant", samples.variants("malformed"))
+@pytest.mark.parametrize("variant", samples.list_variants("malformed"))
 def test_a_malformed_letter_is_broken_but_can_be_walked(variant: str):
-    message = samples.write(samples.MessageSpec(seed=5, kind="malformed", variant=variant))
+    message = samples.write_message(samples.MessageSpec(seed=5, kind="malformed", variant=variant))
     parts = list(email.message_from_bytes(message).walk())
     for part in parts:
         part.get_payload(decode=True)
@@ -74,9 +74,9 @@ def test_an_unknown_variant_is_refused_with_the_known_ones():
 
 def test_the_owner_sees_bcc_only_on_what_they_sent():
     hidden = (("", "hidden@example.com"),)
-    assert b"hidden@example.com" in samples.write(
+    assert b"hidden@example.com" in samples.write_message(
         samples.MessageSpec(kind="sent", bcc=hidden, to=(("", "a@example.org"),))
     )
-    assert b"hidden@example.com" not in samples.write(
+    assert b"hidden@example.com" not in samples.write_message(
         samples.MessageSpec(kind="html", bcc=hidden, to=(("", "a@example.org"),))
     )

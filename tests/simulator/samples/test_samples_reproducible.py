@@ -10,7 +10,7 @@ import pytest
 
 from mailsim import samples
 
-ONE_OF_EACH = [(kind, samples.variants(kind)[0]) for kind in samples.kinds()]
+ONE_OF_EACH = [(kind, samples.list_variants(kind)[0]) for kind in samples.list_kinds()]
 DIGEST_OF_EACH = """
 import hashlib
 from mailsim import letters
@@ -42,7 +42,7 @@ def output_of(program: str, hash_seed: str) -> str:
 def test_another_process_in_another_time_zone_writes_the_same_bytes():
     expected = {
         kind: hashlib.sha256(
-            samples.write(samples.MessageSpec(seed=77, kind=kind, variant=variant, size=9000))
+            samples.write_message(samples.MessageSpec(seed=77, kind=kind, variant=variant, size=9000))
         ).hexdigest()
         for kind, variant in ONE_OF_EACH
     }
@@ -57,7 +57,7 @@ def test_everyday_mail_loads_no_heavy_library():
 @pytest.mark.parametrize("kind,variant", ONE_OF_EACH)
 def test_two_seeds_give_two_letters(kind: str, variant: str):
     first, second = (
-        samples.write(samples.MessageSpec(seed=seed, kind=kind, variant=variant, size=6000))
+        samples.write_message(samples.MessageSpec(seed=seed, kind=kind, variant=variant, size=6000))
         for seed in (1, 2)
     )
     assert first != second
@@ -76,7 +76,7 @@ def test_an_order_for_a_mailbox_depends_on_seed_address_and_number():
     day = datetime(2024, 5, 1, tzinfo=UTC)
 
     def order(seed: int, address: str, number: int) -> samples.MessageSpec:
-        return samples.order_for(seed=seed, address=address, number=number, date=day)
+        return samples.plan_message(seed=seed, address=address, number=number, date=day)
 
     assert order(1, "a@example.org", 5) == order(1, "a@example.org", 5)
     others = {order(2, "a@example.org", 5), order(1, "b@example.org", 5), order(1, "a@example.org", 6)}

@@ -44,12 +44,14 @@ def readable(message: bytes) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", samples.kinds())
+@pytest.mark.parametrize("kind", samples.list_kinds())
 def test_every_domain_is_reserved(kind: str):
-    for variant in samples.variants(kind):
+    for variant in samples.list_variants(kind):
         order = samples.MessageSpec(seed=0, kind=kind, variant=variant, size=9000)
         hosts = {
-            host.rstrip(".").lower() for text in readable(samples.write(order)) for host in HOST.findall(text)
+            host.rstrip(".").lower()
+            for text in readable(samples.write_message(order))
+            for host in HOST.findall(text)
         }
         assert {host for host in hosts - VOCABULARIES if not RESERVED.search(host)} == set()
 

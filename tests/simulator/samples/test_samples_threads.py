@@ -13,11 +13,11 @@ NUMBERS = range(1500)
 
 
 def order(number: int, mix: dict[str, float] | None = None) -> samples.MessageSpec:
-    return samples.order_for(**BOX, number=number, date=DAY, mix=mix)
+    return samples.plan_message(**BOX, number=number, date=DAY, mix=mix)
 
 
 def parent(number: int) -> int | None:
-    return samples.reply_parent(3, "owner@example.org", number)
+    return samples.find_reply_parent(3, "owner@example.org", number)
 
 
 def test_a_reply_answers_an_earlier_personal_letter_in_its_span():
@@ -38,12 +38,12 @@ def test_references_lead_from_the_threads_first_letter_to_the_parent():
         while (earlier := parent(line[-1])) is not None:
             line.append(earlier)
         assert order(number).references == tuple(order(one).message_id for one in reversed(line[1:]))
-        assert samples.thread_start(3, "owner@example.org", number) == line[-1]
+        assert samples.find_thread_start(3, "owner@example.org", number) == line[-1]
 
 
 def test_a_thread_keeps_its_subject_and_language():
     for number in NUMBERS:
-        first = samples.thread_start(3, "owner@example.org", number)
+        first = samples.find_thread_start(3, "owner@example.org", number)
         if first != number:
             assert order(number).title == f"Re: {order(first).title}"
             assert order(number).language == order(first).language
@@ -51,17 +51,19 @@ def test_a_thread_keeps_its_subject_and_language():
 
 def test_every_message_of_a_thread_names_the_same_members():
     for number in range(320):
-        members = samples.thread_numbers(3, "owner@example.org", number)
+        members = samples.list_thread_numbers(3, "owner@example.org", number)
         assert number in members
-        assert {samples.thread_numbers(3, "owner@example.org", one) for one in members} == {members}
+        assert {samples.list_thread_numbers(3, "owner@example.org", one) for one in members} == {members}
 
 
 def test_a_reply_quotes_the_letter_that_it_answers():
     number = next(n for n in NUMBERS if order(n).kind == "reply" and order(n).variant == "text")
     earlier = parent(number)
     assert earlier is not None
-    answered = samples.write(order(earlier, {"plain": 1}))
-    text = email.message_from_bytes(samples.write(order(number)), policy=email.policy.default).get_content()
+    answered = samples.write_message(order(earlier, {"plain": 1}))
+    text = email.message_from_bytes(
+        samples.write_message(order(number)), policy=email.policy.default
+    ).get_content()
     quoted = [line[2:].split(".")[0] for line in text.splitlines() if line.startswith("> ")]
     first = email.message_from_bytes(answered, policy=email.policy.default).get_content()
     assert quoted[0] in first
@@ -85,4 +87,4 @@ def test_the_owner_writes_what_they_sent():
     sent = [order(number) for number in NUMBERS if order(number).kind == "sent"]
     assert sent
     assert {one.sender[1] for one in sent} == {"owner@example.org"}
-    assert all(b"\r\nReceived:" not in samples.write(one) for one in sent[:20])
+    assert all(b"\r\nReceived:" not in samples.write_message(one) for one in sent[:20])

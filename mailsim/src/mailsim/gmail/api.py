@@ -98,7 +98,7 @@ class GmailApi:
 
     def read_ahead(self, address: str, calls: Iterable[MatchedMethod | None]) -> None:
         """For the calls of a batch: the letters that it will ask for."""
-        mailbox = self.realm.sim.world.find(address, "gmail")
+        mailbox = self.realm.sim.registry.find_mailbox(address, "gmail")
         if mailbox is not None:
             reads = (
                 found for found in calls if found is not None and found.method.id == "users.messages.get"
@@ -143,7 +143,7 @@ class GmailApi:
     ) -> Any:
         method = found.method
         token = self.token_of(call.headers, common)
-        mailbox = self.realm.sim.world.find(token.account.email, "gmail")
+        mailbox = self.realm.sim.registry.find_mailbox(token.account.email, "gmail")
         outcome.mailbox = token.account.email
         client = self._client(token)
         self._check_account(token, mailbox, found.user)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from mailsim.gmail import wire
+from mailsim.gmail import message_json
 from mailsim.gmail.errors import GmailError, bad_request, not_found
 from mailsim.gmail.ids import GmailIds, is_message_id
 from mailsim.google.options import GoogleOptions
 from mailsim.mailbox import Mailbox
-from mailsim.message_state import MessageState, labels_of
+from mailsim.message_state import MessageState, get_labels
 
 _AHEAD = 1 << 20  # bytes of letters
 _FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # Gmail sets these itself
@@ -18,7 +18,7 @@ _FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # Gmail sets these itself
 
 @lru_cache(maxsize=4096)
 def label_list(state: MessageState) -> tuple[str, ...]:
-    return tuple(sorted(labels_of(state)))
+    return tuple(sorted(get_labels(state)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +90,21 @@ class GmailMailbox:
         labels = self.labels(number)
         if labels:
             shaped["labelIds"] = labels
-        shaped["snippet"] = wire.snippet(tree)
+        shaped["snippet"] = message_json.snippet(tree)
         padded = self.padded(number)
         if form == "full":
             moment = self.now_ms()
-            shaped["payload"] = wire.payload(
+            shaped["payload"] = message_json.payload(
                 tree,
                 lambda place: ids.attachment(number, place, moment, self.turn()),
                 padded=padded,
                 inline_bytes=self.options.inline_text_bytes,
             )
         elif form == "metadata":
-            shaped["payload"] = wire.metadata(tree, only)
+            shaped["payload"] = message_json.metadata(tree, only)
         shaped["sizeEstimate"] = len(tree.whole)
         if form == "raw":
-            shaped["raw"] = wire.encode(tree.whole, padded=padded)
+            shaped["raw"] = message_json.encode(tree.whole, padded=padded)
         shaped["historyId"] = str(self.message_history(number))
         shaped["internalDate"] = str(mailbox.received_ms(number))
         return shaped

@@ -11,7 +11,7 @@ from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request, not_found
 from mailsim.gmail.gmail_mailbox import GmailMailbox, label_list
 from mailsim.mailbox import Mailbox
-from mailsim.message_state import MailboxChange, labels_of
+from mailsim.message_state import MailboxChange, get_labels
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 100
@@ -81,7 +81,7 @@ def _record(box: GmailMailbox, change: MailboxChange, args: Any) -> dict[str, An
     elif change.kind == "deleted" and "messageDeleted" in wanted:
         parts["messagesDeleted"] = [{"message": reference}]
     elif change.kind == "changed" and change.before is not None and change.after is not None:
-        before, after = labels_of(change.before), labels_of(change.after)
+        before, after = get_labels(change.before), get_labels(change.after)
         message = _labelled(reference, label_list(change.after))
         if after - before and "labelAdded" in wanted:
             parts["labelsAdded"] = [{"message": message, "labelIds": sorted(after - before)}]
@@ -102,4 +102,4 @@ def _bears(box: GmailMailbox, change: MailboxChange, label: str | None) -> bool:
     states = [change.after or change.before]
     if box.options.history_label == "either":
         states.append(change.before)
-    return any(state is not None and label in labels_of(state) for state in states)
+    return any(state is not None and label in get_labels(state) for state in states)

@@ -6,7 +6,7 @@ from mailsim.errors import AlreadyExists, InvalidRequest
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import GmailError, GmailErrorDetails, bad_request, not_found
 from mailsim.gmail.gmail_mailbox import GmailMailbox
-from mailsim.message_state import Folder, MessageState, labels_of
+from mailsim.message_state import Folder, MessageState, get_labels
 from mailsim.state_index import StatePredicate
 
 _COUNTED = 5_000  # threads of a label are counted up to here and estimated beyond
@@ -45,7 +45,7 @@ def get_label(context: GmailCallContext) -> dict[str, Any]:
     box = context.box
 
     def bears(state: MessageState) -> bool:
-        return folder.key in labels_of(state)
+        return folder.key in get_labels(state)
 
     total, threads = _count(box, bears)
     unread, unread_threads = _count(box, lambda state: bears(state) and not state.read)

@@ -13,7 +13,7 @@ from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.search_matching import CompiledSearch, compile_search, dashed
 from mailsim.mailbox import Mailbox
-from mailsim.message_state import MessageState, labels_of
+from mailsim.message_state import MessageState, get_labels
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 100
@@ -42,7 +42,7 @@ class MailboxMessage:
 
     @property
     def labels(self) -> frozenset[str]:
-        return labels_of(self.state)
+        return get_labels(self.state)
 
     @property
     def milliseconds(self) -> int:
@@ -123,7 +123,7 @@ def select(box: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False) 
     hidden = frozenset[str]() if shown else _HIDDEN - required
 
     def allows(state: MessageState) -> bool:
-        labels = labels_of(state)
+        labels = get_labels(state)
         fits = required <= labels and not hidden & labels and search.labels_allow(labels)
         return fits and (state.draft or not drafts)
 

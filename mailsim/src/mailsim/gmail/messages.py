@@ -6,7 +6,7 @@ from email.utils import getaddresses
 from typing import Any
 
 from mailsim import mime
-from mailsim.gmail import wire
+from mailsim.gmail import message_json
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
@@ -49,11 +49,11 @@ def get_attachment(context: GmailCallContext) -> dict[str, Any]:
     if opened is None or opened[0] != number:
         raise bad_request(_BAD_ATTACHMENT)
     _, place, minted_ms = opened
-    part = wire.part_at(box.mailbox.tree(number), place)
+    part = message_json.part_at(box.mailbox.tree(number), place)
     if part is None or box.now_ms() >= minted_ms + box.options.attachment_seconds * 1000:
         raise bad_request(_BAD_ATTACHMENT)
     content = part.content
-    return {"size": len(content), "data": wire.encode(content, padded=box.padded(number))}
+    return {"size": len(content), "data": message_json.encode(content, padded=box.padded(number))}
 
 
 def modify(context: GmailCallContext) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def hand_over(context: GmailCallContext, raw: bytes) -> None:
     if not addresses:
         raise bad_request("Recipient address required")
     for address in addresses:
-        mailbox = context.realm.sim.world.find(address)
+        mailbox = context.realm.sim.registry.find_mailbox(address)
         if mailbox is not None:
             mailbox.deliver(raw)
 

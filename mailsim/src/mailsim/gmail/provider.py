@@ -33,7 +33,7 @@ def routes(sim: Simulator) -> list[Route]:
     """Every path of Google: mail, batch, sign-in. Registers the provider."""
     realm = GoogleContext(sim)
     gmail = GmailApi(realm, PubSub(realm))
-    sim.world.listeners.append(lambda mailbox, change: _heard(gmail, mailbox, change))
+    sim.registry.change_listeners.append(lambda mailbox, change: _heard(gmail, mailbox, change))
     sign_in = oauth.routes(realm)
     names = {method.endpoint for method in METHODS} | {route.name for route in sign_in}
     sim.providers["gmail"] = _provider(gmail, names | {"batch", "push", "unknown"})
@@ -96,8 +96,8 @@ def _provider(gmail: GmailApi, names: set[str]) -> Provider:
         message_number=number,
         thread_id=lambda mailbox, root: gmail.box(mailbox).ids.message(root),
         folder_id=lambda _mailbox, key: key,
-        refusal=lambda status, seconds: _refusal(gmail, status, seconds),
-        caller=lambda scope, endpoint: caller_of(gmail, scope, endpoint),
+        error_response=lambda status, seconds: _refusal(gmail, status, seconds),
+        identify_request=lambda scope, endpoint: caller_of(gmail, scope, endpoint),
         subscriptions=lambda mailbox: [_watch(watch) for watch in gmail.watches.of(mailbox.address)],
         endpoints=frozenset(names),
         fault_codes=_FAULT_CODES,

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from mailsim.gmail import batch, errors
 from mailsim.gmail.api import JSON, GmailApi, GmailCall, GmailCallOutcome, MatchedMethod, encode, find_method
 from mailsim.gmail.errors import GmailError, GmailErrorDetails
-from mailsim.request_log import LONGEST_BODY, HttpExchange
+from mailsim.request_log import MAX_BODY_SIZE, HttpExchange
 from mailsim.simulator import RawResponse, RequestTarget, Simulator
 
 MAX_BODY = 64 << 20
@@ -33,7 +33,7 @@ class SingleCallHandler:
         if body is None:
             await _send(send, _too_large())
             return
-        meter = self.gmail.realm.sim.meters.of(exchange.mailbox)
+        meter = self.gmail.realm.sim.meters.get(exchange.mailbox)
         call = GmailCall(
             http=scope["method"],
             path=_raw_path(scope),
@@ -71,7 +71,7 @@ class BatchHandler:
             return
         outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
         exchange: HttpExchange = scope["mailsim.exchange"]
-        already = self.gmail.realm.sim.meters.of(exchange.mailbox).in_flight - 1
+        already = self.gmail.realm.sim.meters.get(exchange.mailbox).in_flight - 1
         opened = [self._open(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
         self.gmail.read_ahead(exchange.mailbox, (found for _, found in opened))
         answers: list[batch.BatchAnswer] = []
@@ -99,10 +99,10 @@ class BatchHandler:
         self, call: GmailCall, found: MatchedMethod | None, exchange: HttpExchange, *, own_token: bool
     ) -> RawResponse:
         sim = self.gmail.realm.sim
-        entry = sim.log.open(exchange.milliseconds, call.http, call.path, call.query, via=exchange.number)
+        entry = sim.request_log.open(exchange.milliseconds, call.http, call.path, call.query, via=exchange.number)
         endpoint = found.method.endpoint if found else "unknown"
         mailbox = _mailbox(self.gmail, call.headers) if own_token else exchange.mailbox
-        reply = sim.refused("gmail", mailbox, endpoint, entry)
+        reply = sim.take_part_fault("gmail", mailbox, endpoint, entry)
         if reply is None:
             outcome = self.gmail.answer(call, found)
             reply = outcome.reply
@@ -122,16 +122,16 @@ def _note(
 ) -> None:
     entry.provider, entry.endpoint, entry.mailbox = "gmail", endpoint, mailbox
     entry.status, entry.units = outcome.reply.status, outcome.units
-    meter = sim.meters.of(mailbox)
+    meter = sim.meters.get(mailbox)
     meter.calls[endpoint] += 1
     meter.statuses[outcome.reply.status] += 1
     meter.units += outcome.units
     meter.rejections += outcome.rejected
-    if sim.log.bodies:
+    if sim.request_log.keep_bodies:
         entry.request_headers = tuple(call.headers.items())
-        entry.request_body = call.body[:LONGEST_BODY]
+        entry.request_body = call.body[:MAX_BODY_SIZE]
         entry.response_headers = outcome.reply.headers
-        entry.response_body = outcome.reply.body[:LONGEST_BODY]
+        entry.response_body = outcome.reply.body[:MAX_BODY_SIZE]
 
 
 def caller_of(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarget:

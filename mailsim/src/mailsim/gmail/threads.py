@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mailsim.gmail import messages, wire
+from mailsim.gmail import message_json, messages
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.listing import MessageSelection, page_of
 
@@ -18,7 +18,7 @@ def list_threads(context: GmailCallContext) -> dict[str, Any]:
         entries.append(
             {
                 "id": box.ids.message(root),
-                "snippet": wire.snippet(box.mailbox.tree(members[-1])),
+                "snippet": message_json.snippet(box.mailbox.tree(members[-1])),
                 "historyId": str(max(box.message_history(member) for member in members)),
             }
         )

@@ -11,7 +11,7 @@ from mailsim.gmail.errors import bad_request, forbidden, not_found
 from mailsim.google.options import GoogleOptions
 from mailsim.google.pubsub import PubSub
 from mailsim.mailbox import Mailbox
-from mailsim.message_state import MailboxChange, labels_of
+from mailsim.message_state import MailboxChange, get_labels
 
 _DAY_MS = 86_400_000
 
@@ -30,7 +30,7 @@ class GmailWatch:
         state = change.after or change.before
         if not self.labels:
             return True
-        touched = state is not None and bool(self.labels & labels_of(state))
+        touched = state is not None and bool(self.labels & get_labels(state))
         return touched != self.exclude
 
 
@@ -82,7 +82,7 @@ class WatchRegistry:
                 continue
             pace = self.options.push_per_second
             if pace and now - self.told_ms.get(mailbox.address, -1_000_000) < 1000 / pace:
-                self.pubsub.realm.sim.meters.of(mailbox.address).pushes_dropped += 1
+                self.pubsub.realm.sim.meters.get(mailbox.address).pushes_dropped += 1
                 continue
             self._publish(watch, mailbox)
 

@@ -37,17 +37,17 @@ class GoogleContext:
         return self.sim.clock.time()
 
     def client(self, client_id: str) -> GoogleClient | None:
-        application = self.sim.world.application(client_id, "gmail")
+        application = self.sim.registry.find_application(client_id, "gmail")
         if application is None:
             return None
         trouble, domain = self.client_trouble.get(client_id, ("", ""))
         return client_of(application, trouble, domain)
 
     def accounts(self) -> list[GoogleAccount]:
-        return [account_of(mailbox) for mailbox in self.sim.world.of("gmail")]
+        return [account_of(mailbox) for mailbox in self.sim.registry.list_mailboxes("gmail")]
 
     def account(self, address: str) -> GoogleAccount | None:
-        mailbox = self.sim.world.find(address, "gmail")
+        mailbox = self.sim.registry.find_mailbox(address, "gmail")
         return None if mailbox is None else account_of(mailbox)
 
 

@@ -200,7 +200,7 @@ class GoogleControl:
         return AffectedCount(1)
 
     def _client(self, client_id: str) -> GoogleClient:
-        known = self.realm.sim.world.applications.values()
+        known = self.realm.sim.registry.applications.values()
         first = next(application for application in known if application.provider == _GMAIL)
         client = self.realm.client(client_id or first.client_id)
         if client is None:

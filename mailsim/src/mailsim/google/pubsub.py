@@ -75,7 +75,7 @@ class PubSub:
     def _hand_over(self, subscription: PushSubscription, event: PubSubMessage) -> None:
         faults, background = self.realm.sim.faults, self.realm.sim.background
         if faults.take("push_lost", event.mailbox, "push", "gmail"):
-            self.realm.sim.meters.of(event.mailbox).pushes_dropped += 1
+            self.realm.sim.meters.get(event.mailbox).pushes_dropped += 1
             return
         late = faults.take("push_late", event.mailbox, "push", "gmail")
         reordered = faults.take("push_reordered", event.mailbox, "push", "gmail")
@@ -99,7 +99,7 @@ class PubSub:
         clock, background = self.realm.sim.clock, self.realm.sim.background
         alarm = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
         waiting = asyncio.ensure_future(turn.wait())
-        await background.idle(asyncio.wait({alarm, waiting}, return_when=asyncio.FIRST_COMPLETED))
+        await background.wait_idle(asyncio.wait({alarm, waiting}, return_when=asyncio.FIRST_COMPLETED))
         alarm.cancel()
         waiting.cancel()
         await asyncio.sleep(0.05)  # the one that overtakes is on the wire
@@ -107,7 +107,7 @@ class PubSub:
 
     async def _deliver(self, subscription: PushSubscription, event: PubSubMessage, wait: float) -> None:
         sim = self.realm.sim
-        clock, meter = sim.clock, sim.meters.of(event.mailbox)
+        clock, meter = sim.clock, sim.meters.get(event.mailbox)
         if wait:
             await clock.sleep(wait)
         attempt = 0
@@ -140,7 +140,7 @@ class PubSub:
             body = msgspec.json.encode(event.envelope(subscription, attempt))
         origin = PushOrigin("gmail", "push", event.mailbox, subscription.name)
         try:
-            answer = await self.realm.sim.outgoing.post(
+            answer = await self.realm.sim.push_client.post(
                 subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
             )
         except (TimeoutError, SubscriberUnreachable):

@@ -5,10 +5,10 @@ from itertools import islice
 from typing import Any
 
 from mailsim import mime, samples
-from mailsim.control.mailboxes import shape_of
+from mailsim.control.mailboxes import mailbox_info
 from mailsim.faults import KINDS
 from mailsim.mailbox import Mailbox
-from mailsim.message_state import labels_of
+from mailsim.message_state import get_labels
 from mailsim.simulator import Simulator
 
 REQUESTS = 40
@@ -17,37 +17,37 @@ MESSAGES = 50
 
 
 def overview(sim: Simulator) -> dict[str, Any]:
-    world = sim.world
-    boxes = [(shape_of(mailbox), sim.meters.of(mailbox.address)) for mailbox in world.mailboxes.values()]
+    registry = sim.registry
+    boxes = [(mailbox_info(mailbox), sim.meters.get(mailbox.address)) for mailbox in registry.mailboxes.values()]
     return {
         "sim": sim,
         "now": sim.clock.now().strftime("%a %d %b %Y, %H:%M:%S UTC"),
         "boxes": boxes,
         "subscriptions": [
             (mailbox.address, subscription)
-            for mailbox in world.mailboxes.values()
+            for mailbox in registry.mailboxes.values()
             for subscription in _subscriptions(sim, mailbox)
         ],
-        "plans": sim.faults.all(),
+        "plans": sim.faults.list_all(),
         "requests": [
-            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.log.newest(), REQUESTS)
+            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.request_log.newest(), REQUESTS)
         ],
         "pushes": [
-            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.pushes.newest(), PUSHES)
+            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.push_log.newest(), PUSHES)
         ],
-        "applications": list(world.applications.values()),
-        "kinds": samples.kinds(),
+        "applications": list(registry.applications.values()),
+        "kinds": samples.list_kinds(),
         "fault_kinds": KINDS,
     }
 
 
 def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
-    found = sim.world.mailbox(address)
+    found = sim.registry.get_mailbox(address)
     inside = found.inside(found.folder(folder).key) if folder else None
     return {
         "sim": sim,
-        "box": shape_of(found),
-        "meter": sim.meters.of(found.address),
+        "box": mailbox_info(found),
+        "meter": sim.meters.get(found.address),
         "chosen": folder,
         "folders": [
             (item, found.states.count(found.inside(item.key)))
@@ -56,7 +56,7 @@ def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
         ],
         "subscriptions": _subscriptions(sim, found),
         "messages": [_message(found, number) for number in islice(found.states.newest(inside), MESSAGES)],
-        "kinds": samples.kinds(),
+        "kinds": samples.list_kinds(),
     }
 
 
@@ -68,7 +68,7 @@ def _message(found: Mailbox, number: int) -> dict[str, Any]:
     state = found.state(number)
     assert state is not None
     headers = {name.lower(): value for name, value in mime.read_headers(found.raw(number))}
-    places = labels_of(state) - {"UNREAD", "STARRED"} if found.provider == "gmail" else state.places
+    places = get_labels(state) - {"UNREAD", "STARRED"} if found.provider == "gmail" else state.folder_keys
     return {
         "number": number,
         "from": mime.decode_words(headers.get("from", "")),

@@ -1,24 +1,25 @@
-"""letters writes realistic mail: an Order in, RFC 5322 bytes out, the same bytes for the same order.
+"""Generator of realistic sample messages: a MessageSpec in, RFC 5322 bytes out.
 
-It knows no mailbox, provider or clock. Heavy libraries load with the first letter that needs them.
+The same spec always gives the same bytes. The package knows no mailbox, provider or clock.
+Heavy libraries are imported with the first message that needs them.
 """
 
 import functools
 import importlib
 from collections.abc import Callable
 
-from mailsim.samples.document_facts import facts
+from mailsim.samples.document_facts import get_document_facts
 from mailsim.samples.mailbox_plan import (
     THREAD_SPAN,
-    message_id_for,
-    order_for,
-    reply_parent,
-    thread_numbers,
-    thread_start,
+    find_reply_parent,
+    find_thread_start,
+    list_thread_numbers,
+    make_message_id,
+    plan_message,
 )
-from mailsim.samples.message_kinds import KINDS, kinds, variants
+from mailsim.samples.message_kinds import KINDS, list_kinds, list_variants
 from mailsim.samples.message_spec import MessageSpec, Person
-from mailsim.samples.reference_attachments import REFERENCE_HEADER, CloudLink, cloud_links
+from mailsim.samples.reference_attachments import REFERENCE_HEADER, CloudLink, parse_cloud_links
 
 __all__ = [
     "REFERENCE_HEADER",
@@ -26,25 +27,25 @@ __all__ = [
     "CloudLink",
     "MessageSpec",
     "Person",
-    "cloud_links",
-    "facts",
-    "kinds",
-    "message_id_for",
-    "order_for",
-    "reply_parent",
-    "thread_numbers",
-    "thread_start",
-    "variants",
-    "write",
+    "find_reply_parent",
+    "find_thread_start",
+    "get_document_facts",
+    "list_kinds",
+    "list_thread_numbers",
+    "list_variants",
+    "make_message_id",
+    "parse_cloud_links",
+    "plan_message",
+    "write_message",
 ]
 
 
 @functools.cache
-def _writer(kind: str) -> Callable[[MessageSpec], bytes]:
+def _load_writer(kind: str) -> Callable[[MessageSpec], bytes]:
     module, _, function = KINDS[kind].writer.partition(".")
     return getattr(importlib.import_module(f"{__name__}.{module}"), function)
 
 
-def write(order: MessageSpec) -> bytes:
-    """The message that the order asks for, as it would travel: header lines and body with CRLF."""
-    return _writer(order.kind)(order)
+def write_message(spec: MessageSpec) -> bytes:
+    """Write the message that a spec describes, with CRLF line endings as on the wire."""
+    return _load_writer(spec.kind)(spec)

@@ -1,46 +1,58 @@
-"""Letters with ordinary files: archives, cards, calendars, tables, winmail.dat, and very large ones."""
+"""Messages with ordinary attachments: ZIP, vCard, iCalendar, CSV, DOCX, winmail.dat and very large files."""
 
 import io
 import zipfile
 from collections.abc import Callable
 
 from mailsim.samples import personal_messages
-from mailsim.samples.headers import date_text
-from mailsim.samples.meeting_messages import event
+from mailsim.samples.headers import format_date
+from mailsim.samples.meeting_messages import format_calendar
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import EncodedPart, attachment, boundary, letter, multipart
-from mailsim.samples.png_images import png
+from mailsim.samples.mime_parts import (
+    EncodedPart,
+    build_message,
+    make_attachment,
+    make_boundary,
+    make_multipart,
+)
+from mailsim.samples.png_images import draw_png
 from mailsim.samples.seeded_random import SeededRandom, make_noise, mix_bits
-from mailsim.samples.tnef import tnef
+from mailsim.samples.tnef import encode_tnef
 
 _MEGABYTE = 1_000_000
 _MOMENT = (2024, 1, 1, 0, 0, 0)
 _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
-def with_files(order: MessageSpec) -> bytes:
-    files = _FILES[order.variant](order)
-    return letter(
-        order, multipart("mixed", (personal_messages.text_part(order, 600), *files), boundary(order.seed))
+def write_with_files(spec: MessageSpec) -> bytes:
+    files = _FILES[spec.variant](spec)
+    return build_message(
+        spec,
+        make_multipart(
+            "mixed", (personal_messages.make_text_part(spec, 600), *files), make_boundary(spec.seed)
+        ),
     )
 
 
-def big(order: MessageSpec) -> bytes:
-    """An archive of exactly `size` bytes that does not compress, 1 to 8 MB unless the order says it.
+def write_big(spec: MessageSpec) -> bytes:
+    """Write a message with a ZIP attachment of exactly `size` incompressible bytes, by default 1 to 8 MB.
 
-    Less than an empty archive has gives an empty archive.
+    A size below that of an empty archive gives an empty archive.
     """
-    size = order.size if order.size is not None else _MEGABYTE + mix_bits(order.seed ^ 22) % (7 * _MEGABYTE)
-    empty = len(archive({"recording.raw": b""}, stored=True))
-    data = archive({"recording.raw": make_noise(order.seed, max(0, size - empty))}, stored=True)
-    file = attachment("recording.zip", "application/zip", data)
-    return letter(
-        order, multipart("mixed", (personal_messages.text_part(order, 300), file), boundary(order.seed))
+    size = spec.size if spec.size is not None else _MEGABYTE + mix_bits(spec.seed ^ 22) % (7 * _MEGABYTE)
+    empty = len(make_zip({"recording.raw": b""}, stored=True))
+    data = make_zip({"recording.raw": make_noise(spec.seed, max(0, size - empty))}, stored=True)
+    file = make_attachment("recording.zip", "application/zip", data)
+    return build_message(
+        spec,
+        make_multipart(
+            "mixed", (personal_messages.make_text_part(spec, 300), file), make_boundary(spec.seed)
+        ),
     )
 
 
-def archive(files: dict[str, bytes], *, stored: bool = False) -> bytes:
-    """A zip file whose bytes depend on nothing but its contents."""
+def make_zip(files: dict[str, bytes], *, stored: bool = False) -> bytes:
+    """Make a ZIP file whose bytes depend only on its contents: fixed dates and permissions."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as zipped:
         for name, data in files.items():
@@ -52,22 +64,22 @@ def archive(files: dict[str, bytes], *, stored: bool = False) -> bytes:
     return target.getvalue()
 
 
-def table(order: MessageSpec) -> bytes:
-    dice = SeededRandom(order.seed, 23)
-    rows = [f"{number};{dice.digits(6)};{dice.between(1, 90)},{dice.digits(2)}" for number in range(1, 60)]
+def make_csv(spec: MessageSpec) -> bytes:
+    rng = SeededRandom(spec.seed, 23)
+    rows = [f"{number};{rng.digits(6)};{rng.between(1, 90)},{rng.digits(2)}" for number in range(1, 60)]
     return ("\r\n".join(("Nr;Artikel;Preis", *rows)) + "\r\n").encode()
 
 
-def _card(order: MessageSpec) -> EncodedPart:
-    name, address = order.sender
+def _make_vcard_part(spec: MessageSpec) -> EncodedPart:
+    name, address = spec.sender
     first, _, last = name.partition(" ")
     lines = ("BEGIN:VCARD", "VERSION:3.0", f"N:{last};{first};;;", f"FN:{name}", f"EMAIL;TYPE=WORK:{address}",
              "TEL;TYPE=WORK:+49 30 23125 000", "END:VCARD", "")  # fmt: skip
-    return attachment(f"{name or 'card'}.vcf", "text/vcard; charset=utf-8", "\r\n".join(lines).encode())
+    return make_attachment(f"{name or 'card'}.vcf", "text/vcard; charset=utf-8", "\r\n".join(lines).encode())
 
 
-def _word(order: MessageSpec) -> EncodedPart:
-    """The least that a word processor opens."""
+def _make_docx_part(spec: MessageSpec) -> EncodedPart:
+    """Make the smallest DOCX file that a word processor opens."""
     kinds = (
         '<?xml version="1.0" encoding="UTF-8"?>'
         '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
@@ -83,59 +95,67 @@ def _word(order: MessageSpec) -> EncodedPart:
     document = (
         '<?xml version="1.0" encoding="UTF-8"?><w:document '
         'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r>'
-        f"<w:t>{date_text(order.date)} {order.seed}</w:t></w:r></w:p></w:body></w:document>"
+        f"<w:t>{format_date(spec.date)} {spec.seed}</w:t></w:r></w:p></w:body></w:document>"
     )
     entries = {"[Content_Types].xml": kinds, "_rels/.rels": relations, "word/document.xml": document}
-    data = archive({name: content.encode() for name, content in entries.items()})
-    return attachment("Entwurf.docx", _WORD, data)
+    data = make_zip({name: content.encode() for name, content in entries.items()})
+    return make_attachment("Entwurf.docx", _WORD, data)
 
 
-def _zip(order: MessageSpec) -> EncodedPart:
-    files = {"liste.csv": table(order), "bilder/logo.png": png(order.seed), "Größen.txt": b"120 x 40\r\n"}
-    return attachment("Unterlagen.zip", "application/zip", archive(files))
+def _make_zip_part(spec: MessageSpec) -> EncodedPart:
+    files = {
+        "liste.csv": make_csv(spec),
+        "bilder/logo.png": draw_png(spec.seed),
+        "Größen.txt": b"120 x 40\r\n",
+    }
+    return make_attachment("Unterlagen.zip", "application/zip", make_zip(files))
 
 
-def _winmail(order: MessageSpec) -> EncodedPart:
-    return attachment(
-        "winmail.dat", "application/ms-tnef", tnef(order.title, "liste.csv", table(order), order.date)
+def _make_winmail_part(spec: MessageSpec) -> EncodedPart:
+    return make_attachment(
+        "winmail.dat",
+        "application/ms-tnef",
+        encode_tnef(spec.title, "liste.csv", make_csv(spec), spec.date),
     )
 
 
-def _calendar(order: MessageSpec) -> EncodedPart:
-    return attachment(
-        "termin.ics", "text/calendar; charset=utf-8", event(order).replace("\n", "\r\n").encode()
+def _make_calendar_part(spec: MessageSpec) -> EncodedPart:
+    return make_attachment(
+        "termin.ics", "text/calendar; charset=utf-8", format_calendar(spec).replace("\n", "\r\n").encode()
     )
 
 
-def _table(order: MessageSpec) -> EncodedPart:
-    return attachment("Übersicht.csv", "text/csv; charset=utf-8", table(order))
+def _make_csv_part(spec: MessageSpec) -> EncodedPart:
+    return make_attachment("Übersicht.csv", "text/csv; charset=utf-8", make_csv(spec))
 
 
-def _nameless(order: MessageSpec) -> EncodedPart:
-    data = attachment("x", "application/octet-stream", make_noise(order.seed, 700)).body
+def _make_nameless_part(spec: MessageSpec) -> EncodedPart:
+    data = make_attachment("x", "application/octet-stream", make_noise(spec.seed, 700)).body
     head = "Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n"
     return EncodedPart(f"{head}Content-Disposition: attachment\r\n", data)
 
 
-def _file(order: MessageSpec) -> EncodedPart:
-    """Bytes of no known format, `size` of them."""
-    return attachment("messung.bin", "application/octet-stream", make_noise(order.seed, order.size or 20_000))
+def _make_binary_part(spec: MessageSpec) -> EncodedPart:
+    """Make a file of `size` bytes in no known format."""
+    return make_attachment(
+        "messung.bin", "application/octet-stream", make_noise(spec.seed, spec.size or 20_000)
+    )
 
 
 _FILES: dict[str, Callable[[MessageSpec], tuple[EncodedPart, ...]]] = {
-    "zip": lambda order: (_zip(order),),
-    "vcf": lambda order: (_card(order),),
-    "ics": lambda order: (_calendar(order),),
-    "csv": lambda order: (_table(order),),
-    "docx": lambda order: (_word(order),),
-    "winmail": lambda order: (_winmail(order),),
-    "nameless": lambda order: (_nameless(order),),
-    "bytes": lambda order: (_file(order),),
-    "several": lambda order: (
-        _table(order),
-        _zip(order),
-        _card(order),
-        attachment("logo.png", "image/png", png(order.seed)),
+    "zip": lambda spec: (_make_zip_part(spec),),
+    "vcf": lambda spec: (_make_vcard_part(spec),),
+    "ics": lambda spec: (_make_calendar_part(spec),),
+    "csv": lambda spec: (_make_csv_part(spec),),
+    "docx": lambda spec: (_make_docx_part(spec),),
+    "winmail": lambda spec: (_make_winmail_part(spec),),
+    "nameless": lambda spec: (_make_nameless_part(spec),),
+    "bytes": lambda spec: (_make_binary_part(spec),),
+    "several": lambda spec: (
+        _make_csv_part(spec),
+        _make_zip_part(spec),
+        _make_vcard_part(spec),
+        make_attachment("logo.png", "image/png", draw_png(spec.seed)),
     ),
-    "twins": lambda order: (_table(order), _table(order)),
+    "twins": lambda spec: (_make_csv_part(spec), _make_csv_part(spec)),
 }

@@ -1,10 +1,10 @@
-"""Mail that machines write: out-of-office answers and delivery failures (RFC 3834, RFC 3464)."""
+"""Machine-generated messages: out-of-office replies (RFC 3834) and bounces (RFC 3464)."""
 
 from mailsim.samples import personal_messages
-from mailsim.samples.forwarded_messages import original
-from mailsim.samples.headers import date_text, opening
+from mailsim.samples.forwarded_messages import make_original_spec
+from mailsim.samples.headers import format_date, format_header_block
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import EncodedPart, boundary, letter, multipart, text
+from mailsim.samples.mime_parts import EncodedPart, build_message, make_boundary, make_multipart, make_text
 from mailsim.samples.phrases import PHRASES
 from mailsim.samples.seeded_random import SeededRandom
 
@@ -16,43 +16,45 @@ _FAILURES = (
 )
 
 
-def auto_reply(order: MessageSpec) -> bytes:
-    tongue = PHRASES[order.language]
+def write_auto_reply(spec: MessageSpec) -> bytes:
+    phrases = PHRASES[spec.language]
     extra = "Auto-Submitted: auto-replied\r\nX-Auto-Response-Suppress: All\r\nPrecedence: auto_reply\r\n"
-    if order.variant == "exchange":
+    if spec.variant == "exchange":
         extra = "Auto-Submitted: auto-generated\r\nX-Auto-Response-Suppress: DR, OOF, AutoReply\r\n"
-    greeting = tongue.greetings[order.seed % len(tongue.greetings)]
-    body = f"{greeting}\n\n{tongue.away}\n\n{tongue.closings[0]}\n{order.sender[0]}\n"
-    return letter(order, text(body), extra)
+    greeting = phrases.greetings[spec.seed % len(phrases.greetings)]
+    body = f"{greeting}\n\n{phrases.away}\n\n{phrases.closings[0]}\n{spec.sender[0]}\n"
+    return build_message(spec, make_text(body), extra)
 
 
-def bounce(order: MessageSpec) -> bytes:
-    dice = SeededRandom(order.seed, 17)
-    status, reason = dice.pick(_FAILURES)
-    lost = f"nobody{dice.below(900)}@example.com"
-    returned = original(order)
+def write_bounce(spec: MessageSpec) -> bytes:
+    rng = SeededRandom(spec.seed, 17)
+    status, reason = rng.pick(_FAILURES)
+    lost = f"nobody{rng.below(900)}@example.com"
+    returned = make_original_spec(spec)
     sentence = (
         "This is the mail system at host mx.example.net.\n\n"
         f"Your message could not be delivered.\n\n<{lost}>: host mx.example.com[203.0.113.7] said: {reason}\n"
     )
     report = (
         "Reporting-MTA: dns; mx.example.net\r\n"
-        f"Arrival-Date: {date_text(returned.date)}\r\n\r\n"
+        f"Arrival-Date: {format_date(returned.date)}\r\n\r\n"
         f"Final-Recipient: rfc822; {lost}\r\n"
         f"Action: failed\r\nStatus: {status}\r\nRemote-MTA: dns; mx.example.com\r\n"
         f"Diagnostic-Code: smtp; {reason}\r\n"
     )
     parts = (
-        text(sentence, charset="us-ascii", encoding="7bit"),
+        make_text(sentence, charset="us-ascii", encoding="7bit"),
         EncodedPart("Content-Type: message/delivery-status\r\n", report.encode("ascii")),
-        _returned(order, returned),
+        _make_returned_part(spec, returned),
     )
-    kind = multipart("report", parts, boundary(order.seed), "; report-type=delivery-status")
-    return letter(order, kind, "Auto-Submitted: auto-replied\r\n")
+    kind = make_multipart("report", parts, make_boundary(spec.seed), "; report-type=delivery-status")
+    return build_message(spec, kind, "Auto-Submitted: auto-replied\r\n")
 
 
-def _returned(order: MessageSpec, message: MessageSpec) -> EncodedPart:
-    """The lost letter, whole or only its header."""
-    if order.variant == "headers":
-        return EncodedPart("Content-Type: text/rfc822-headers\r\n", f"{opening(message)}\r\n".encode("ascii"))
-    return EncodedPart("Content-Type: message/rfc822\r\n", personal_messages.plain(message))
+def _make_returned_part(spec: MessageSpec, message: MessageSpec) -> EncodedPart:
+    """Make the part that holds the undelivered message, or only its header."""
+    if spec.variant == "headers":
+        return EncodedPart(
+            "Content-Type: text/rfc822-headers\r\n", f"{format_header_block(message)}\r\n".encode("ascii")
+        )
+    return EncodedPart("Content-Type: message/rfc822\r\n", personal_messages.write_plain(message))

@@ -1,10 +1,10 @@
-"""The same few sentences in every usual charset and transfer encoding, headers included."""
+"""Messages in every common charset and transfer encoding, headers included."""
 
 from mailsim.samples import headers
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import text
+from mailsim.samples.mime_parts import make_text
 
-# ruff: noqa: RUF001 (foreign letters that resemble Latin ones are the point here)
+# ruff: noqa: RUF001 (characters that look like Latin ones are intended)
 _WESTERN = "Grüße aus Köln: größere Menge, schöne Straße, élève, señor."
 _EURO = "Der Preis beträgt 120 € für größere Mengen, œuvre comprise."
 _CENTRAL = "Zażółć gęślą jaźń, příliš žluťoučký kůň, árvíztűrő."
@@ -45,23 +45,28 @@ TEXTS = {
 }
 
 
-def charset(order: MessageSpec) -> bytes:
-    """`variant` is `charset/encoding`. The subject stands in the same charset, in Q or B words."""
-    name, _, encoding = order.variant.partition("/")
-    body = "\n".join((TEXTS[name], "", f"{order.seed:x} {TEXTS[name]}", ""))
-    part = text(body, charset=name, encoding=encoding)
-    if order.seed % 3 == 0:
+def write_charset(spec: MessageSpec) -> bytes:
+    """Write a message in the charset and encoding of the variant, `charset/encoding`.
+
+    The subject uses the same charset, in Q or B encoded words.
+    """
+    name, _, encoding = spec.variant.partition("/")
+    body = "\n".join((TEXTS[name], "", f"{spec.seed:x} {TEXTS[name]}", ""))
+    part = make_text(body, charset=name, encoding=encoding)
+    if spec.seed % 3 == 0:
         meta = f'<meta http-equiv="Content-Type" content="text/html; charset={name}">'
         page = f"<html><head>{meta}</head>\n<body>{body}</body></html>\n"
-        part = text(page, "html", charset=name, encoding=encoding)
-    head = headers.opening(order)
+        part = make_text(page, "html", charset=name, encoding=encoding)
+    head = headers.format_header_block(spec)
     if name not in {"us-ascii", "utf-16"}:
-        head = headers.swapped(head, "Subject", f"Subject: {_words(TEXTS[name][:36], name, encoding)}\r\n")
+        head = headers.replace_header(
+            head, "Subject", f"Subject: {_encode_subject(TEXTS[name][:36], name, encoding)}\r\n"
+        )
     return f"{head}{part.head}\r\n".encode("ascii") + part.body
 
 
-def _words(subject: str, name: str, encoding: str) -> str:
-    # Escape sequences of ISO-2022-JP do not survive Q words in most readers, so everybody uses B.
+def _encode_subject(subject: str, name: str, encoding: str) -> str:
+    # Most clients break ISO-2022-JP escape sequences in Q words, so real senders use B.
     if encoding == "quoted-printable" and name != "iso-2022-jp":
-        return headers.encoded_q(subject, name)
-    return headers.encoded_b(subject, name, 10)
+        return headers.encode_q_words(subject, name)
+    return headers.encode_b_words(subject, name, 10)

@@ -1,4 +1,4 @@
-"""Numbers with check digits: IBAN, ISIN, VAT identifiers. Bank and issuer codes are ones that nobody has."""
+"""Numbers with check digits: IBAN, ISIN and VAT IDs. Their bank and issuer codes are not assigned."""
 
 from mailsim.samples.seeded_random import SeededRandom
 
@@ -7,40 +7,40 @@ def _letters_as_digits(text: str) -> str:
     return "".join(str(int(character, 36)) for character in text)
 
 
-def iban(country: str, account: str) -> str:
+def make_iban(country: str, account: str) -> str:
     rest = int(_letters_as_digits(f"{account}{country}00")) % 97
     return f"{country}{98 - rest:02d}{account}"
 
 
-def iban_is_valid(value: str) -> bool:
+def is_valid_iban(value: str) -> bool:
     return int(_letters_as_digits(value[4:] + value[:4])) % 97 == 1
 
 
-def bank_account(country: str, dice: SeededRandom) -> str:
-    """An IBAN of the country's length, at a bank that does not exist."""
+def draw_iban(country: str, rng: SeededRandom) -> str:
+    """Draw an IBAN of the country's length, at a bank that does not exist."""
     match country:
         case "DE":
-            return iban("DE", f"9{dice.digits(17)}")
+            return make_iban("DE", f"9{rng.digits(17)}")
         case "FR":
-            head = f"9{dice.digits(4)}{dice.digits(5)}{dice.digits(11)}"
-            return iban("FR", f"{head}{97 - int(head) * 100 % 97:02d}")
+            head = f"9{rng.digits(4)}{rng.digits(5)}{rng.digits(11)}"
+            return make_iban("FR", f"{head}{97 - int(head) * 100 % 97:02d}")
         case "GB":
-            return iban("GB", f"TEST{dice.digits(14)}")
+            return make_iban("GB", f"TEST{rng.digits(14)}")
         case "IE":
-            return iban("IE", f"TEST{dice.digits(14)}")
+            return make_iban("IE", f"TEST{rng.digits(14)}")
         case "CH":
-            return iban("CH", f"9{dice.digits(4)}{dice.digits(12)}")
+            return make_iban("CH", f"9{rng.digits(4)}{rng.digits(12)}")
         case _:
-            raise ValueError(f"no bank accounts are known for {country}")
+            raise ValueError(f"IBAN format of country {country} is not implemented")
 
 
-def spaced(value: str) -> str:
-    """In groups of four, as people print it."""
+def group_digits(value: str) -> str:
+    """Split a number into groups of four characters, as printed on documents."""
     return " ".join(value[start : start + 4] for start in range(0, len(value), 4))
 
 
-def luhn_digit(digits: str) -> int:
-    """The digit that completes a number under the Luhn rule."""
+def compute_luhn_digit(digits: str) -> int:
+    """Compute the Luhn check digit of a number."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit) * (2 if place % 2 == 0 else 1)
@@ -48,41 +48,41 @@ def luhn_digit(digits: str) -> int:
     return -total % 10
 
 
-def isin(country: str, number: str) -> str:
-    """`number` has nine characters."""
-    return f"{country}{number}{luhn_digit(_letters_as_digits(country + number))}"
+def make_isin(country: str, number: str) -> str:
+    """Append the check digit to a country code and a number of nine characters."""
+    return f"{country}{number}{compute_luhn_digit(_letters_as_digits(country + number))}"
 
 
-def isin_is_valid(value: str) -> bool:
-    return len(value) == 12 and value == isin(value[:2], value[2:11])
+def is_valid_isin(value: str) -> bool:
+    return len(value) == 12 and value == make_isin(value[:2], value[2:11])
 
 
-def vat_id(country: str, dice: SeededRandom) -> str:
-    """A VAT identifier in the country's form, its check digits right where the rule is public."""
+def draw_vat_id(country: str, rng: SeededRandom) -> str:
+    """Draw a VAT ID in the country's format, with valid check digits where the algorithm is public."""
     match country:
         case "DE":
-            digits = f"9{dice.digits(7)}"
-            return f"DE{digits}{_iso7064(digits)}"
+            digits = f"9{rng.digits(7)}"
+            return f"DE{digits}{_compute_iso7064_digit(digits)}"
         case "FR":
-            siren = f"9{dice.digits(7)}"
-            siren += str(luhn_digit(siren))
+            siren = f"9{rng.digits(7)}"
+            siren += str(compute_luhn_digit(siren))
             return f"FR{(12 + 3 * (int(siren) % 97)) % 97:02d}{siren}"
         case "GB":
-            digits = f"9{dice.digits(6)}"
+            digits = f"9{rng.digits(6)}"
             weighted = sum(int(digit) * weight for digit, weight in zip(digits, range(8, 1, -1), strict=True))
             return f"GB{digits}{97 - weighted % 97:02d}"
         case "IE":
-            digits = dice.digits(7)
+            digits = rng.digits(7)
             weighted = sum(int(digit) * weight for digit, weight in zip(digits, range(8, 1, -1), strict=True))
             return f"IE{digits}{'WABCDEFGHIJKLMNOPQRSTUV'[weighted % 23]}"
         case "CH":
-            return f"CHE{dice.digits(9)}"
+            return f"CHE{rng.digits(9)}"
         case _:
-            raise ValueError(f"no VAT identifiers are known for {country}")
+            raise ValueError(f"VAT ID format of country {country} is not implemented")
 
 
-def _iso7064(digits: str) -> int:
-    """The check digit of ISO 7064 MOD 11,10."""
+def _compute_iso7064_digit(digits: str) -> int:
+    """Compute the check digit of ISO 7064 MOD 11,10."""
     product = 10
     for digit in digits:
         product = ((int(digit) + product) % 10 or 10) * 2 % 11

@@ -1,4 +1,4 @@
-"""Invoices as Cross Industry Invoice: the XML inside Factur-X, and one syntax of XRechnung (EN 16931)."""
+"""Invoices as Cross Industry Invoice XML: embedded in Factur-X, and one XRechnung syntax (EN 16931)."""
 
 from datetime import date
 
@@ -11,7 +11,7 @@ PROFILES = {
     "basic": "urn:cen.eu:en16931:2017#compliant#urn:factur-x.eu:1p0:basic",
     "xrechnung": "urn:cen.eu:en16931:2017#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0",
 }
-_SPACES = {
+_NAMESPACES = {
     "xmlns:rsm": "urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100",
     "xmlns:ram": "urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100",
     "xmlns:qdt": "urn:un:unece:uncefact:data:standard:QualifiedDataType:100",
@@ -19,38 +19,38 @@ _SPACES = {
 }
 
 
-def cii(invoice: Invoice, profile: str) -> bytes:
-    """`profile` is a key of PROFILES; `basic` leaves out what that profile does not know."""
+def render_cii(invoice: Invoice, profile: str) -> bytes:
+    """Render an invoice in a profile, a key of PROFILES. `basic` omits elements outside that profile."""
     full = profile != "basic"
     root = element(
         "rsm:CrossIndustryInvoice",
-        element("rsm:ExchangedDocumentContext", *_context(profile)),
+        element("rsm:ExchangedDocumentContext", *_render_context(profile)),
         element(
             "rsm:ExchangedDocument",
             leaf("ram:ID", invoice.number),
             leaf("ram:TypeCode", "380"),
-            element("ram:IssueDateTime", _day(invoice.issued)),
+            element("ram:IssueDateTime", _render_day(invoice.issued)),
         ),
         element(
             "rsm:SupplyChainTradeTransaction",
-            *(_line(place, line) for place, line in enumerate(invoice.lines, 1)),
-            _agreement(invoice, full=full),
+            *(_render_line(place, line) for place, line in enumerate(invoice.lines, 1)),
+            _render_agreement(invoice, full=full),
             element(
                 "ram:ApplicableHeaderTradeDelivery",
                 element(
                     "ram:ActualDeliverySupplyChainEvent",
-                    element("ram:OccurrenceDateTime", _day(invoice.delivered)),
+                    element("ram:OccurrenceDateTime", _render_day(invoice.delivered)),
                 ),
             ),
-            _settlement(invoice, full=full),
+            _render_settlement(invoice, full=full),
         ),
-        **_SPACES,
+        **_NAMESPACES,
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{root}\n'.encode()
 
 
-def _context(profile: str) -> list[str]:
-    """XRechnung names the business process too."""
+def _render_context(profile: str) -> list[str]:
+    """Render the profile, and for XRechnung the business process too."""
     guideline = element("ram:GuidelineSpecifiedDocumentContextParameter", leaf("ram:ID", PROFILES[profile]))
     if profile != "xrechnung":
         return [guideline]
@@ -58,11 +58,11 @@ def _context(profile: str) -> list[str]:
     return [element("ram:BusinessProcessSpecifiedDocumentContextParameter", process), guideline]
 
 
-def _day(day: date) -> str:
+def _render_day(day: date) -> str:
     return leaf("udt:DateTimeString", f"{day:%Y%m%d}", format="102")
 
 
-def _line(place: int, line: InvoiceLine) -> str:
+def _render_line(place: int, line: InvoiceLine) -> str:
     tax = element(
         "ram:ApplicableTradeTax",
         leaf("ram:TypeCode", "VAT"),
@@ -88,22 +88,22 @@ def _line(place: int, line: InvoiceLine) -> str:
     )
 
 
-def _agreement(invoice: Invoice, *, full: bool) -> str:
+def _render_agreement(invoice: Invoice, *, full: bool) -> str:
     return element(
         "ram:ApplicableHeaderTradeAgreement",
         leaf("ram:BuyerReference", invoice.purchase_order),
-        element("ram:SellerTradeParty", *_party(invoice.supplier, contact=full)),
-        element("ram:BuyerTradeParty", *_party(invoice.buyer, contact=False)),
+        element("ram:SellerTradeParty", *_render_party(invoice.supplier, contact=full)),
+        element("ram:BuyerTradeParty", *_render_party(invoice.buyer, contact=False)),
         element("ram:BuyerOrderReferencedDocument", leaf("ram:IssuerAssignedID", invoice.purchase_order)),
     )
 
 
-def _party(firm: Firm, *, contact: bool) -> list[str]:
+def _render_party(firm: Firm, *, contact: bool) -> list[str]:
     person = element(
         "ram:DefinedTradeContact",
         leaf("ram:PersonName", firm.name),
         element("ram:TelephoneUniversalCommunication", leaf("ram:CompleteNumber", firm.phone)),
-        element("ram:EmailURIUniversalCommunication", leaf("ram:URIID", firm.mail("billing"))),
+        element("ram:EmailURIUniversalCommunication", leaf("ram:URIID", firm.email("billing"))),
     )
     return [
         leaf("ram:Name", firm.name),
@@ -115,12 +115,12 @@ def _party(firm: Firm, *, contact: bool) -> list[str]:
             leaf("ram:CityName", firm.city),
             leaf("ram:CountryID", firm.country),
         ),
-        element("ram:URIUniversalCommunication", leaf("ram:URIID", firm.mail("billing"), schemeID="EM")),
+        element("ram:URIUniversalCommunication", leaf("ram:URIID", firm.email("billing"), schemeID="EM")),
         element("ram:SpecifiedTaxRegistration", leaf("ram:ID", firm.vat_id, schemeID="VA")),
     ]
 
 
-def _settlement(invoice: Invoice, *, full: bool) -> str:
+def _render_settlement(invoice: Invoice, *, full: bool) -> str:
     bank = element("ram:PayeeSpecifiedCreditorFinancialInstitution", leaf("ram:BICID", invoice.supplier.bic))
     means = element(
         "ram:SpecifiedTradeSettlementPaymentMeans",
@@ -133,8 +133,8 @@ def _settlement(invoice: Invoice, *, full: bool) -> str:
         leaf("ram:PaymentReference", invoice.number),
         leaf("ram:InvoiceCurrencyCode", invoice.currency),
         means,
-        *(_tax(tax) for tax in invoice.taxes),
-        element("ram:SpecifiedTradePaymentTerms", element("ram:DueDateDateTime", _day(invoice.due))),
+        *(_render_tax(tax) for tax in invoice.taxes),
+        element("ram:SpecifiedTradePaymentTerms", element("ram:DueDateDateTime", _render_day(invoice.due))),
         element(
             "ram:SpecifiedTradeSettlementHeaderMonetarySummation",
             leaf("ram:LineTotalAmount", invoice.net),
@@ -146,7 +146,7 @@ def _settlement(invoice: Invoice, *, full: bool) -> str:
     )
 
 
-def _tax(tax: InvoiceTax) -> str:
+def _render_tax(tax: InvoiceTax) -> str:
     return element(
         "ram:ApplicableTradeTax",
         leaf("ram:CalculatedAmount", tax.amount),

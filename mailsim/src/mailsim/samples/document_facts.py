@@ -1,28 +1,32 @@
-"""What stands in the documents of a letter, so that a reader's findings can be compared with the truth."""
+"""Ground truth: the field values of the documents in a message, to compare extraction results with."""
 
 from mailsim.samples.message_spec import MessageSpec
 
 
-def facts(order: MessageSpec) -> dict[str, object]:
-    """The fields of the letter's document in JSON's types, empty for a letter without one.
+def get_document_facts(spec: MessageSpec) -> dict[str, object]:
+    """Return the fields of the message's document in JSON types; empty without a document.
 
-    Amounts are strings with a decimal point, dates ISO 8601. An archive has a list of them, `documents`.
-    `readable` is False where nobody can read the document without a password or at all.
+    Amounts are strings with a decimal point, dates ISO 8601. An archive has a list, `documents`.
+    `readable` is False if the document is broken or needs a password.
     """
     from mailsim.samples import contract_notes, document_messages, invoices, unusual_invoices
 
-    match order.kind:
+    match spec.kind:
         case "invoice-zip":
-            return {"documents": [facts(inside) for inside in document_messages.zipped_orders(order)]}
+            return {
+                "documents": [
+                    get_document_facts(inner_spec) for inner_spec in document_messages.list_zipped_specs(spec)
+                ]
+            }
         case "invoice-odd":
-            readable = order.variant not in unusual_invoices.UNREADABLE
-            return {**invoices.facts(invoices.invoice(order)), "readable": readable}
+            readable = spec.variant not in unusual_invoices.UNREADABLE
+            return {**invoices.to_facts(invoices.make_invoice(spec)), "readable": readable}
         case "contract-note" | "contract-note-scan":
-            return contract_notes.facts(contract_notes.note(order))
+            return contract_notes.to_facts(contract_notes.make_contract_note(spec))
         case "paper":
-            return {"document": order.variant, "supplier": invoices.invoice(order).supplier.name}
+            return {"document": spec.variant, "supplier": invoices.make_invoice(spec).supplier.name}
         case kind if kind.startswith("invoice"):
-            inside = document_messages.forwarded_order(order) if kind == "invoice-forwarded" else order
-            return invoices.facts(invoices.invoice(inside))
+            inner_spec = document_messages.make_forwarded_spec(spec) if kind == "invoice-forwarded" else spec
+            return invoices.to_facts(invoices.make_invoice(inner_spec))
         case _:
             return {}

@@ -1,13 +1,21 @@
-"""Letters that bring business documents: invoices and contract notes in every form they travel in."""
+"""Messages that carry business documents: invoices and contract notes in every delivery format."""
 
 import functools
 from dataclasses import replace
 from datetime import timedelta
 
 from mailsim.samples import contract_notes, invoices
-from mailsim.samples.attachment_messages import archive
+from mailsim.samples.attachment_messages import make_zip
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import EncodedPart, attachment, boundary, enclosed, letter, multipart, text
+from mailsim.samples.mime_parts import (
+    EncodedPart,
+    build_message,
+    embed_message,
+    make_attachment,
+    make_boundary,
+    make_multipart,
+    make_text,
+)
 from mailsim.samples.page_drawing import PageDrawing
 from mailsim.samples.phrases import PHRASES
 from mailsim.samples.seeded_random import SeededRandom, mix_bits
@@ -19,143 +27,160 @@ _MEDIA = {"png": "image/png", "jpeg": "image/jpeg", "tiff": "image/tiff", "pdf":
 _ENDINGS = {"png": "png", "jpeg": "jpg", "tiff": "tif", "pdf": "pdf"}
 
 
-def invoice(order: MessageSpec) -> bytes:
-    return cover(order, attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)))
-
-
-def invoice_scan(order: MessageSpec) -> bytes:
-    return cover(order, _scanned(order))
-
-
-def invoice_facturx(order: MessageSpec) -> bytes:
-    return cover(order, attachment(_invoice_name(order, "pdf"), _PDF, facturx_pdf(order)))
-
-
-def invoice_xrechnung(order: MessageSpec) -> bytes:
-    """The XML is the invoice, the PDF only shows it."""
-    from mailsim.samples.cii import cii
-    from mailsim.samples.ubl import ubl
-
-    bill = invoices.invoice(order)
-    xml = ubl(bill) if order.variant == "ubl" else cii(bill, "xrechnung")
-    return cover(
-        order,
-        attachment(_invoice_name(order, "xml"), "application/xml", xml),
-        attachment(_invoice_name(order, "pdf"), _PDF, invoice_pdf(order)),
+def write_invoice(spec: MessageSpec) -> bytes:
+    return write_cover_message(
+        spec, make_attachment(_get_invoice_filename(spec, "pdf"), _PDF, render_invoice_pdf(spec))
     )
 
 
-def invoice_zip(order: MessageSpec) -> bytes:
-    """`flat`: several invoices in one archive. `nested`: the archive inside a folder and an archive."""
-    files = {_invoice_name(inside, "pdf"): invoice_pdf(inside) for inside in zipped_orders(order)}
-    data = archive(files)
-    if order.variant == "nested":
-        data = archive({"2024/Belege.zip": data, "2024/lies mich.txt": b"Siehe Belege.zip\r\n"})
-    return cover(order, attachment("Belege.zip", "application/zip", data))
+def write_invoice_scan(spec: MessageSpec) -> bytes:
+    return write_cover_message(spec, _make_scan_part(spec))
 
 
-def zipped_orders(order: MessageSpec) -> list[MessageSpec]:
-    """The orders whose invoices an archive holds."""
-    count = 2 + order.seed % 3
+def write_invoice_facturx(spec: MessageSpec) -> bytes:
+    return write_cover_message(
+        spec, make_attachment(_get_invoice_filename(spec, "pdf"), _PDF, render_facturx_pdf(spec))
+    )
+
+
+def write_invoice_xrechnung(spec: MessageSpec) -> bytes:
+    """Write a message with an XRechnung. The XML is the invoice; the PDF only visualizes it."""
+    from mailsim.samples.cii import render_cii
+    from mailsim.samples.ubl import render_ubl
+
+    invoice = invoices.make_invoice(spec)
+    xml = render_ubl(invoice) if spec.variant == "ubl" else render_cii(invoice, "xrechnung")
+    return write_cover_message(
+        spec,
+        make_attachment(_get_invoice_filename(spec, "xml"), "application/xml", xml),
+        make_attachment(_get_invoice_filename(spec, "pdf"), _PDF, render_invoice_pdf(spec)),
+    )
+
+
+def write_invoice_zip(spec: MessageSpec) -> bytes:
+    """Write a message with zipped invoices; variant `nested` puts the archive in a folder of another one."""
+    files = {
+        _get_invoice_filename(inner_spec, "pdf"): render_invoice_pdf(inner_spec)
+        for inner_spec in list_zipped_specs(spec)
+    }
+    data = make_zip(files)
+    if spec.variant == "nested":
+        data = make_zip({"2024/Belege.zip": data, "2024/lies mich.txt": b"Siehe Belege.zip\r\n"})
+    return write_cover_message(spec, make_attachment("Belege.zip", "application/zip", data))
+
+
+def list_zipped_specs(spec: MessageSpec) -> list[MessageSpec]:
+    """List the specs of the invoices in an archive."""
+    count = 2 + spec.seed % 3
     return [
-        replace(order, seed=mix_bits(order.seed + place + 1), kind="invoice", variant="boxed")
+        replace(spec, seed=mix_bits(spec.seed + place + 1), kind="invoice", variant="boxed")
         for place in range(count)
     ]
 
 
-def invoice_forwarded(order: MessageSpec) -> bytes:
-    """A colleague forwards the supplier's letter, the invoice inside it."""
-    message = enclosed(invoice(forwarded_order(order)), "invoice.eml")
-    return letter(order, multipart("mixed", (_note(order), message), boundary(order.seed, 1)))
-
-
-def forwarded_order(order: MessageSpec) -> MessageSpec:
-    """The order for the supplier's letter inside the forwarded one."""
-    return MessageSpec(
-        seed=order.seed,
-        kind="invoice",
-        variant="modern",
-        language=order.language,
-        to=(order.sender,),
-        date=order.date - timedelta(hours=1 + order.seed % 90),
+def write_invoice_forwarded(spec: MessageSpec) -> bytes:
+    """Write a message in which a colleague forwards a supplier's invoice message."""
+    message = embed_message(write_invoice(make_forwarded_spec(spec)), "invoice.eml")
+    return build_message(
+        spec, make_multipart("mixed", (_make_cover_text(spec), message), make_boundary(spec.seed, 1))
     )
 
 
-def contract_note(order: MessageSpec) -> bytes:
-    return cover(order, attachment(_note_name(order), _PDF, note_pdf(order)))
+def make_forwarded_spec(spec: MessageSpec) -> MessageSpec:
+    """Make the spec of the supplier's message inside the forwarding one."""
+    return MessageSpec(
+        seed=spec.seed,
+        kind="invoice",
+        variant="modern",
+        language=spec.language,
+        to=(spec.sender,),
+        date=spec.date - timedelta(hours=1 + spec.seed % 90),
+    )
 
 
-def contract_note_scan(order: MessageSpec) -> bytes:
-    return cover(order, _scanned(order))
+def write_contract_note(spec: MessageSpec) -> bytes:
+    return write_cover_message(
+        spec, make_attachment(_get_contract_note_filename(spec), _PDF, render_contract_note_pdf(spec))
+    )
+
+
+def write_contract_note_scan(spec: MessageSpec) -> bytes:
+    return write_cover_message(spec, _make_scan_part(spec))
 
 
 @functools.lru_cache(maxsize=128)
-def invoice_pdf(order: MessageSpec, *, embedded: bool = False) -> bytes:
-    from mailsim.samples.pdf import pdf
+def render_invoice_pdf(spec: MessageSpec, *, embedded: bool = False) -> bytes:
+    from mailsim.samples.pdf import render_pdf
 
-    bill = invoices.invoice(order)
-    return pdf(invoice_sheet(order), bill.number, bill.supplier.name, embedded=embedded)
+    invoice = invoices.make_invoice(spec)
+    return render_pdf(draw_invoice_pages(spec), invoice.number, invoice.supplier.name, embedded=embedded)
 
 
 @functools.lru_cache(maxsize=64)
-def facturx_pdf(order: MessageSpec) -> bytes:
-    from mailsim.samples.cii import cii
-    from mailsim.samples.facturx import facturx
+def render_facturx_pdf(spec: MessageSpec) -> bytes:
+    from mailsim.samples.cii import render_cii
+    from mailsim.samples.facturx import render_facturx
 
-    xml = cii(invoices.invoice(order), order.variant)
-    return facturx(invoice_pdf(order, embedded=True), xml, order.variant)
+    xml = render_cii(invoices.make_invoice(spec), spec.variant)
+    return render_facturx(render_invoice_pdf(spec, embedded=True), xml, spec.variant)
 
 
 @functools.lru_cache(maxsize=128)
-def note_pdf(order: MessageSpec) -> bytes:
-    from mailsim.samples.pdf import pdf
+def render_contract_note_pdf(spec: MessageSpec) -> bytes:
+    from mailsim.samples.pdf import render_pdf
 
-    note = contract_notes.note(order)
-    return pdf(_note_sheet(order), note.number, note.broker.name)
+    note = contract_notes.make_contract_note(spec)
+    return render_pdf(_draw_contract_note_pages(spec), note.number, note.broker.name)
 
 
 @functools.lru_cache(maxsize=32)
-def _scan(order: MessageSpec) -> bytes:
-    from mailsim.samples.scans import scan
+def _make_scan(spec: MessageSpec) -> bytes:
+    from mailsim.samples.scans import make_scan
 
-    sheet = _note_sheet(order) if order.kind == "contract-note-scan" else invoice_sheet(order)
-    return scan(sheet, order.seed, order.variant)
+    drawing = (
+        _draw_contract_note_pages(spec) if spec.kind == "contract-note-scan" else draw_invoice_pages(spec)
+    )
+    return make_scan(drawing, spec.seed, spec.variant)
 
 
-def invoice_sheet(order: MessageSpec) -> PageDrawing:
+def draw_invoice_pages(spec: MessageSpec) -> PageDrawing:
     from mailsim.samples import invoice_layouts
 
     layouts = invoice_layouts.LAYOUTS
-    layout = order.variant if order.variant in layouts else SeededRandom(order.seed, 40).pick(layouts)
-    return invoice_layouts.draw(invoices.invoice(order), layout)
+    layout = spec.variant if spec.variant in layouts else SeededRandom(spec.seed, 40).pick(layouts)
+    return invoice_layouts.draw_invoice(invoices.make_invoice(spec), layout)
 
 
-def _note_sheet(order: MessageSpec) -> PageDrawing:
+def _draw_contract_note_pages(spec: MessageSpec) -> PageDrawing:
     from mailsim.samples import contract_note_layouts
 
-    return contract_note_layouts.draw(contract_notes.note(order))
+    return contract_note_layouts.draw_contract_note(contract_notes.make_contract_note(spec))
 
 
-def _scanned(order: MessageSpec) -> EncodedPart:
-    name = f"Scan_{order.date:%Y%m%d}_{order.seed % 10_000:04d}.{_ENDINGS[order.variant]}"
-    return attachment(name, _MEDIA[order.variant], _scan(order))
+def _make_scan_part(spec: MessageSpec) -> EncodedPart:
+    name = f"Scan_{spec.date:%Y%m%d}_{spec.seed % 10_000:04d}.{_ENDINGS[spec.variant]}"
+    return make_attachment(name, _MEDIA[spec.variant], _make_scan(spec))
 
 
-def _invoice_name(order: MessageSpec, ending: str) -> str:
-    number = invoices.invoice(order).number.replace("/", "-")
-    return f"{_INVOICE_NAMES[order.language]}_{number}.{ending}"
+def _get_invoice_filename(spec: MessageSpec, ending: str) -> str:
+    number = invoices.make_invoice(spec).number.replace("/", "-")
+    return f"{_INVOICE_NAMES[spec.language]}_{number}.{ending}"
 
 
-def _note_name(order: MessageSpec) -> str:
-    return f"{_NOTE_NAMES[order.language]}_{contract_notes.note(order).number.replace('/', '-')}.pdf"
+def _get_contract_note_filename(spec: MessageSpec) -> str:
+    return (
+        f"{_NOTE_NAMES[spec.language]}_{contract_notes.make_contract_note(spec).number.replace('/', '-')}.pdf"
+    )
 
 
-def cover(order: MessageSpec, *files: EncodedPart, below: str = "") -> bytes:
-    """A short letter around the files; `below` stands under it."""
-    return letter(order, multipart("mixed", (_note(order, below), *files), boundary(order.seed)))
+def write_cover_message(spec: MessageSpec, *files: EncodedPart, below: str = "") -> bytes:
+    """Write a short cover message with the files attached; `below` is appended to its text."""
+    return build_message(
+        spec, make_multipart("mixed", (_make_cover_text(spec, below), *files), make_boundary(spec.seed))
+    )
 
 
-def _note(order: MessageSpec, below: str = "") -> EncodedPart:
-    tongue = PHRASES[order.language]
-    greeting = tongue.greetings[order.seed % len(tongue.greetings)]
-    return text(f"{greeting}\n\n{tongue.attached}\n\n{tongue.closings[0]}\n{order.sender[0]}\n{below}")
+def _make_cover_text(spec: MessageSpec, below: str = "") -> EncodedPart:
+    phrases = PHRASES[spec.language]
+    greeting = phrases.greetings[spec.seed % len(phrases.greetings)]
+    return make_text(f"{greeting}\n\n{phrases.attached}\n\n{phrases.closings[0]}\n{spec.sender[0]}\n{below}")

@@ -1,27 +1,27 @@
-"""The numbers that documents carry, apart from them because a letter's subject needs nothing else."""
+"""Document numbers. Separate from the documents, because a message's subject needs only the number."""
 
 from mailsim.samples.seeded_random import SeededRandom
 
 
-def invoice_number(seed: int, year: int) -> str:
-    """In the style of its supplier."""
-    dice = SeededRandom(seed, 27)
-    running = dice.between(1, 98_999)
+def make_invoice_number(seed: int, year: int) -> str:
+    """Make an invoice number in one of five styles."""
+    rng = SeededRandom(seed, 27)
+    running = rng.between(1, 98_999)
     styles = (
         f"{year}-{running:05d}",
         f"RE{running:06d}",
         f"INV-{year % 100}{running:05d}",
         f"F{year}/{running:04d}",
     )
-    return dice.pick((*styles, f"{running + 100_000}"))
+    return rng.pick((*styles, f"{running + 100_000}"))
 
 
-def paper_number(seed: int) -> str:
+def make_lookalike_number(seed: int) -> str:
     return str(SeededRandom(seed, 42).between(10_000, 99_999))
 
 
-def note_number(seed: int) -> str:
-    """In the style of its house."""
-    dice = SeededRandom(seed, 29)
-    nine, seven, eight = dice.digits(9), dice.digits(7), dice.digits(8)
-    return dice.pick((nine, f"WP-{seven}", f"CN{eight}", f"{nine[:4]}/{seven[:6]}"))
+def make_contract_note_number(seed: int) -> str:
+    """Make a contract note number in one of four styles."""
+    rng = SeededRandom(seed, 29)
+    nine, seven, eight = rng.digits(9), rng.digits(7), rng.digits(8)
+    return rng.pick((nine, f"WP-{seven}", f"CN{eight}", f"{nine[:4]}/{seven[:6]}"))

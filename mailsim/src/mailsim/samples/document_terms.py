@@ -1,6 +1,6 @@
-"""What documents call things, per language; firms differ, so most things have several names."""
+"""Terms printed on documents, per language. Most have several synonyms, because companies differ."""
 
-_INVOICE = {
+_INVOICE_TERMS = {
     "de": {
         "invoice": ("Rechnung", "RECHNUNG"),
         "number": ("Rechnungsnummer", "Rechnung Nr.", "Rechnungs-Nr.", "Belegnummer"),
@@ -93,7 +93,7 @@ _INVOICE = {
     },
 }
 
-_NOTE = {
+_CONTRACT_NOTE_TERMS = {
     "de": {
         "title": (
             "Wertpapierabrechnung {direction}",
@@ -223,12 +223,12 @@ _NOTE = {
 
 
 class DocumentTerms:
-    """The words of one firm: of each thing's names always the same one."""
+    """The terms of one company: always the same synonym of each term."""
 
     __slots__ = ("_style", "_words")
 
-    def __init__(self, words: dict[str, tuple[str, ...]], style: int) -> None:
-        self._words = words
+    def __init__(self, terms: dict[str, tuple[str, ...]], style: int) -> None:
+        self._words = terms
         self._style = style
 
     def __getitem__(self, key: str) -> str:
@@ -236,9 +236,9 @@ class DocumentTerms:
         return names[self._style % len(names)]
 
 
-def invoice_terms(language: str, style: int) -> DocumentTerms:
-    return DocumentTerms(_INVOICE[language], style)
+def get_invoice_terms(language: str, style: int) -> DocumentTerms:
+    return DocumentTerms(_INVOICE_TERMS[language], style)
 
 
-def note_terms(language: str, style: int) -> DocumentTerms:
-    return DocumentTerms(_NOTE[language], style)
+def get_contract_note_terms(language: str, style: int) -> DocumentTerms:
+    return DocumentTerms(_CONTRACT_NOTE_TERMS[language], style)

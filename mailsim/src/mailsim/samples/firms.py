@@ -1,9 +1,9 @@
-"""The firms that documents come from and go to: suppliers, buyers, brokers, issuers. All invented."""
+"""Fictitious companies on documents: suppliers, buyers, brokers and issuers of securities."""
 
 import functools
 from dataclasses import dataclass
 
-from mailsim.samples.check_digits import bank_account, isin, vat_id
+from mailsim.samples.check_digits import draw_iban, draw_vat_id, make_isin
 from mailsim.samples.seeded_random import SeededRandom, hash_text
 
 
@@ -21,17 +21,17 @@ class Firm:
     phone: str
 
     @property
-    def land(self) -> str:
+    def country_name(self) -> str:
         """The country's name in its own language."""
-        return _LANDS[self.country]
+        return _COUNTRY_NAMES[self.country]
 
     @property
-    def place(self) -> str:
+    def city_line(self) -> str:
         return (
             f"{self.city} {self.postcode}" if self.country in {"GB", "IE"} else f"{self.postcode} {self.city}"
         )
 
-    def mail(self, local: str) -> str:
+    def email(self, local: str) -> str:
         return f"{local}@{self.domain}"
 
 
@@ -45,8 +45,14 @@ class Security:
     high: int
 
 
-_HEAD_OFFICE = 3 * "X"  # the branch that a BIC names where it means none in particular
-_LANDS = {"DE": "Deutschland", "CH": "Schweiz", "GB": "United Kingdom", "IE": "Ireland", "FR": "France"}
+_HEAD_OFFICE = 3 * "X"  # the branch code of a BIC that names no branch
+_COUNTRY_NAMES = {
+    "DE": "Deutschland",
+    "CH": "Schweiz",
+    "GB": "United Kingdom",
+    "IE": "Ireland",
+    "FR": "France",
+}
 # name, street, postcode, city, country, domain
 _SUPPLIERS = {
     "de": (
@@ -108,7 +114,7 @@ _BUYERS = {
     "en": ("Example Trading Ltd", "1 Orchard Court", "N1 9GU", "London", "GB", "example.com"),
     "fr": ("Exemple et Cie SAS", "25 boulevard des Lilas", "75011", "Paris", "FR", "example.net"),
 }
-# One house each, with a layout of its own.
+# One broker per layout.
 _BROKERS = {
     "register": (
         "Rotdorn Wertpapierhaus AG",
@@ -154,8 +160,8 @@ _SECURITIES = (
 
 
 @functools.cache
-def _firm(name: str, street: str, postcode: str, city: str, country: str, domain: str) -> Firm:
-    dice = SeededRandom(hash_text(0, name), 25)
+def _make_firm(name: str, street: str, postcode: str, city: str, country: str, domain: str) -> Firm:
+    rng = SeededRandom(hash_text(0, name), 25)
     return Firm(
         name=name,
         street=street,
@@ -163,45 +169,45 @@ def _firm(name: str, street: str, postcode: str, city: str, country: str, domain
         city=city,
         country=country,
         domain=domain,
-        vat_id=vat_id(country, dice),
-        iban=bank_account(country, dice),
-        bic=f"TEST{country}{dice.pick('23456789')}{dice.pick('ABCDEF')}{_HEAD_OFFICE}",
-        phone=_phone(country, dice),
+        vat_id=draw_vat_id(country, rng),
+        iban=draw_iban(country, rng),
+        bic=f"TEST{country}{rng.pick('23456789')}{rng.pick('ABCDEF')}{_HEAD_OFFICE}",
+        phone=_make_phone_number(country, rng),
     )
 
 
-def _phone(country: str, dice: SeededRandom) -> str:
-    """Numbers that are set aside for films and examples where a country has such."""
+def _make_phone_number(country: str, rng: SeededRandom) -> str:
+    """Make a phone number, from the range reserved for fiction where the country has one."""
     match country:
         case "GB":
-            return f"+44 1632 960{dice.digits(3)}"
+            return f"+44 1632 960{rng.digits(3)}"
         case "FR":
-            return f"+33 1 99 00 {dice.digits(2)} {dice.digits(2)}"
+            return f"+33 1 99 00 {rng.digits(2)} {rng.digits(2)}"
         case "IE":
-            return f"+353 20 910 {dice.digits(4)}"
+            return f"+353 20 910 {rng.digits(4)}"
         case "CH":
-            return f"+41 44 000 {dice.digits(2)} {dice.digits(2)}"
+            return f"+41 44 000 {rng.digits(2)} {rng.digits(2)}"
         case _:
-            return f"+49 30 23125 {dice.digits(3)}"
+            return f"+49 30 23125 {rng.digits(3)}"
 
 
-def supplier(seed: int, language: str) -> Firm:
-    return _firm(*SeededRandom(seed, 26).pick(_SUPPLIERS[language]))
+def choose_supplier(seed: int, language: str) -> Firm:
+    return _make_firm(*SeededRandom(seed, 26).pick(_SUPPLIERS[language]))
 
 
-def buyer(language: str) -> Firm:
-    return _firm(*_BUYERS[language])
+def get_buyer(language: str) -> Firm:
+    return _make_firm(*_BUYERS[language])
 
 
-def broker_layout(variant: str, seed: int) -> str:
-    """The house that a letter comes from: its variant names one, or (for scans) the seed does."""
+def choose_broker_layout(variant: str, seed: int) -> str:
+    """Choose the broker's layout: the one the variant names or, for scans, one drawn from the seed."""
     return variant if variant in _BROKERS else SeededRandom(seed, 30).pick(tuple(_BROKERS))
 
 
-def broker(layout: str) -> Firm:
-    return _firm(*_BROKERS[layout])
+def get_broker(layout: str) -> Firm:
+    return _make_firm(*_BROKERS[layout])
 
 
-def security(dice: SeededRandom) -> Security:
-    name, ticker, country, digits, currency, low, high = dice.pick(_SECURITIES)
-    return Security(name, ticker, isin(country, digits), currency, low, high)
+def choose_security(rng: SeededRandom) -> Security:
+    name, ticker, country, digits, currency, low, high = rng.pick(_SECURITIES)
+    return Security(name, ticker, make_isin(country, digits), currency, low, high)

@@ -1,4 +1,4 @@
-"""Header lines as strings: encoded words, address lists, dates, and the block that opens every letter."""
+"""Header fields as strings: encoded words, address lists, dates, and the complete header block."""
 
 import binascii
 import functools
@@ -16,7 +16,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+\Z")
 _UNESCAPED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!*+-/")
 
 
-def date_text(date: datetime) -> str:
+def format_date(date: datetime) -> str:
     offset = date.utcoffset()
     minutes = int(offset.total_seconds()) // 60 if offset else 0
     zone = (
@@ -31,7 +31,7 @@ def date_text(date: datetime) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def _escaped(character: str, charset: str) -> str:
+def _escape_q(character: str, charset: str) -> str:
     if character == " ":
         return "_"
     if character in _UNESCAPED:
@@ -39,21 +39,21 @@ def _escaped(character: str, charset: str) -> str:
     return "".join(f"={byte:02X}" for byte in character.encode(charset))
 
 
-# The whole of Latin-1 and a few more, for subjects that fit into one word.
+# Fast path for subjects that fit into one encoded word: Latin-1 and two more characters.
 _ESCAPES = {
-    ord(character): _escaped(character, "utf-8") for character in map(chr, (*range(256), 0x20AC, 0x2019))
+    ord(character): _escape_q(character, "utf-8") for character in map(chr, (*range(256), 0x20AC, 0x2019))
 }
 
 
-def encoded_q(text: str, charset: str = "utf-8") -> str:
-    """RFC 2047 words in Q encoding, folded; no character is cut in two."""
+def encode_q_words(text: str, charset: str = "utf-8") -> str:
+    """Encode text as folded RFC 2047 Q words without splitting a character."""
     if charset == "utf-8" and len(short := text.translate(_ESCAPES)) < 64 and short.isascii():
         return f"=?utf-8?Q?{short}?="
     words: list[str] = []
     room = 75 - len(charset) - 7
     word = ""
     for character in text:
-        piece = _escaped(character, charset)
+        piece = _escape_q(character, charset)
         if len(word) + len(piece) > room:
             words.append(word)
             word = ""
@@ -62,18 +62,18 @@ def encoded_q(text: str, charset: str = "utf-8") -> str:
     return "\r\n ".join(f"=?{charset}?Q?{word}?=" for word in words)
 
 
-def encoded_b(text: str, charset: str = "utf-8", step: int = 14) -> str:
-    """RFC 2047 words in B encoding, folded, `step` characters each."""
+def encode_b_words(text: str, charset: str = "utf-8", step: int = 14) -> str:
+    """Encode text as folded RFC 2047 B words of `step` characters each."""
     pieces = [text[start : start + step].encode(charset) for start in range(0, len(text), step)]
     return "\r\n ".join(
         f"=?{charset}?B?{binascii.b2a_base64(piece, newline=False).decode()}?=" for piece in pieces
     )
 
 
-def folded(name: str, value: str) -> str:
-    """One header line, encoded where it must be and broken at spaces before column 78."""
+def fold_header(name: str, value: str) -> str:
+    """Format one header field, encoded if it is not ASCII, folded at spaces before column 78."""
     if not value.isascii():
-        return f"{name}: {encoded_q(value)}\r\n"
+        return f"{name}: {encode_q_words(value)}\r\n"
     if len(name) + len(value) < 76:
         return f"{name}: {value}\r\n"
     lines = [f"{name}:"]
@@ -85,58 +85,58 @@ def folded(name: str, value: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def mailbox(person: Person) -> str:
+def format_address(person: Person) -> str:
     name, address = person
     if not name:
         return address
     if not name.isascii():
-        return f"{encoded_q(name)} <{address}>"
+        return f"{encode_q_words(name)} <{address}>"
     if _PLAIN_NAME.match(name):
         return f"{name} <{address}>"
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted}" <{address}>'
 
 
-def addresses(name: str, people: Sequence[Person]) -> str:
-    return f"{name}: " + ",\r\n ".join(map(mailbox, people)) + "\r\n" if people else ""
+def format_address_header(name: str, people: Sequence[Person]) -> str:
+    return f"{name}: " + ",\r\n ".join(map(format_address, people)) + "\r\n" if people else ""
 
 
-def trail(order: MessageSpec, date: str) -> str:
-    """What servers put above a letter on its way; mail that the owner sent has none."""
-    address = order.sender[1]
+def format_trace_headers(spec: MessageSpec, date: str) -> str:
+    """Format the trace headers that servers add in transit. The owner's sent messages have none."""
+    address = spec.sender[1]
     domain = address.rpartition("@")[2]
-    number = mix_bits(order.seed ^ 6)
-    receivers = order.to or order.cc or order.bcc
+    number = mix_bits(spec.seed ^ 6)
+    receivers = spec.to or spec.cc or spec.bcc
     return (
-        f"Return-Path: <{'' if order.kind in _UNANSWERABLE else address}>\r\n"
+        f"Return-Path: <{'' if spec.kind in _UNANSWERABLE else address}>\r\n"
         f"Received: from mail.{domain} (mail.{domain} [192.0.2.{number % 254 + 1}])\r\n"
         f"\tby mx.example.net with ESMTPS id {number:016x}\r\n"
         f"\tfor <{receivers[0][1]}>; {date}\r\n"
     )
 
 
-def opening(order: MessageSpec, extra: str = "", *, travelled: bool = True) -> str:
-    """The header block up to and without its Content-* lines and the empty line."""
-    date = date_text(order.date)
+def format_header_block(spec: MessageSpec, extra: str = "", *, travelled: bool = True) -> str:
+    """Format the header block without the Content-* fields and the empty line."""
+    date = format_date(spec.date)
     lines = [
-        trail(order, date) if travelled else "",
-        f"Date: {date}\r\nFrom: {mailbox(order.sender)}\r\n",
-        addresses("To", order.to),
-        addresses("Cc", order.cc) if order.cc else "",
-        "" if travelled or not order.bcc else addresses("Bcc", order.bcc),
-        folded("Subject", order.title) if order.title else "",
-        f"Message-ID: {order.message_id}\r\n",
+        format_trace_headers(spec, date) if travelled else "",
+        f"Date: {date}\r\nFrom: {format_address(spec.sender)}\r\n",
+        format_address_header("To", spec.to),
+        format_address_header("Cc", spec.cc) if spec.cc else "",
+        "" if travelled or not spec.bcc else format_address_header("Bcc", spec.bcc),
+        fold_header("Subject", spec.title) if spec.title else "",
+        f"Message-ID: {spec.message_id}\r\n",
     ]
-    if order.in_reply_to:
-        lines.append(f"In-Reply-To: {order.in_reply_to}\r\n")
-    if order.references:
-        lines.append("References: " + "\r\n ".join(order.references) + "\r\n")
+    if spec.in_reply_to:
+        lines.append(f"In-Reply-To: {spec.in_reply_to}\r\n")
+    if spec.references:
+        lines.append("References: " + "\r\n ".join(spec.references) + "\r\n")
     lines.append(extra)
     lines.append("MIME-Version: 1.0\r\n")
     return "".join(lines)
 
 
-def swapped(head: str, name: str, line: str) -> str:
-    """The header block with the first `name` field, folds included, replaced by `line`."""
+def replace_header(head: str, name: str, line: str) -> str:
+    """Replace the first `name` field of a header block, folded lines included, by `line`."""
     pattern = re.compile(rf"^{name}:.*\r\n(?:[ \t].*\r\n)*", re.MULTILINE)
     return pattern.sub(lambda _: line, head, count=1)

@@ -1,14 +1,14 @@
-"""Invoices as data: every sum adds up, every check digit is right. How they look is written elsewhere."""
+"""Invoices as data, without layout. All amounts add up and all check digits are valid."""
 
 import functools
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 
-from mailsim.samples.check_digits import spaced
-from mailsim.samples.document_numbers import invoice_number
-from mailsim.samples.firms import Firm, buyer, supplier
-from mailsim.samples.localized_formats import cents
+from mailsim.samples.check_digits import group_digits
+from mailsim.samples.document_numbers import make_invoice_number
+from mailsim.samples.firms import Firm, choose_supplier, get_buyer
+from mailsim.samples.localized_formats import round_to_cents
 from mailsim.samples.message_spec import MessageSpec
 from mailsim.samples.seeded_random import SeededRandom
 
@@ -58,7 +58,7 @@ _RATES = {
     "FR": ("20", "5.5"),
 }
 _CURRENCIES = {"DE": ("EUR",), "CH": ("CHF",), "GB": ("GBP",), "IE": ("EUR", "EUR", "USD"), "FR": ("EUR",)}
-# what, unit, lowest and highest price in cents, whether the reduced rate applies
+# description, unit, lowest and highest price in cents, whether the reduced VAT rate applies
 _GOODS = {
     "de": (
         ("Kopierpapier A4, 500 Blatt", "Pack", 390, 720, False),
@@ -99,7 +99,7 @@ _GOODS = {
 }
 
 
-# UN/ECE Recommendation 20, which electronic invoices speak
+# Unit codes of UN/ECE Recommendation 20, as used in electronic invoices.
 UNIT_CODES = {
     "Pack": "XPK",
     "pack": "XPK",
@@ -120,27 +120,27 @@ UNIT_CODES = {
 
 
 @functools.lru_cache(maxsize=256)
-def invoice(order: MessageSpec) -> Invoice:
-    """The invoice that belongs to an order, whatever shape the document takes."""
-    dice = SeededRandom(order.seed, 28)
-    seller = supplier(order.seed, order.language)
-    day = order.date.date() - timedelta(days=dice.below(3))
+def make_invoice(spec: MessageSpec) -> Invoice:
+    """Make the invoice of a message, independent of the document's format."""
+    rng = SeededRandom(spec.seed, 28)
+    seller = choose_supplier(spec.seed, spec.language)
+    day = spec.date.date() - timedelta(days=rng.below(3))
     standard, reduced = (Decimal(rate) for rate in _RATES[seller.country])
-    lines = tuple(_line(dice, order.language, standard, reduced) for _ in range(_count(dice)))
-    taxes = _taxes(lines)
+    lines = tuple(_draw_line(rng, spec.language, standard, reduced) for _ in range(_draw_line_count(rng)))
+    taxes = _sum_taxes(lines)
     net = sum((line.amount for line in lines), Decimal(0))
     vat = sum((tax.amount for tax in taxes), Decimal(0))
     return Invoice(
-        number=invoice_number(order.seed, order.date.year),
+        number=make_invoice_number(spec.seed, spec.date.year),
         issued=day,
-        due=day + timedelta(days=dice.pick((10, 14, 30, 30, 60))),
-        delivered=day - timedelta(days=dice.between(1, 9)),
-        language=order.language,
-        currency=dice.pick(_CURRENCIES[seller.country]),
+        due=day + timedelta(days=rng.pick((10, 14, 30, 30, 60))),
+        delivered=day - timedelta(days=rng.between(1, 9)),
+        language=spec.language,
+        currency=rng.pick(_CURRENCIES[seller.country]),
         supplier=seller,
-        buyer=buyer(order.language),
-        customer=f"{dice.between(10_000, 99_999)}",
-        purchase_order=f"{dice.pick(('PO-', '45000', 'B'))}{dice.digits(5)}",
+        buyer=get_buyer(spec.language),
+        customer=f"{rng.between(10_000, 99_999)}",
+        purchase_order=f"{rng.pick(('PO-', '45000', 'B'))}{rng.digits(5)}",
         lines=lines,
         taxes=taxes,
         net=net,
@@ -149,32 +149,35 @@ def invoice(order: MessageSpec) -> Invoice:
     )
 
 
-def _count(dice: SeededRandom) -> int:
-    """Mostly a handful of lines; one in ten invoices runs over the page."""
-    return dice.between(30, 60) if dice.below(10) == 0 else dice.between(1, 8)
+def _draw_line_count(rng: SeededRandom) -> int:
+    """Draw the number of lines: mostly a handful; one in ten invoices spans several pages."""
+    return rng.between(30, 60) if rng.below(10) == 0 else rng.between(1, 8)
 
 
-def _line(dice: SeededRandom, language: str, standard: Decimal, reduced: Decimal) -> InvoiceLine:
-    text, unit, low, high, cheap = dice.pick(_GOODS[language])
-    quantity = Decimal(dice.between(1, 12))
+def _draw_line(rng: SeededRandom, language: str, standard: Decimal, reduced: Decimal) -> InvoiceLine:
+    text, unit, low, high, cheap = rng.pick(_GOODS[language])
+    quantity = Decimal(rng.between(1, 12))
     if unit in {"Std.", "hour", "heure"}:
-        quantity = Decimal(dice.between(2, 60) * 25).scaleb(-2)
-    value = Decimal(dice.between(low, high)).scaleb(-2)
-    return InvoiceLine(text, quantity, unit, value, reduced if cheap else standard, cents(quantity * value))
+        quantity = Decimal(rng.between(2, 60) * 25).scaleb(-2)
+    value = Decimal(rng.between(low, high)).scaleb(-2)
+    return InvoiceLine(
+        text, quantity, unit, value, reduced if cheap else standard, round_to_cents(quantity * value)
+    )
 
 
-def _taxes(lines: tuple[InvoiceLine, ...]) -> tuple[InvoiceTax, ...]:
-    """VAT per rate, on the sum of that rate's lines, as EN 16931 has it."""
+def _sum_taxes(lines: tuple[InvoiceLine, ...]) -> tuple[InvoiceTax, ...]:
+    """Compute VAT per rate on the sum of the lines with that rate, as EN 16931 requires."""
     bases: dict[Decimal, Decimal] = {}
     for line in lines:
         bases[line.rate] = bases.get(line.rate, Decimal(0)) + line.amount
     return tuple(
-        InvoiceTax(rate, base, cents(base * rate / 100)) for rate, base in sorted(bases.items(), reverse=True)
+        InvoiceTax(rate, base, round_to_cents(base * rate / 100))
+        for rate, base in sorted(bases.items(), reverse=True)
     )
 
 
-def facts(invoice: Invoice) -> dict[str, object]:
-    """What stands in the document, in JSON's types: amounts as strings with a point, dates as ISO 8601."""
+def to_facts(invoice: Invoice) -> dict[str, object]:
+    """Return the document's fields in JSON types: amounts as decimal strings, dates as ISO 8601."""
     return {
         "document": "invoice",
         "number": invoice.number,
@@ -191,7 +194,7 @@ def facts(invoice: Invoice) -> dict[str, object]:
         "gross": str(invoice.gross),
         "vat_rates": {str(tax.rate): str(tax.amount) for tax in invoice.taxes},
         "iban": invoice.supplier.iban,
-        "iban_printed": spaced(invoice.supplier.iban),
+        "iban_printed": group_digits(invoice.supplier.iban),
         "bic": invoice.supplier.bic,
         "language": invoice.language,
         "lines": [

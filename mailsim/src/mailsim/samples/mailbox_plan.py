@@ -1,6 +1,7 @@
-"""What the nth message of a mailbox is: a pure function of seed, address and number, in microseconds.
+"""Plan of a generated mailbox: the spec of its nth message, and which messages form a thread.
 
-Threads never leave a span of SPAN consecutive numbers, so a thread's first message is found without a search.
+Everything is a pure function of seed, address and number and takes microseconds. A thread stays within
+THREAD_SPAN consecutive numbers, so its first message is found without a search.
 """
 
 import bisect
@@ -10,115 +11,122 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailsim.samples.message_kinds import KINDS, subject_for, variants
-from mailsim.samples.message_spec import NO_PERSON, MessageSpec, Person, stranger
+from mailsim.samples.message_kinds import KINDS, list_variants, make_subject
+from mailsim.samples.message_spec import NO_PERSON, MessageSpec, Person, make_person
 from mailsim.samples.phrases import LANGUAGES
 from mailsim.samples.seeded_random import SeededRandom, hash_text, mix_bits
 
 THREAD_SPAN = 32
 _CONTACTS = 48
 _LOOK_BACK = 8
-_ANSWERS = frozenset({"reply", "sent"})
+_REPLY_KINDS = frozenset({"reply", "sent"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _KindWeights:
-    """Kinds of letters, and their weights added up. There is one for each mix."""
+    """Message kinds with their cumulative weights, for one mix."""
 
     names: tuple[str, ...]
     sums: tuple[float, ...]
 
 
 @functools.lru_cache(maxsize=256)
-def _weighed(mix: tuple[tuple[str, float], ...]) -> _KindWeights:
+def _sum_weights(mix: tuple[tuple[str, float], ...]) -> _KindWeights:
     names = tuple(name for name, weight in mix if weight > 0)
     if not names:
-        raise ValueError("a mix of letters needs at least one kind with a weight above 0")
+        raise ValueError("a mix needs at least one message kind with a weight above 0")
     for name in names:
-        variants(name)
+        list_variants(name)
     return _KindWeights(names, tuple(itertools.accumulate(weight for _, weight in mix if weight > 0)))
 
 
-_ORDINARY = _weighed(tuple((name, float(kind.weight)) for name, kind in KINDS.items()))
+_DEFAULT_WEIGHTS = _sum_weights(tuple((name, float(kind.weight)) for name, kind in KINDS.items()))
 
 
-def _scale(mix: Mapping[str, float] | None) -> _KindWeights:
-    return _ORDINARY if mix is None else _weighed(tuple(mix.items()))
+def _get_weights(mix: Mapping[str, float] | None) -> _KindWeights:
+    return _DEFAULT_WEIGHTS if mix is None else _sum_weights(tuple(mix.items()))
 
 
-def _drawn(message_seed: int, scale: _KindWeights) -> str:
-    sums = scale.sums
-    return scale.names[bisect.bisect_right(sums, (mix_bits(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])]
+def _draw_kind(message_seed: int, weights: _KindWeights) -> str:
+    sums = weights.sums
+    return weights.names[
+        bisect.bisect_right(sums, (mix_bits(message_seed ^ 12) >> 11) / (1 << 53) * sums[-1])
+    ]
 
 
-def _message_seed(box: int, number: int) -> int:
-    return mix_bits(box + number)
+def _message_seed(mailbox_key: int, number: int) -> int:
+    return mix_bits(mailbox_key + number)
 
 
-def reply_parent(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int | None:
-    """The number of the message that this one answers, lower and in the same span; None begins a thread."""
-    return _parent(hash_text(seed, address), number, _scale(mix))
+def find_reply_parent(
+    seed: int, address: str, number: int, mix: Mapping[str, float] | None = None
+) -> int | None:
+    """Find the number of the message that this one answers; None if it starts a thread.
+
+    It is lower and in the same span.
+    """
+    return _find_parent(hash_text(seed, address), number, _get_weights(mix))
 
 
-@functools.lru_cache(maxsize=4096)  # neighbours ask for the same ones
-def _parent(box: int, number: int, scale: _KindWeights) -> int | None:
-    own = _message_seed(box, number)
-    kind = _drawn(own, scale)
-    if kind not in _ANSWERS or (kind == "sent" and own & 1):
+@functools.lru_cache(maxsize=4096)  # neighbouring messages need the same parents
+def _find_parent(mailbox_key: int, number: int, weights: _KindWeights) -> int | None:
+    message_seed = _message_seed(mailbox_key, number)
+    kind = _draw_kind(message_seed, weights)
+    if kind not in _REPLY_KINDS or (kind == "sent" and message_seed & 1):
         return None
     reach = min(number % THREAD_SPAN, _LOOK_BACK)
-    dice = SeededRandom(own, 13)
+    rng = SeededRandom(message_seed, 13)
     for _ in range(3 if reach else 0):
-        candidate = number - dice.between(1, reach)
-        if KINDS[_drawn(_message_seed(box, candidate), scale)].personal:
+        candidate = number - rng.between(1, reach)
+        if KINDS[_draw_kind(_message_seed(mailbox_key, candidate), weights)].personal:
             return candidate
     return None
 
 
-def thread_start(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int:
-    """The number of the first message of the thread that this message belongs to."""
-    box = hash_text(seed, address)
-    return _ancestors(box, number, _scale(mix))[-1]
+def find_thread_start(seed: int, address: str, number: int, mix: Mapping[str, float] | None = None) -> int:
+    """Find the number of the first message of this message's thread."""
+    mailbox_key = hash_text(seed, address)
+    return _list_ancestors(mailbox_key, number, _get_weights(mix))[-1]
 
 
-def thread_numbers(
+def list_thread_numbers(
     seed: int, address: str, number: int, mix: Mapping[str, float] | None = None
 ) -> tuple[int, ...]:
-    """The numbers of all messages in this message's thread, ascending, numbers not yet in use included."""
-    box = hash_text(seed, address)
-    scale = _scale(mix)
-    start = _ancestors(box, number, scale)[-1]
-    inside = {start}
+    """List the numbers of this message's thread in ascending order, including numbers not yet in use."""
+    mailbox_key = hash_text(seed, address)
+    weights = _get_weights(mix)
+    start = _list_ancestors(mailbox_key, number, weights)[-1]
+    members = {start}
     for later in range(start + 1, (start // THREAD_SPAN + 1) * THREAD_SPAN):
-        if _parent(box, later, scale) in inside:
-            inside.add(later)
-    return tuple(sorted(inside))
+        if _find_parent(mailbox_key, later, weights) in members:
+            members.add(later)
+    return tuple(sorted(members))
 
 
-def _ancestors(box: int, number: int, scale: _KindWeights) -> list[int]:
-    """The message itself, then its parent, and so on to the thread's start."""
-    line = [number]
-    while (parent := _parent(box, line[-1], scale)) is not None:
-        line.append(parent)
-    return line
+def _list_ancestors(mailbox_key: int, number: int, weights: _KindWeights) -> list[int]:
+    """List the message itself, its parent, and so on up to the start of the thread."""
+    chain = [number]
+    while (parent := _find_parent(mailbox_key, chain[-1], weights)) is not None:
+        chain.append(parent)
+    return chain
 
 
 @functools.lru_cache(maxsize=65536)
-def _contact(box: int, number: int) -> tuple[str, Person]:
-    dice = SeededRandom(box, 1000 + number)
-    language = dice.pick(LANGUAGES)
-    return language, stranger(dice.roll(), language)
+def _make_contact(mailbox_key: int, number: int) -> tuple[str, Person]:
+    rng = SeededRandom(mailbox_key, 1000 + number)
+    language = rng.pick(LANGUAGES)
+    return language, make_person(rng.next_bits(), language)
 
 
-def message_id_for(seed: int, address: str, number: int) -> str:
-    return _message_id(hash_text(seed, address), number)
+def make_message_id(seed: int, address: str, number: int) -> str:
+    return _format_message_id(hash_text(seed, address), number)
 
 
-def _message_id(box: int, number: int) -> str:
-    return f"<{_message_seed(box, number):016x}.{number}@mail.example.net>"
+def _format_message_id(mailbox_key: int, number: int) -> str:
+    return f"<{_message_seed(mailbox_key, number):016x}.{number}@mail.example.net>"
 
 
-def order_for(
+def plan_message(
     *,
     seed: int,
     address: str,
@@ -127,44 +135,45 @@ def order_for(
     mix: Mapping[str, float] | None = None,
     size: int | None = None,
 ) -> MessageSpec:
-    """The order for the nth message of a mailbox; `mix` gives kinds weights, ordinary mail by default."""
-    box, scale = hash_text(seed, address), _scale(mix)
-    own = _message_seed(box, number)
-    kind = _drawn(own, scale)
-    line = _ancestors(box, number, scale)
-    if kind == "reply" and len(line) == 1:
+    """Make the spec of the nth message of a mailbox. `mix` maps kinds to weights; default: ordinary mail."""
+    mailbox_key, weights = hash_text(seed, address), _get_weights(mix)
+    message_seed = _message_seed(mailbox_key, number)
+    kind = _draw_kind(message_seed, weights)
+    chain = _list_ancestors(mailbox_key, number, weights)
+    if kind == "reply" and len(chain) == 1:
         kind = "plain"
-    start = _message_seed(box, line[-1])
-    language, contact = _contact(box, mix_bits(start ^ 14) % _CONTACTS)
+    start = _message_seed(mailbox_key, chain[-1])
+    language, contact = _make_contact(mailbox_key, mix_bits(start ^ 14) % _CONTACTS)
     owner: Person = ("", address)
-    if len(line) == 1:
-        subject = subject_for(kind, own, language, date.year)
+    if len(chain) == 1:
+        subject = make_subject(kind, message_seed, language, date.year)
     else:
-        subject = f"Re: {subject_for(_started(box, line[-1], scale), start, language, date.year)}"
-    ids = tuple(_message_id(box, earlier) for earlier in line[:0:-1])
+        starting_kind = _get_starting_kind(mailbox_key, chain[-1], weights)
+        subject = f"Re: {make_subject(starting_kind, start, language, date.year)}"
+    ids = tuple(_format_message_id(mailbox_key, earlier) for earlier in chain[:0:-1])
     return MessageSpec(
-        seed=own,
+        seed=message_seed,
         kind=kind,
         language=language,
-        sender=_sender(kind, owner, contact),
+        sender=_choose_sender(kind, owner, contact),
         to=(contact,) if kind == "sent" else (owner,),
-        cc=(_contact(box, own % _CONTACTS)[1],) if own % 7 == 0 else (),
+        cc=(_make_contact(mailbox_key, message_seed % _CONTACTS)[1],) if message_seed % 7 == 0 else (),
         date=date,
-        message_id=_message_id(box, number),
+        message_id=_format_message_id(mailbox_key, number),
         in_reply_to=ids[-1] if ids else None,
         references=ids,
         subject=subject,
         size=size,
-        quoted_seed=_message_seed(box, line[1]) if ids else None,
+        quoted_seed=_message_seed(mailbox_key, chain[1]) if ids else None,
     )
 
 
-def _sender(kind: str, owner: Person, contact: Person) -> Person:
+def _choose_sender(kind: str, owner: Person, contact: Person) -> Person:
     if kind == "sent":
         return owner
     return contact if KINDS[kind].sender == "person" else NO_PERSON
 
 
-def _started(box: int, number: int, scale: _KindWeights) -> str:
-    kind = _drawn(_message_seed(box, number), scale)
+def _get_starting_kind(mailbox_key: int, number: int, weights: _KindWeights) -> str:
+    kind = _draw_kind(_message_seed(mailbox_key, number), weights)
     return "plain" if kind == "reply" else kind

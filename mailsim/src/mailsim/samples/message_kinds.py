@@ -1,18 +1,19 @@
-"""Every kind of letter: who writes it, in which variants, and how often it comes in ordinary mail."""
+"""Table of message kinds: writer function, sender, variants, and share of an ordinary mailbox."""
 
 from dataclasses import dataclass
 
-from mailsim.samples.document_numbers import invoice_number, note_number
+from mailsim.samples.document_numbers import make_contract_note_number, make_invoice_number
 from mailsim.samples.phrases import PHRASES
 from mailsim.samples.seeded_random import SeededRandom, mix_bits
 
 
 @dataclass(frozen=True, slots=True)
 class MessageKind:
-    """`writer` is a module of this package and a function in it, imported at the first letter of the kind.
+    """A kind of message.
 
-    `weight` is its share of an ordinary mailbox, in thousandths; `personal` kinds may be answered;
-    `sender` says who writes: person, news, daemon, supplier or broker.
+    `writer` is a module of this package and a function in it, imported with the first message of the kind.
+    `weight` is the share of an ordinary mailbox, in thousandths. `personal` kinds may get replies.
+    `sender` is person, news, daemon, supplier or broker.
     """
 
     writer: str
@@ -140,74 +141,83 @@ _NOTES = ("register", "brief", "slip", "statement", "avis", "grid")
 _SCANS = ("png", "jpeg", "tiff", "pdf")
 
 KINDS: dict[str, MessageKind] = {
-    "plain": MessageKind("personal_messages.plain", 230, personal=True),
-    "html": MessageKind("personal_messages.html", 190, personal=True),
-    "reply": MessageKind("personal_messages.reply", 230, ("text", "html"), personal=True),
-    "sent": MessageKind("personal_messages.sent", 80, personal=True),
-    "newsletter": MessageKind("newsletters.newsletter", 130, sender="news"),
-    "forward": MessageKind("forwarded_messages.forward", 25, ("inline", "attached"), personal=True),
-    "nested": MessageKind("forwarded_messages.nested", 2),
-    "auto-reply": MessageKind("automatic_messages.auto_reply", 12, ("vacation", "exchange")),
-    "bounce": MessageKind("automatic_messages.bounce", 6, ("message", "headers"), sender="daemon"),
-    "meeting": MessageKind("meeting_messages.meeting", 20, ("request", "cancel")),
-    "signed": MessageKind("signed_messages.signed", 4, ("smime", "pgp")),
-    "charset": MessageKind("charset_messages.charset", 15, _CHARSETS),
-    "headers": MessageKind("unusual_headers.odd_headers", 6, _ODD_HEADERS),
-    "malformed": MessageKind("malformed_messages.malformed", 3, _MALFORMED),
-    "inline-image": MessageKind("inline_images.inline_image", 15, ("related", "only", "between", "bare")),
-    "attachment": MessageKind("attachment_messages.with_files", 15, _FILES),
-    "reference": MessageKind("reference_attachments.reference", 2),
-    "invoice": MessageKind("document_messages.invoice", 30, _INVOICES, sender="supplier"),
-    "invoice-scan": MessageKind("document_messages.invoice_scan", 2, _SCANS),
+    "plain": MessageKind("personal_messages.write_plain", 230, personal=True),
+    "html": MessageKind("personal_messages.write_html", 190, personal=True),
+    "reply": MessageKind("personal_messages.write_reply", 230, ("text", "html"), personal=True),
+    "sent": MessageKind("personal_messages.write_sent", 80, personal=True),
+    "newsletter": MessageKind("newsletters.write_newsletter", 130, sender="news"),
+    "forward": MessageKind("forwarded_messages.write_forward", 25, ("inline", "attached"), personal=True),
+    "nested": MessageKind("forwarded_messages.write_nested", 2),
+    "auto-reply": MessageKind("automatic_messages.write_auto_reply", 12, ("vacation", "exchange")),
+    "bounce": MessageKind("automatic_messages.write_bounce", 6, ("message", "headers"), sender="daemon"),
+    "meeting": MessageKind("meeting_messages.write_meeting", 20, ("request", "cancel")),
+    "signed": MessageKind("signed_messages.write_signed", 4, ("smime", "pgp")),
+    "charset": MessageKind("charset_messages.write_charset", 15, _CHARSETS),
+    "headers": MessageKind("unusual_headers.write_unusual_headers", 6, _ODD_HEADERS),
+    "malformed": MessageKind("malformed_messages.write_malformed", 3, _MALFORMED),
+    "inline-image": MessageKind(
+        "inline_images.write_inline_image", 15, ("related", "only", "between", "bare")
+    ),
+    "attachment": MessageKind("attachment_messages.write_with_files", 15, _FILES),
+    "reference": MessageKind("reference_attachments.write_reference", 2),
+    "invoice": MessageKind("document_messages.write_invoice", 30, _INVOICES, sender="supplier"),
+    "invoice-scan": MessageKind("document_messages.write_invoice_scan", 2, _SCANS),
     "invoice-facturx": MessageKind(
-        "document_messages.invoice_facturx", 4, ("en16931", "basic"), sender="supplier"
+        "document_messages.write_invoice_facturx", 4, ("en16931", "basic"), sender="supplier"
     ),
     "invoice-xrechnung": MessageKind(
-        "document_messages.invoice_xrechnung", 3, ("ubl", "cii"), sender="supplier"
+        "document_messages.write_invoice_xrechnung", 3, ("ubl", "cii"), sender="supplier"
     ),
-    "invoice-zip": MessageKind("document_messages.invoice_zip", 2, ("flat", "nested"), sender="supplier"),
-    "invoice-forwarded": MessageKind("document_messages.invoice_forwarded", 5),
-    "invoice-odd": MessageKind("unusual_invoices.odd_invoice", 2, _ODD_INVOICES, sender="supplier"),
+    "invoice-zip": MessageKind(
+        "document_messages.write_invoice_zip", 2, ("flat", "nested"), sender="supplier"
+    ),
+    "invoice-forwarded": MessageKind("document_messages.write_invoice_forwarded", 5),
+    "invoice-odd": MessageKind("unusual_invoices.write_unusual_invoice", 2, _ODD_INVOICES, sender="supplier"),
     "paper": MessageKind(
-        "invoice_lookalikes.paper", 12, ("delivery-note", "offer", "reminder", "brochure"), sender="supplier"
+        "invoice_lookalikes.write_lookalike",
+        12,
+        ("delivery-note", "offer", "reminder", "brochure"),
+        sender="supplier",
     ),
-    "contract-note": MessageKind("document_messages.contract_note", 8, _NOTES, sender="broker"),
-    "contract-note-scan": MessageKind("document_messages.contract_note_scan", 1, _SCANS, sender="broker"),
-    "big": MessageKind("attachment_messages.big", 0),
+    "contract-note": MessageKind("document_messages.write_contract_note", 8, _NOTES, sender="broker"),
+    "contract-note-scan": MessageKind(
+        "document_messages.write_contract_note_scan", 1, _SCANS, sender="broker"
+    ),
+    "big": MessageKind("attachment_messages.write_big", 0),
 }
 
 
-def kinds() -> tuple[str, ...]:
+def list_kinds() -> tuple[str, ...]:
     return tuple(KINDS)
 
 
-def variants(kind: str) -> tuple[str, ...]:
-    """The shapes of a kind; `("",)` for a kind with one shape."""
+def list_variants(kind: str) -> tuple[str, ...]:
+    """List the variants of a kind; `("",)` for a kind without variants."""
     try:
         return KINDS[kind].variants
     except KeyError:
-        raise ValueError(f"there is no kind of letter {kind!r}; there are {', '.join(KINDS)}") from None
+        raise ValueError(f"unknown message kind {kind!r}; known kinds: {', '.join(KINDS)}") from None
 
 
-def variant_for(kind: str, seed: int) -> str:
-    shapes = variants(kind)
+def choose_variant(kind: str, seed: int) -> str:
+    shapes = list_variants(kind)
     return shapes[0] if len(shapes) == 1 else shapes[mix_bits(seed ^ 4) % len(shapes)]
 
 
-def subject_for(kind: str, seed: int, language: str, year: int) -> str:
-    tongue = PHRASES[language]
+def make_subject(kind: str, seed: int, language: str, year: int) -> str:
+    phrases = PHRASES[language]
     if kind.startswith("invoice"):
-        return f"{_PREFIXES.get(kind, '')}{tongue.invoice} {invoice_number(seed, year)}"
+        return f"{_PREFIXES.get(kind, '')}{phrases.invoice} {make_invoice_number(seed, year)}"
     if kind.startswith("contract-note"):
-        return f"{tongue.contract_note} {note_number(seed)}"
-    dice = SeededRandom(seed, 5)
+        return f"{phrases.contract_note} {make_contract_note_number(seed)}"
+    rng = SeededRandom(seed, 5)
     if kind == "newsletter":
-        return dice.pick(tongue.headlines)
+        return rng.pick(phrases.headlines)
     if kind == "bounce":
         return "Undelivered Mail Returned to Sender"
-    subject = f"{dice.pick(tongue.subjects)} {dice.between(100, 9999)}"
+    subject = f"{rng.pick(phrases.subjects)} {rng.between(100, 9999)}"
     if kind == "auto-reply":
-        return tongue.away_subject.format(subject=subject)
+        return phrases.away_subject.format(subject=subject)
     return _PREFIXES.get(kind, "") + subject
 
 

@@ -1,4 +1,4 @@
-"""What to write: an Order. Whatever it leaves out is filled in from its seed when it is made."""
+"""MessageSpec: the description of a message to generate. Omitted fields are derived from its seed."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,10 +17,11 @@ _FIRST_DAY = datetime(2024, 1, 1, 6, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class MessageSpec:
-    """`size` is the wanted number of bytes: of the body, or of the attachment where the kind has one.
+    """What a generated message should contain.
 
-    `subject` "" writes no Subject at all. `quoted_seed` is the seed of the message that a reply quotes.
-    `variant` is one of `variants(kind)`.
+    `size` is the size in bytes of the body, or of the attachment if the kind has one. An empty `subject`
+    omits the Subject field. `quoted_seed` is the seed of the message that a reply quotes. `variant` is one
+    of `list_variants(kind)`.
     """
 
     seed: int = 0
@@ -44,13 +45,14 @@ class MessageSpec:
         if not self.language:
             fill(self, "language", LANGUAGES[mix_bits(self.seed) % len(LANGUAGES)])
         if not self.variant:
-            fill(self, "variant", message_kinds.variant_for(self.kind, self.seed))
-        elif self.variant not in message_kinds.variants(self.kind):
+            fill(self, "variant", message_kinds.choose_variant(self.kind, self.seed))
+        elif self.variant not in message_kinds.list_variants(self.kind):
+            known = message_kinds.list_variants(self.kind)
             raise ValueError(
-                f"{self.kind} mail has no variant {self.variant!r}; it has {message_kinds.variants(self.kind)}"
+                f"message kind {self.kind} has no variant {self.variant!r}; known variants: {known}"
             )
         if not self.sender[1]:
-            fill(self, "sender", _writer(self))
+            fill(self, "sender", _choose_sender(self))
         if not (self.to or self.cc or self.bcc):
             fill(self, "to", (("", "someone@example.org"),))
         if self.date is _UNDATED:
@@ -61,7 +63,7 @@ class MessageSpec:
             fill(
                 self,
                 "subject",
-                message_kinds.subject_for(self.kind, self.seed, self.language, self.date.year),
+                message_kinds.make_subject(self.kind, self.seed, self.language, self.date.year),
             )
 
     @property
@@ -69,30 +71,30 @@ class MessageSpec:
         return self.subject or ""
 
 
-def _writer(order: MessageSpec) -> Person:
-    """Who writes such a letter when the order does not say."""
-    match message_kinds.KINDS[order.kind].sender:
+def _choose_sender(spec: MessageSpec) -> Person:
+    """Choose the sender of a message whose spec names none."""
+    match message_kinds.KINDS[spec.kind].sender:
         case "daemon":
             return "Mail Delivery System", "mailer-daemon@mx.example.net"
         case "news":
-            firm, domain = SeededRandom(order.seed, 3).pick(PHRASES[order.language].firms)
+            firm, domain = SeededRandom(spec.seed, 3).pick(PHRASES[spec.language].firms)
             return firm, f"news@{domain}"
         case "supplier":
-            firm = firms.supplier(order.seed, order.language)
-            return firm.name, firm.mail("billing")
+            firm = firms.choose_supplier(spec.seed, spec.language)
+            return firm.name, firm.email("billing")
         case "broker":
-            firm = firms.broker(firms.broker_layout(order.variant, order.seed))
-            return firm.name, firm.mail("post")
+            firm = firms.get_broker(firms.choose_broker_layout(spec.variant, spec.seed))
+            return firm.name, firm.email("post")
         case _:
-            return stranger(order.seed, order.language)
+            return make_person(spec.seed, spec.language)
 
 
-def stranger(seed: int, language: str) -> Person:
-    """A person at a firm; the same seed and language give the same one."""
-    dice = SeededRandom(seed, 3)
-    tongue = PHRASES[language]
-    name = dice.pick(tongue.names)
-    return name, f"{local_part(name)}@{dice.pick(tongue.firms)[1]}"
+def make_person(seed: int, language: str) -> Person:
+    """Make a person at a company; the same seed and language give the same person."""
+    rng = SeededRandom(seed, 3)
+    phrases = PHRASES[language]
+    name = rng.pick(phrases.names)
+    return name, f"{to_local_part(name)}@{rng.pick(phrases.firms)[1]}"
 
 
 _ASCII = str.maketrans(
@@ -117,5 +119,5 @@ _ASCII = str.maketrans(
 )
 
 
-def local_part(name: str) -> str:
+def to_local_part(name: str) -> str:
     return name.lower().translate(_ASCII)

@@ -1,6 +1,6 @@
-"""A document as marks on A4 pages: texts, rules, boxes. One drawing becomes a PDF or a scanned picture.
+"""Drawings on A4 pages: text, lines and rectangles, rendered as a PDF or as a scanned image.
 
-Places are in points from the upper left corner; a text stands on its baseline.
+Positions are in points from the upper left corner; text is positioned by its baseline.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ DrawnElement = DrawnText | DrawnLine | DrawnRectangle
 
 
 class TableColumn(NamedTuple):
-    """A column of a table; `key` says what it holds."""
+    """A column of a table; `key` names the value it shows."""
 
     key: str
     x: float
@@ -54,7 +54,7 @@ class TableColumn(NamedTuple):
 
 @dataclass(slots=True)
 class PageDrawing:
-    """`family` and `size` are what a text has unless it says otherwise."""
+    """Pages of drawn elements. `family` and `size` are the default font of texts."""
 
     family: Family = "sans"
     size: float = 9.5
@@ -86,7 +86,7 @@ class PageDrawing:
         size: float = 0,
         colour: int = BLACK,
     ) -> float:
-        """Lines under each other; the place of the line that would follow."""
+        """Draw lines below each other; return the position of the next line."""
         for line in lines:
             self.text(x, y, line, size=size, colour=colour)
             y += step or self.size * 1.35
@@ -114,7 +114,7 @@ class PageDrawing:
         step: float = 14,
         right: bool = False,
     ) -> float:
-        """Labels with their values beside them, `gap` points to the right, flush left or right."""
+        """Draw labels, each with its value `gap` points to the right, aligned left or right."""
         for label, value in pairs:
             self.text(x, y, label, colour=0x444444)
             self.text(x + gap, y, value, align="right" if right else "left")

@@ -1,4 +1,4 @@
-"""Sheets and pictures as PDF. The same sheet gives the same bytes: no clock, no random ids."""
+"""PDF rendering of drawings and images. The same input gives the same bytes: no dates, no random IDs."""
 
 import functools
 import io
@@ -30,33 +30,35 @@ _STANDARD = {
     ("mono", False): "Courier",
     ("mono", True): "Courier-Bold",
 }
-# Vera runs wider than the standard faces.
+# Vera is wider than the standard fonts.
 _VERA_SCALE = 0.88
 
 
-def pdf(sheet: PageDrawing, title: str, author: str, *, embedded: bool = False, password: str = "") -> bytes:
-    """With a text layer. `embedded` puts the typeface into the file, as PDF/A demands."""
+def render_pdf(
+    drawing: PageDrawing, title: str, author: str, *, embedded: bool = False, password: str = ""
+) -> bytes:
+    """Render a drawing with a text layer. `embedded` embeds the fonts, as PDF/A requires."""
     if embedded:
         _register_vera()
     target = io.BytesIO()
-    page = _canvas(target, "Vera" if embedded else "Helvetica")
+    page = _make_canvas(target, "Vera" if embedded else "Helvetica")
     if password:
         page.setEncrypt(StandardEncryption(password, strength=128))
     page.setTitle(title)
     page.setAuthor(author)
     page.setCreator(author)
-    for marks in sheet.pages:
+    for marks in drawing.pages:
         for mark in marks:
-            _draw(page, mark, embedded=embedded)
+            _draw_element(page, mark, embedded=embedded)
         page.showPage()
     page.save()
     return target.getvalue()
 
 
-def picture_pdf(pictures: Sequence[bytes]) -> bytes:
-    """A PDF of pictures only, a page each, as a scanner makes it."""
+def render_image_pdf(pictures: Sequence[bytes]) -> bytes:
+    """Render a PDF with one image per page and no text, as a scanner produces it."""
     target = io.BytesIO()
-    page = _canvas(target, "Helvetica")
+    page = _make_canvas(target, "Helvetica")
     page.setTitle("Scan")
     page.setCreator("Scanner")
     for picture in pictures:
@@ -66,12 +68,12 @@ def picture_pdf(pictures: Sequence[bytes]) -> bytes:
     return target.getvalue()
 
 
-def _canvas(target: io.BytesIO, font: str) -> Any:  # reportlab's types are incomplete and partly wrong
+def _make_canvas(target: io.BytesIO, font: str) -> Any:  # reportlab's types are incomplete and partly wrong
     make: Any = Canvas
     return make(target, (WIDTH, HEIGHT), invariant=1, pageCompression=1, initialFontName=font)
 
 
-def _draw(page: Any, mark: DrawnElement, *, embedded: bool) -> None:
+def _draw_element(page: Any, mark: DrawnElement, *, embedded: bool) -> None:
     match mark:
         case DrawnText():
             page.setFillColor(colors.HexColor(mark.colour))

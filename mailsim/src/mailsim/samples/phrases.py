@@ -1,11 +1,11 @@
-"""The words letters are made of, in German, English and French: invented people and firms only."""
+"""Phrases for message texts in German, English and French, with fictitious people and companies."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class LanguagePhrases:
-    """What one language needs to write an everyday letter."""
+    """The phrases of one language."""
 
     names: tuple[str, ...]
     firms: tuple[tuple[str, str], ...]

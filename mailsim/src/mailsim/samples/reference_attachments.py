@@ -1,6 +1,6 @@
-"""Attachments that are links to a cloud drive: what Graph calls referenceAttachment.
+"""Attachments that are links to a cloud drive, which Graph calls referenceAttachment.
 
-MIME has no word for them: the letter has one X-Mailsim-Reference line per link, which `cloud_links` reads.
+MIME has no equivalent, so the message has one X-Mailsim-Reference field per link.
 """
 
 import re
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from mailsim.samples import personal_messages
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import letter
+from mailsim.samples.mime_parts import build_message
 from mailsim.samples.seeded_random import SeededRandom
-from mailsim.samples.text_blocks import escaped, quoted_printable
+from mailsim.samples.text_blocks import encode_quoted_printable, escape_html
 
 REFERENCE_HEADER = "X-Mailsim-Reference"
 _LINE = re.compile(
@@ -31,25 +31,27 @@ class CloudLink:
     url: str
 
 
-def reference(order: MessageSpec) -> bytes:
-    dice = SeededRandom(order.seed, 21)
-    name, media = dice.pick(_FILES)
-    link = CloudLink(name, media, dice.between(900, 1400), f"https://files.example.net/s/{dice.roll():016x}")
-    shown = quoted_printable(f'<p><a href="{link.url}">{escaped(link.name)}</a></p>\n')
-    size = personal_messages.wanted(order)
-    body = personal_messages.alternative(
-        order,
-        personal_messages.text_part(order, size // 2),
-        personal_messages.html_part(order, size // 2, shown),
+def write_reference(spec: MessageSpec) -> bytes:
+    rng = SeededRandom(spec.seed, 21)
+    name, media_type = rng.pick(_FILES)
+    link = CloudLink(
+        name, media_type, rng.between(900, 1400), f"https://files.example.net/s/{rng.next_bits():016x}"
+    )
+    link_html = encode_quoted_printable(f'<p><a href="{link.url}">{escape_html(link.name)}</a></p>\n')
+    size = personal_messages.choose_body_size(spec)
+    body = personal_messages.make_alternative(
+        spec,
+        personal_messages.make_text_part(spec, size // 2),
+        personal_messages.make_html_part(spec, size // 2, link_html),
     )
     facts = f'name="{link.name}"; type="{link.media}"; size={link.size};\r\n url="{link.url}"'
-    return letter(order, body, f"{REFERENCE_HEADER}: {facts}\r\n")
+    return build_message(spec, body, f"{REFERENCE_HEADER}: {facts}\r\n")
 
 
-def cloud_links(message: bytes) -> tuple[CloudLink, ...]:
-    """The cloud links that a message announces in its header."""
+def parse_cloud_links(message: bytes) -> tuple[CloudLink, ...]:
+    """Parse the cloud links in a message's header."""
     head = message.partition(b"\r\n\r\n")[0]
     return tuple(
-        CloudLink(name.decode(), media.decode(), int(size), url.decode())
-        for name, media, size, url in _LINE.findall(head)
+        CloudLink(name.decode(), media_type.decode(), int(size), url.decode())
+        for name, media_type, size, url in _LINE.findall(head)
     )

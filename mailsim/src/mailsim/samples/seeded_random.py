@@ -1,4 +1,4 @@
-"""Reproducible choices: SplitMix64, the same in every process and Python version, and quick to seed."""
+"""Reproducible random numbers: SplitMix64, the same in every process and Python version, fast to seed."""
 
 import functools
 import hashlib
@@ -12,49 +12,49 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 def mix_bits(value: int) -> int:
-    """One round of SplitMix64: 64 well-spread bits from a number."""
+    """Run one round of SplitMix64: 64 well-distributed bits from a number."""
     value = (value + _STEP) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
 
 
-_salted = functools.lru_cache(maxsize=256)(mix_bits)  # salts are few
+_mix_salt = functools.lru_cache(maxsize=256)(mix_bits)  # there are few salts
 
 
 class SeededRandom:
-    """A stream of choices; the order of the calls is part of the result."""
+    """A stream of random values. The results depend on the order of the calls."""
 
     __slots__ = ("_state",)
 
     def __init__(self, seed: int, salt: int = 0) -> None:
-        self._state = mix_bits(seed ^ _salted(salt)) if salt else mix_bits(seed)
+        self._state = mix_bits(seed ^ _mix_salt(salt)) if salt else mix_bits(seed)
 
-    def roll(self) -> int:
+    def next_bits(self) -> int:
         self._state = state = (self._state + _STEP) & _MASK
         state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
         return state ^ (state >> 31)
 
     def below(self, limit: int) -> int:
-        return self.roll() % limit
+        return self.next_bits() % limit
 
     def between(self, low: int, high: int) -> int:
-        return low + self.roll() % (high - low + 1)
+        return low + self.next_bits() % (high - low + 1)
 
     def pick(self, choices: Sequence[T]) -> T:
-        return choices[self.roll() % len(choices)]
+        return choices[self.next_bits() % len(choices)]
 
     def digits(self, count: int) -> str:
-        return str(self.roll() % 10**count).zfill(count)
+        return str(self.next_bits() % 10**count).zfill(count)
 
 
 @functools.lru_cache(maxsize=4096)
 def hash_text(seed: int, text: str) -> int:
-    """A number for a text under a seed; unlike hash() it is the same everywhere."""
+    """Hash a text under a seed. Unlike hash(), the result is the same in every process."""
     return int.from_bytes(hashlib.blake2b(f"{seed}\0{text}".encode(), digest_size=8).digest(), "big")
 
 
 def make_noise(seed: int, size: int) -> bytes:
-    """Bytes that no compressor shortens."""
+    """Make incompressible bytes."""
     return hashlib.shake_128(seed.to_bytes(8, "big")).digest(size)

@@ -1,4 +1,4 @@
-"""Ready-made paragraphs per language, wrapped and encoded for transfer: a letter is a join of bytes."""
+"""Paragraphs per language, wrapped and transfer-encoded in advance, so that a body is a join of bytes."""
 
 import binascii
 import functools
@@ -13,7 +13,7 @@ _PARAGRAPHS = 128
 
 @dataclass(frozen=True, slots=True)
 class TextBlocks:
-    """`plain` and `quoted` fit the transfer encoding `encoding`; `html` is quoted-printable."""
+    """The blocks of one language. `plain` and `quoted` use `encoding`; `html` is quoted-printable."""
 
     encoding: str
     plain: tuple[bytes, ...]
@@ -22,64 +22,67 @@ class TextBlocks:
     texts: tuple[str, ...]
 
 
-def quoted_printable(text: str, charset: str = "utf-8") -> bytes:
+def encode_quoted_printable(text: str, charset: str = "utf-8") -> bytes:
     return binascii.b2a_qp(text.encode(charset), istext=True).replace(b"\n", b"\r\n")
 
 
-def transfer(text: str, encoding: str) -> bytes:
-    """Text with LF line ends for one of the two encodings of everyday mail."""
+def encode_transfer(text: str, encoding: str) -> bytes:
+    """Encode text with LF line endings as 7bit or quoted-printable."""
     return (
-        quoted_printable(text)
+        encode_quoted_printable(text)
         if encoding == "quoted-printable"
         else text.replace("\n", "\r\n").encode("ascii")
     )
 
 
-def escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @functools.cache
-def paragraphs(language: str) -> tuple[str, ...]:
-    """Each paragraph is a few sentences in an order of its own."""
+def list_paragraphs(language: str) -> tuple[str, ...]:
+    """List the paragraphs of a language, each a few sentences in random order."""
     sentences = PHRASES[language].sentences
-    made: list[str] = []
+    paragraphs: list[str] = []
     for number in range(_PARAGRAPHS):
-        dice = SeededRandom(number, 7)
-        chosen = [dice.pick(sentences) for _ in range(dice.between(3, 7))]
-        made.append(" ".join(dict.fromkeys(chosen)))
-    return tuple(made)
+        rng = SeededRandom(number, 7)
+        picked = [rng.pick(sentences) for _ in range(rng.between(3, 7))]
+        paragraphs.append(" ".join(dict.fromkeys(picked)))
+    return tuple(paragraphs)
 
 
 @functools.cache
-def blocks(language: str) -> TextBlocks:
-    texts = paragraphs(language)
+def get_text_blocks(language: str) -> TextBlocks:
+    texts = list_paragraphs(language)
     encoding = "7bit" if all(text.isascii() for text in texts) else "quoted-printable"
     wrapped = [textwrap.fill(text, 72) for text in texts]
     return TextBlocks(
         encoding=encoding,
-        plain=tuple(transfer(f"{text}\n\n", encoding) for text in wrapped),
-        quoted=tuple(transfer(textwrap.indent(text, "> ") + "\n>\n", encoding) for text in wrapped),
-        html=tuple(quoted_printable(f'<p style="margin:0 0 12px 0">{escaped(text)}</p>\n') for text in texts),
+        plain=tuple(encode_transfer(f"{text}\n\n", encoding) for text in wrapped),
+        quoted=tuple(encode_transfer(textwrap.indent(text, "> ") + "\n>\n", encoding) for text in wrapped),
+        html=tuple(
+            encode_quoted_printable(f'<p style="margin:0 0 12px 0">{escape_html(text)}</p>\n')
+            for text in texts
+        ),
         texts=texts,
     )
 
 
-def chosen(seed: int, shelf: tuple[bytes, ...], size: int) -> list[bytes]:
-    """Blocks until they reach `size` bytes. The same seed chooses the same places on every shelf."""
-    dice = SeededRandom(seed, 8)
-    found: list[bytes] = []
+def choose_blocks(seed: int, blocks: tuple[bytes, ...], size: int) -> list[bytes]:
+    """Choose blocks until they reach `size` bytes. A seed chooses the same indexes in every tuple."""
+    rng = SeededRandom(seed, 8)
+    chosen_blocks: list[bytes] = []
     while size > 0:
-        for place in _nine(dice.roll()):
-            found.append(shelf[place])
-            size -= len(shelf[place])
+        for index in _split_bits(rng.next_bits()):
+            chosen_blocks.append(blocks[index])
+            size -= len(blocks[index])
             if size <= 0:
                 break
-    return found
+    return chosen_blocks
 
 
-def _nine(roll: int) -> tuple[int, ...]:
-    """Nine choices of seven bits from one roll; halved first, since small numbers are quicker."""
+def _split_bits(roll: int) -> tuple[int, ...]:
+    """Split 64 bits into nine 7-bit indexes. Halved first, because small integers are faster."""
     low, high = roll & 0xFFFFFFF, roll >> 28 & 0xFFFFFFF
     return (
         low & 127,

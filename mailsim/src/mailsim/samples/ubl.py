@@ -1,4 +1,4 @@
-"""Invoices as UBL 2.1: XRechnung from German suppliers, Peppol BIS Billing from others (EN 16931)."""
+"""Invoices as UBL 2.1 XML: XRechnung from German suppliers, Peppol BIS Billing from others (EN 16931)."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from mailsim.samples.xml_elements import element, leaf
 
 XRECHNUNG = "urn:cen.eu:en16931:2017#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
 PEPPOL = "urn:cen.eu:en16931:2017#compliant#urn:fdc:peppol.eu:2017:poacc:billing:3.0"
-_SPACES = {
+_NAMESPACES = {
     "xmlns": "urn:oasis:names:specification:ubl:schema:xsd:Invoice-2",
     "xmlns:cac": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
     "xmlns:cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
@@ -16,7 +16,7 @@ _SPACES = {
 _VAT = element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
 
 
-def ubl(invoice: Invoice) -> bytes:
+def render_ubl(invoice: Invoice) -> bytes:
     root = element(
         "Invoice",
         leaf("cbc:CustomizationID", XRECHNUNG if invoice.supplier.country == "DE" else PEPPOL),
@@ -28,32 +28,32 @@ def ubl(invoice: Invoice) -> bytes:
         leaf("cbc:DocumentCurrencyCode", invoice.currency),
         leaf("cbc:BuyerReference", invoice.purchase_order),
         element("cac:OrderReference", leaf("cbc:ID", invoice.purchase_order)),
-        element("cac:AccountingSupplierParty", _party(invoice.supplier)),
-        element("cac:AccountingCustomerParty", _party(invoice.buyer)),
+        element("cac:AccountingSupplierParty", _render_party(invoice.supplier)),
+        element("cac:AccountingCustomerParty", _render_party(invoice.buyer)),
         element("cac:Delivery", leaf("cbc:ActualDeliveryDate", invoice.delivered)),
-        _payment(invoice),
-        _taxes(invoice),
+        _render_payment(invoice),
+        _render_taxes(invoice),
         element(
             "cac:LegalMonetaryTotal",
-            _money("cbc:LineExtensionAmount", invoice.net, invoice),
-            _money("cbc:TaxExclusiveAmount", invoice.net, invoice),
-            _money("cbc:TaxInclusiveAmount", invoice.gross, invoice),
-            _money("cbc:PayableAmount", invoice.gross, invoice),
+            _render_amount("cbc:LineExtensionAmount", invoice.net, invoice),
+            _render_amount("cbc:TaxExclusiveAmount", invoice.net, invoice),
+            _render_amount("cbc:TaxInclusiveAmount", invoice.gross, invoice),
+            _render_amount("cbc:PayableAmount", invoice.gross, invoice),
         ),
-        *(_line(place, line, invoice) for place, line in enumerate(invoice.lines, 1)),
-        **_SPACES,
+        *(_render_line(place, line, invoice) for place, line in enumerate(invoice.lines, 1)),
+        **_NAMESPACES,
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{root}\n'.encode()
 
 
-def _money(name: str, value: Decimal, invoice: Invoice) -> str:
+def _render_amount(name: str, value: Decimal, invoice: Invoice) -> str:
     return leaf(name, value, currencyID=invoice.currency)
 
 
-def _party(firm: Firm) -> str:
+def _render_party(firm: Firm) -> str:
     return element(
         "cac:Party",
-        leaf("cbc:EndpointID", firm.mail("billing"), schemeID="EM"),
+        leaf("cbc:EndpointID", firm.email("billing"), schemeID="EM"),
         element("cac:PartyName", leaf("cbc:Name", firm.name)),
         element(
             "cac:PostalAddress",
@@ -68,12 +68,12 @@ def _party(firm: Firm) -> str:
             "cac:Contact",
             leaf("cbc:Name", firm.name),
             leaf("cbc:Telephone", firm.phone),
-            leaf("cbc:ElectronicMail", firm.mail("billing")),
+            leaf("cbc:ElectronicMail", firm.email("billing")),
         ),
     )
 
 
-def _payment(invoice: Invoice) -> str:
+def _render_payment(invoice: Invoice) -> str:
     bank = element("cac:FinancialInstitutionBranch", leaf("cbc:ID", invoice.supplier.bic))
     return element(
         "cac:PaymentMeans",
@@ -83,26 +83,26 @@ def _payment(invoice: Invoice) -> str:
     )
 
 
-def _taxes(invoice: Invoice) -> str:
+def _render_taxes(invoice: Invoice) -> str:
     parts = [
         element(
             "cac:TaxSubtotal",
-            _money("cbc:TaxableAmount", tax.base, invoice),
-            _money("cbc:TaxAmount", tax.amount, invoice),
+            _render_amount("cbc:TaxableAmount", tax.base, invoice),
+            _render_amount("cbc:TaxAmount", tax.amount, invoice),
             element("cac:TaxCategory", leaf("cbc:ID", "S"), leaf("cbc:Percent", tax.rate), _VAT),
         )
         for tax in invoice.taxes
     ]
-    return element("cac:TaxTotal", _money("cbc:TaxAmount", invoice.vat, invoice), *parts)
+    return element("cac:TaxTotal", _render_amount("cbc:TaxAmount", invoice.vat, invoice), *parts)
 
 
-def _line(place: int, line: InvoiceLine, invoice: Invoice) -> str:
+def _render_line(place: int, line: InvoiceLine, invoice: Invoice) -> str:
     category = element("cac:ClassifiedTaxCategory", leaf("cbc:ID", "S"), leaf("cbc:Percent", line.rate), _VAT)
     return element(
         "cac:InvoiceLine",
         leaf("cbc:ID", place),
         leaf("cbc:InvoicedQuantity", line.quantity, unitCode=UNIT_CODES[line.unit]),
-        _money("cbc:LineExtensionAmount", line.amount, invoice),
+        _render_amount("cbc:LineExtensionAmount", line.amount, invoice),
         element("cac:Item", leaf("cbc:Name", line.text), category),
-        element("cac:Price", _money("cbc:PriceAmount", line.price, invoice)),
+        element("cac:Price", _render_amount("cbc:PriceAmount", line.price, invoice)),
     )

@@ -1,23 +1,25 @@
-"""Invoices that arrive in odd ways: under a wrong name or type, inline, locked, cut off, or not at all."""
+"""Messages with unusual invoice files: wrong name or type, inline, encrypted, truncated or empty."""
 
 import functools
 
-from mailsim.samples.document_messages import cover, invoice_pdf, invoice_sheet
-from mailsim.samples.invoices import invoice
+from mailsim.samples.document_messages import draw_invoice_pages, render_invoice_pdf, write_cover_message
+from mailsim.samples.invoices import make_invoice
 from mailsim.samples.message_spec import MessageSpec
-from mailsim.samples.mime_parts import EncodedPart, attachment
+from mailsim.samples.mime_parts import EncodedPart, make_attachment
 
-PASSWORD = "4711"  # noqa: S105 (it stands in the covering letter of the locked document, as people do)
+PASSWORD = "4711"  # noqa: S105 (printed in the cover message, as real senders do)
 UNREADABLE = frozenset({"locked", "cut-off", "not-a-pdf", "empty"})
 
 
-def odd_invoice(order: MessageSpec) -> bytes:
-    return cover(order, _file(order), below=f"\nPasswort: {PASSWORD}\n" if order.variant == "locked" else "")
+def write_unusual_invoice(spec: MessageSpec) -> bytes:
+    return write_cover_message(
+        spec, _make_file_part(spec), below=f"\nPasswort: {PASSWORD}\n" if spec.variant == "locked" else ""
+    )
 
 
-def _file(order: MessageSpec) -> EncodedPart:
-    name, media = _LABELS.get(order.variant, ("Rechnung.pdf", "application/pdf"))
-    return attachment(name, media, _content(order), inline=order.variant == "inline")
+def _make_file_part(spec: MessageSpec) -> EncodedPart:
+    name, media_type = _LABELS.get(spec.variant, ("Rechnung.pdf", "application/pdf"))
+    return make_attachment(name, media_type, _make_content(spec), inline=spec.variant == "inline")
 
 
 _LABELS = {
@@ -28,23 +30,23 @@ _LABELS = {
 }
 
 
-def _content(order: MessageSpec) -> bytes:
-    match order.variant:
+def _make_content(spec: MessageSpec) -> bytes:
+    match spec.variant:
         case "locked":
-            return locked_pdf(order)
+            return render_locked_pdf(spec)
         case "cut-off":
-            return invoice_pdf(order)[:-1500]
+            return render_invoice_pdf(spec)[:-1500]
         case "not-a-pdf":
             return b"<html><body>Sitzung abgelaufen</body></html>\r\n"
         case "empty":
             return b""
         case _:
-            return invoice_pdf(order)
+            return render_invoice_pdf(spec)
 
 
 @functools.lru_cache(maxsize=32)
-def locked_pdf(order: MessageSpec) -> bytes:
-    from mailsim.samples.pdf import pdf
+def render_locked_pdf(spec: MessageSpec) -> bytes:
+    from mailsim.samples.pdf import render_pdf
 
-    bill = invoice(order)
-    return pdf(invoice_sheet(order), bill.number, bill.supplier.name, password=PASSWORD)
+    invoice = make_invoice(spec)
+    return render_pdf(draw_invoice_pages(spec), invoice.number, invoice.supplier.name, password=PASSWORD)

@@ -1,16 +1,16 @@
-"""XML as strings: elements with escaped text."""
+"""Builders of XML elements as strings, with escaping."""
 
 
 def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def element(name: str, *inside: str, **attributes: str) -> str:
-    """An element around other elements."""
-    shown = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{shown}>{''.join(inside)}</{name}>"
+def element(name: str, *children: str, **attributes: str) -> str:
+    """Make an element that contains elements."""
+    attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{attribute_text}>{''.join(children)}</{name}>"
 
 
 def leaf(name: str, value: object, **attributes: str) -> str:
-    """An element around a text."""
+    """Make an element that contains text."""
     return element(name, escape(str(value)), **attributes)
