@@ -73,43 +73,35 @@ def fill(url: str) -> None:
 
 
 def serve(url: str, home: str, announce: Connection) -> None:
-    from postroom import logs, wiring
+    from postroom import logs
     from postroom.config import Settings
     from postroom.flow.access import api_keys
     from postroom.model import OrganizationId, Scope
-    from postroom.providers.transport import open_client
     from postroom.store.database import open_database
-    from postroom.vault import Sealer
-    from postroom.web import api, app, live, server
-    from postroom.web.api.operations import Parts
-    from postroom.web.sessions import Gate
-    from postroom.wiring.documents import reviewing
+    from postroom.web import api, app, event_stream, server
+    from postroom.web.api.operations import ApiContext
+    from postroom.web.sessions import SiteContext
+    from postroom.wiring.engine import open_engine
 
     async def run() -> None:
         settings = Settings(home=Path(home), vault_keys="one:" + "A" * 43 + "=")
         async with (
             open_database(url, pool_size=16, name="postroom web") as database,
-            open_client() as client,
-            live.streaming(database) as streams,
+            open_engine(settings, database, url="http://127.0.0.1") as engine,
+            event_stream.open_streams(database) as streams,
         ):
             organization = OrganizationId(ORGANIZATION)
             _, key = await api_keys.create(database, organization, "bench", frozenset({Scope.READ}))
-            gate = Gate(database, organization, "http://127.0.0.1", Sealer(wiring.vault_keys(settings)))
-            desk = wiring.desk(settings, database, client, gate.url)
-            parts = Parts(
-                desk,
-                wiring.blobs(settings),
-                streams,
-                lambda _: None,
-                wiring.delivering(settings, database),
-                reviewing(settings),
+            site = SiteContext(database, organization, engine.url, engine.sealer)
+            context = ApiContext(
+                engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review
             )
-            application = app.create(gate, routes=api.routes(gate, parts, per_minute=10**9))
+            application = app.create(site, routes=api.routes(site, context, per_minute=10**9))
             with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
                 announce.send((listening.getsockname()[1], key.reveal()))
-                await server.answer(application, listening, stop_seconds=1)
+                await server.run_server(application, listening, stop_seconds=1)
 
-    logs.setup("web")
+    logs.configure("web")
     uvloop.run(run())
 
 
@@ -180,12 +172,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    from postroom.store.embedded import attach
-    from postroom.store.migrate import migrate
+    from postroom.store.embedded import start_or_join
+    from postroom.store.schema_migrations import migrate
 
     paths = {"list": f"/mailboxes/{MAILBOX}/messages", "get": f"/messages/{MESSAGES // 2}"}
     ratios: dict[str, list[float]] = {"list": [], "get": []}
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, attach(Path(home)) as attached:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
+        start_or_join(Path(home)) as attached,
+    ):
         asyncio.run(migrate(attached.url))
         fill(attached.url)
         context = multiprocessing.get_context("spawn")

@@ -128,7 +128,7 @@ def _heads(message: Message) -> Iterable[str]:
 async def connected(url: str) -> psycopg.AsyncConnection[Any]:
     """Every statement commits."""
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
-    await roles.take(connection)
+    await roles.assume(connection)
     return connection
 
 

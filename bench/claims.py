@@ -17,12 +17,12 @@ from uuid import UUID, uuid4
 import psycopg
 
 from postroom import worker
-from postroom.model import Done, OrganizationId
-from postroom.store import migrate, roles, work
+from postroom.engine import WorkHandler
+from postroom.model import OrganizationId, StepResult
+from postroom.store import roles, schema_migrations, work
 from postroom.store.database import open_database
-from postroom.store.embedded import Attachment, attach
-from postroom.store.work import Finish, Lease
-from postroom.wiring import Kind
+from postroom.store.embedded import ServerHandle, start_or_join
+from postroom.store.work import FinishedWork, Lease
 
 ROWS, BATCH, ROUNDS = 20_000, 50, 5
 WANTED = 0.8
@@ -44,7 +44,7 @@ async def ours(url: str) -> int:
     done = 0
     async with open_database(url, pool_size=4, name="bench") as database, database.engine() as connection:
         while leases := (await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)).leases:
-            done += len(await work.finish(connection, [Finish(lease) for lease in leases]))
+            done += len(await work.finish(connection, [FinishedWork(lease) for lease in leases]))
     return done
 
 
@@ -52,7 +52,7 @@ async def bare(url: str) -> int:
     """The same two statements, parameters made by hand, rows as plain tuples."""
     done = 0
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await roles.take(connection, roles.ENGINE)
+        await roles.assume(connection, roles.ENGINE)
         while True:
             claimed = await connection.execute(
                 work._CLAIM,  # noqa: SLF001  # the very statement
@@ -85,21 +85,23 @@ async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, u
     await fill(owner, organization, ROWS, due="-1 second")
     stop, done = asyncio.Event(), 0
 
-    async def step(_lease: Lease) -> Done:
+    async def step(_lease: Lease) -> StepResult:
         nonlocal done
         done += 1
         if done == ROWS:
             stop.set()
-        return Done()
+        return StepResult()
 
     begin = time.perf_counter()
     async with open_database(url, pool_size=8, name="bench") as database:
-        await worker.run(database, {"bench": Kind(step, max_attempts=None)}, limits(poll_seconds=5), stop)
+        await worker.run(
+            database, {"bench": WorkHandler(step, max_attempts=None)}, limits(poll_seconds=5), stop
+        )
     return ROWS / (time.perf_counter() - begin)
 
 
-def limits(*, poll_seconds: float) -> worker.Limits:
-    return worker.Limits(
+def limits(*, poll_seconds: float) -> worker.WorkerLimits:
+    return worker.WorkerLimits(
         concurrency=BATCH,
         lease_seconds=60,
         poll_seconds=poll_seconds,
@@ -116,7 +118,7 @@ async def idle_queries(owner: psycopg.AsyncConnection, organization: UUID, url: 
     poll_seconds, stop = 0.25, asyncio.Event()
     housekeeping, _ = await transactions(owner)
     async with open_database(url, pool_size=4, name="bench") as database:
-        kinds = {"bench": Kind(_never, max_attempts=None)}
+        kinds = {"bench": WorkHandler(_never, max_attempts=None)}
         running = asyncio.create_task(worker.run(database, kinds, limits(poll_seconds=poll_seconds), stop))
         await asyncio.sleep(2)  # settled
         counted, seconds = await transactions(owner)
@@ -141,15 +143,15 @@ async def transactions(owner: psycopg.AsyncConnection) -> tuple[int, float]:
     return counts[1] - counts[0], time.perf_counter() - begin - 1.5
 
 
-async def _never(_lease: Lease) -> Done:
+async def _never(_lease: Lease) -> StepResult:
     raise AssertionError("nothing is due")
 
 
 @contextmanager
-def private_server() -> Generator[Attachment]:
+def private_server() -> Generator[ServerHandle]:
     """An embedded server of the benchmark's own, gone afterwards."""
     home = tempfile.mkdtemp(prefix="postroom-bench-")
-    with attach(Path(home)) as server:
+    with start_or_join(Path(home)) as server:
         yield server
     while Path(home).exists():  # it stops by itself, a moment after its last user
         shutil.rmtree(home, ignore_errors=True)
@@ -158,10 +160,10 @@ def private_server() -> Generator[Attachment]:
 
 async def main() -> int:
     with private_server() as server:
-        await migrate.migrate(server.url)
+        await schema_migrations.migrate(server.url)
         organization = OrganizationId(uuid4())
         async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as owner:
-            await roles.take(owner)
+            await roles.assume(owner)
             await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Bench')", [organization])
             rates: dict[str, list[float]] = {"bare": [], "ours": []}
             for _ in range(ROUNDS):

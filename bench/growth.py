@@ -12,18 +12,19 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import uvloop
 
-from postroom import logs, wiring
+from postroom import logs
 from postroom.flow.mail import sync
-from postroom.flow.mail.sync import Syncing
-from postroom.model import MailboxId, ProviderName
+from postroom.flow.mail.sync import SyncContext
+from postroom.model import MailboxId, ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.database import Database, open_database
-from postroom.store.embedded.leftovers import processes_of
-from postroom.store.work import Wake
+from postroom.store.embedded.stale_processes import find_server_processes
+from postroom.store.work import WorkRequest
+from postroom.wiring.engine import build_engine
 from stage import NO_QUOTA, Stage, cpu_seconds, memory_megabytes, settings, stage, verdict, worker, world
 
 SMALL, LARGE, ROUNDS, BACKFILLED = 1_000, 1_000_000, 60, 100_000
@@ -74,7 +75,7 @@ class Store:
     """A mailbox that is synced in this process."""
 
     there: Stage
-    parts: Syncing
+    parts: SyncContext
     database: Database
     mailbox: MailboxId
     seconds: list[float]
@@ -83,10 +84,12 @@ class Store:
     async def sync(self) -> float:
         """Seconds of one claim and its step."""
         async with self.database.engine() as connection:
-            await work.wake(connection, [Wake(self.there.organization, sync.KIND, str(self.mailbox))])
+            await work.enqueue(
+                connection, [WorkRequest(self.there.organization, WorkKind.SYNC, str(self.mailbox))]
+            )
         begin = time.perf_counter()
         async with self.database.engine() as connection:
-            claim = await work.claim(connection, [sync.KIND], batch=1, lease_seconds=300)
+            claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=300)
         [lease] = claim.leases
         await sync.run(self.parts, lease)
         return time.perf_counter() - begin
@@ -123,7 +126,7 @@ class Store:
         self.database_cpu += self._database_cpu() - before
 
     def _database_cpu(self) -> float:
-        return sum(map(cpu_seconds, processes_of(self.there.home.parent / "server/postgres/data")))
+        return sum(map(cpu_seconds, find_server_processes(self.there.home.parent / "server/postgres/data")))
 
 
 @asynccontextmanager
@@ -136,7 +139,8 @@ async def store(messages: int, more: int) -> AsyncGenerator[Store]:
     ):
         there.sim.create("gmail", ADDRESS, messages=messages, days=20, kinds=["plain"])
         done = await made.login(ProviderName.GMAIL, ADDRESS)
-        parts = wiring.syncing(settings(there.sim, there.home), database, made.remote)
+        engine = build_engine(settings(there.sim, there.home), database, made.engine.client)
+        parts = replace(engine.sync, remote=made.remote)
         found = Store(there, parts, database, done.mailbox.id, [])
         await found.sync()
         await found.fill(more)
@@ -211,5 +215,5 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--messages", type=int, default=BACKFILLED, help="of the first sync")
     given = parser.parse_args()
-    logs.setup("worker", level="error")
+    logs.configure("worker", level="error")
     sys.exit(uvloop.run(main(given.small, given.large, given.rounds, given.messages)))

@@ -24,8 +24,8 @@ from uuid import UUID, uuid4
 import psycopg
 import uvloop
 
-from postroom.store import migrate, roles
-from postroom.store.embedded import attach
+from postroom.store import roles, schema_migrations
+from postroom.store.embedded import start_or_join
 
 MAILBOXES, CONNECTIONS, MOST_CONNECTIONS = 500, 1000, 1000
 ROUNDS, SECONDS = 3, 4.0
@@ -66,7 +66,7 @@ async def fill(url: str) -> None:
     """Mailboxes and subscriptions of one organization."""
     organization = uuid4()
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as owner:
-        await roles.take(owner)
+        await roles.assume(owner)
         await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Bench')", [organization])
         for number in range(MAILBOXES):
             mailbox = uuid4()
@@ -104,20 +104,22 @@ def serve_from_memory() -> None:
     from postroom.model import ProviderName
     from postroom.providers.graph.push import GraphPush
     from postroom.web import app, push, server
-    from postroom.web.sessions import Gate
+    from postroom.web.sessions import SiteContext
     from postroom.web.throttle import Throttle
 
     async def run() -> None:
         reader = GraphPush()
-        hook = push.Webhook(ProviderName.OUTLOOK, reader, Memory(), Throttle(), push.Keys(reader))
-        paths = push.MANNERS[ProviderName.OUTLOOK].paths
+        hook = push.PushEndpoint(
+            ProviderName.OUTLOOK, reader, Memory(), Throttle(), push.SigningKeyRefresher(reader)
+        )
+        paths = push.ENDPOINT_RULES[ProviderName.OUTLOOK].paths
         routes = [Route(path, hook, methods=["POST"]) for path in paths]
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
             print(f"Postroom: http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-            gate = Gate(None, None, "http://127.0.0.1", None)
-            await server.answer(app.create(gate, webhooks=routes), listening, stop_seconds=1)
+            site = SiteContext(None, None, "http://127.0.0.1", None)
+            await server.run_server(app.create(site, webhooks=routes), listening, stop_seconds=1)
 
-    logs.setup("web")
+    logs.configure("web")
     uvloop.run(run())
 
 
@@ -126,16 +128,16 @@ class Memory:
 
     def __init__(self) -> None:
         from postroom.flow.mail import push
-        from postroom.store.notifications import Known, Reached
+        from postroom.store.notifications import NotifiedMailbox, PushSubscription
 
         self._notify = push
-        nobody = Reached(uuid4(), uuid4())
+        nobody = NotifiedMailbox(uuid4(), uuid4())
         digest = sha256(SECRET.encode()).digest()
         found = [
-            Known(row_id(number), provider_id(number), digest, nobody, (nobody,))
+            PushSubscription(row_id(number), provider_id(number), digest, nobody, (nobody,))
             for number in range(MAILBOXES)
         ]
-        self._named = push.Named(
+        self._named = push.SubscriptionIndex(
             {known.id: known for known in found},
             {known.provider_subscription_id: [known] for known in found},
         )
@@ -334,7 +336,7 @@ async def measure(port: int, bare_port: int) -> int:
 def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="postroom-bench-", ignore_cleanup_errors=True) as home,
-        attach(Path(home)) as server,
+        start_or_join(Path(home)) as server,
     ):
         asyncio.run(prepare(server.url))
         with (
@@ -345,7 +347,7 @@ def main() -> int:
 
 
 async def prepare(url: str) -> None:
-    await migrate.migrate(url)
+    await schema_migrations.migrate(url)
     await fill(url)
 
 

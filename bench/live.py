@@ -37,28 +37,28 @@ ORGANIZATION = UUID(int=7)
 def serve_ours(url: str, announce: Connection) -> None:
     from postroom import logs
     from postroom.flow.access import members, sign_in
-    from postroom.model import OrganizationId, Role, sealing_keys
+    from postroom.model import OrganizationId, Role, parse_sealing_keys
     from postroom.store.database import open_database
-    from postroom.vault import GivenKeys, Sealer
-    from postroom.web import app, live, server
-    from postroom.web.sessions import Gate
+    from postroom.vault import ConfiguredKeys, Sealer
+    from postroom.web import app, event_stream, server
+    from postroom.web.sessions import SiteContext
 
     async def run() -> None:
         async with open_database(url, pool_size=10, name="postroom web") as database:
             organization = OrganizationId(ORGANIZATION)
             member = await members.add(database, organization, "ann@example.org", role=Role.READER)
-            token = await sign_in.new_link(database, member)
-            session = await sign_in.by_link(database, token, seconds=3600)
-            sealer = Sealer(GivenKeys(sealing_keys(["one:" + "A" * 43 + "="])))
-            async with live.streaming(database) as streams:
-                gate = Gate(database, organization, "http://127.0.0.1", sealer)
-                application = app.create(gate, routes=live.routes(gate, streams))
+            token = await sign_in.create_link(database, member)
+            session = await sign_in.sign_in_by_link(database, token, seconds=3600)
+            sealer = Sealer(ConfiguredKeys(parse_sealing_keys(["one:" + "A" * 43 + "="])))
+            async with event_stream.open_streams(database) as streams:
+                site = SiteContext(database, organization, "http://127.0.0.1", sealer)
+                application = app.create(site, routes=event_stream.routes(site, streams))
                 with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
                     announce.send((listening.getsockname()[1], session.session.reveal()))
-                    await server.answer(application, listening, stop_seconds=1, when_stopping=streams.close)
+                    await server.run_server(application, listening, stop_seconds=1, on_stop=streams.close)
 
     _many_files()
-    logs.setup("web")
+    logs.configure("web")
     uvloop.run(run())
 
 
@@ -179,7 +179,7 @@ async def write_ours(url: str, seconds: float) -> None:
         async def one() -> None:
             async with database.transaction(ORGANIZATION) as connection:
                 stamp = f"<t>{time.time():.6f}</t>"
-                await feed.tell(connection, "document.changed", "document", "d", {"at": stamp})
+                await feed.append_event(connection, "document.changed", "document", "d", {"at": stamp})
 
         await _paced(one, seconds)
 
@@ -243,12 +243,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    from postroom.store.embedded import attach
-    from postroom.store.migrate import migrate
+    from postroom.store.embedded import start_or_join
+    from postroom.store.schema_migrations import migrate
 
     ratios = []
     for _ in range(given.rounds):
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, attach(Path(home)) as attached:
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
+            start_or_join(Path(home)) as attached,
+        ):
             asyncio.run(migrate(attached.url))
             bare = shown("bare", measure(attached.url, serve_bare, write_bare))
             ours = shown("postroom", measure(attached.url, serve_ours, write_ours))

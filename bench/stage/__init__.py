@@ -24,11 +24,11 @@ ROOT = Path(__file__).parents[2]
 sys.path[:] = [str(ROOT / "tests"), *(place for place in sys.path if place != str(ROOT / "bench"))]
 
 from flow.connecting import World, settings, settings_given, world  # noqa: E402
-from postroom.flow.mailboxes.connect import Connected  # noqa: E402
+from postroom.flow.mailboxes.connect import ConnectedMailbox  # noqa: E402
 from postroom.model import OrganizationId, ProviderName  # noqa: E402
-from postroom.store import migrate, roles  # noqa: E402
+from postroom.store import roles, schema_migrations  # noqa: E402
 from postroom.store.database import open_database  # noqa: E402
-from postroom.store.embedded import attach  # noqa: E402
+from postroom.store.embedded import start_or_join  # noqa: E402
 from simulator.driver import Simulation, running  # noqa: E402
 
 __all__ = ["settings", "world"]  # for a sync in the benchmark's own process
@@ -87,7 +87,7 @@ class Stage:
         async def log_in(made: World) -> None:
             for address in waiting:
                 done = await made.login(ProviderName(provider), address)
-                assert isinstance(done, Connected), done
+                assert isinstance(done, ConnectedMailbox), done
                 found[address] = done.mailbox.id
 
         async with (
@@ -132,11 +132,11 @@ class Stage:
 @asynccontextmanager
 async def stage(*options: str) -> AsyncGenerator[Stage]:
     """A mailsim with these options and an empty store, both gone afterwards."""
-    with _home() as home, running(*options, checked=False) as sim, attach(home / "server") as server:
-        await migrate.migrate(server.url)
+    with _home() as home, running(*options, checked=False) as sim, start_or_join(home / "server") as server:
+        await schema_migrations.migrate(server.url)
         organization = OrganizationId(uuid4())
         async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as owner:
-            await roles.take(owner)
+            await roles.assume(owner)
             await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Bench')", [organization])
             yield Stage(sim, server.url, owner, organization, home / "home")
 

@@ -1,13 +1,15 @@
-"""The worker of `postroom work`, without the reading of documents. Its settings come from the environment."""
+"""The worker of `postroom work` without document work. Reads its settings from the environment."""
 
 import asyncio
 import signal
 
 import uvloop
 
-from postroom import logs, wiring, worker
+from postroom import logs, worker
 from postroom.config import load
+from postroom.flow.storage import blob_location
 from postroom.store.database import open_database
+from postroom.wiring.engine import open_engine
 
 
 async def main() -> None:
@@ -18,13 +20,13 @@ async def main() -> None:
     url, size = settings.database_url.reveal(), settings.database_pool_size
     async with (
         open_database(url, pool_size=size, name="bench worker", listeners=2) as database,
-        wiring.client(settings) as client,
+        open_engine(settings, database) as engine,
     ):
-        await wiring.require_blobs_here(settings, database)
+        await blob_location.require_same_location(database, engine.blobs)
         print("ready", flush=True)
-        await worker.run(database, wiring.kinds(settings, database, client), worker.limits(settings), stop)
+        await worker.run(database, engine.handlers, worker.worker_limits(settings), stop)
 
 
 if __name__ == "__main__":
-    logs.setup("worker", level="error", style="json")
+    logs.configure("worker", level="error", style="json")
     uvloop.run(main())

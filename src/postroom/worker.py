@@ -1,6 +1,6 @@
-"""Claims what is due, runs its step, and writes how it ended. Knows no step and no provider.
+"""The worker loop: claims due work, runs its step, and writes the outcome. Knows no step and no provider.
 
-What to do about each class of error is one table, OUTCOMES; every error class of ours stands in it.
+OUTCOMES is the one table from error class to outcome.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import assert_never
 
 from postroom import traces
 from postroom.config import Settings, WakeMode
+from postroom.engine import WorkHandler
 from postroom.errors import (
     DatabaseUnavailable,
     LeaseLost,
@@ -28,22 +29,24 @@ from postroom.sqs import SqsQueue
 from postroom.store import work
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
-from postroom.store.work import Finish, Lease
-from postroom.wiring import Kind
+from postroom.store.work import FinishedWork, Lease
 
 log = Log()
 
+# By work kind.
+Handlers = Mapping[str, WorkHandler] | Mapping[WorkKind, WorkHandler]
+
 
 class WorkOutcome(Enum):
-    """What follows from an error."""
+    """What happens to work after an error."""
 
-    RETRY = "retry"  # after a backoff, and parked when the kind's attempts are used up
-    WAIT = "wait"  # after the longest backoff, for ever: somebody must act, and then it goes on by itself
-    PARK = "park"  # at once: the same attempt cannot succeed
-    DROP = "drop"  # nothing: another worker owns the row
+    RETRY = "retry"  # after a backoff; parked once the attempts of its kind are used up
+    WAIT = "wait"  # retry at the longest backoff without limit: it resumes once an operator has acted
+    PARK = "park"  # at once: another attempt would fail the same way
+    DROP = "drop"  # do nothing: another worker owns the row
 
 
-# The most specific class decides. An error of nobody's making is a bug: it is retried, then parked.
+# The most specific class decides. Any other exception is a bug: the work is retried, then parked.
 OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
     Exception: WorkOutcome.RETRY,
     PostroomError: WorkOutcome.RETRY,
@@ -56,7 +59,7 @@ OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
 
 
 SHORTEST_WAIT_SECONDS = 0.01
-EXTEND_ATTEMPTS = 50  # at a row that is locked, within a sixth of its lease
+EXTEND_ATTEMPTS = 50  # for a locked row, within a sixth of its lease
 
 
 @dataclass(frozen=True)
@@ -83,32 +86,32 @@ def worker_limits(settings: Settings) -> WorkerLimits:
 
 
 def find_outcome(error: Exception) -> WorkOutcome:
-    return next(OUTCOMES[each] for each in type(error).__mro__ if each in OUTCOMES)
+    return next(OUTCOMES[ancestor] for ancestor in type(error).__mro__ if ancestor in OUTCOMES)
 
 
 def backoff_seconds(attempts: int, limits: WorkerLimits) -> float:
-    """Doubles with each attempt up to the limit; the jitter keeps those that failed together apart."""
+    """Double with each attempt up to the limit. Jitter spreads work that failed at the same time."""
     longest = min(limits.backoff_max_seconds, limits.backoff_first_seconds * 2 ** min(attempts - 1, 30))
     return longest * random.uniform(0.5, 1)
 
 
 async def run(
     database: Database,
-    kinds: Mapping[str, Kind],
+    handlers: Handlers,
     limits: WorkerLimits,
     stop: asyncio.Event,
     queue: SqsQueue | None = None,
 ) -> None:
-    """Work until `stop` is set; then finish what is under way, or give it back when that takes too long.
+    """Work until `stop` is set; then finish the running steps, or give their leases back after a time-out.
 
-    A helper that fails ends it all: without heartbeats, say, every lease would be lost unnoticed.
+    A failed helper task ends the worker: without heartbeats, for example, all leases would expire unnoticed.
     """
-    worker = _Worker(database, kinds, limits, stop)
-    helpers = [asyncio.create_task(worker.keep_leases())]
+    worker = _Worker(database, handlers, limits, stop)
+    helpers = [asyncio.create_task(worker.extend_leases())]
     if queue is not None:
         worker.claimed.remove(WorkKind.PROCESS_DOCUMENT)
-        carrying = worker.announce(queue), worker.receive(queue), worker.keep_messages(queue)
-        helpers += [asyncio.create_task(each) for each in carrying]
+        loops = worker.announce_due(queue), worker.receive(queue), worker.extend_messages(queue)
+        helpers += [asyncio.create_task(loop) for loop in loops]
     if limits.wake_by_notify:
         helpers.append(asyncio.create_task(worker.listen()))
     log.info("worker.started", concurrency=limits.concurrency)
@@ -129,7 +132,7 @@ async def _wait_until_ended(working: asyncio.Task[None], helpers: Sequence[async
 
 
 async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: in Python 3.11 a cancellation can be lost on its way."""
+    """Cancel tasks until they have ended: in Python 3.11 a cancellation can get lost."""
     while waiting := [task for task in tasks if not task.done()]:
         for task in waiting:
             task.cancel()
@@ -138,16 +141,16 @@ async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 class _Worker:
     def __init__(
-        self, database: Database, kinds: Mapping[str, Kind], limits: WorkerLimits, stop: asyncio.Event
+        self, database: Database, handlers: Handlers, limits: WorkerLimits, stop: asyncio.Event
     ) -> None:
         self.database = database
-        self.kinds = kinds
+        self.handlers = {str(kind): handler for kind, handler in handlers.items()}
         self.limits = limits
         self.stop = stop
-        self.claimed = list(kinds)  # of the rows that are due; the others are told by a queue
+        self.claimed = list(self.handlers)  # kinds claimed from the database; a queue dispatches the others
         self.running: dict[Lease, asyncio.Task[None]] = {}
         self.receipts: set[str] = set()
-        self.untold = asyncio.Event()
+        self.announcement_due = asyncio.Event()
         self.freed = asyncio.Event()
         self.woken = asyncio.Event()
         self.finishes = GroupCommit(self._finish)
@@ -158,25 +161,25 @@ class _Worker:
         await self.wind_down()
 
     async def resume_waiting(self) -> None:
-        """A worker that starts may have the setting that was missing."""
+        """Retry work that waits for the operator: this worker may have the setting that was missing."""
         with suppress(DatabaseUnavailable, TransientError):
             async with self.database.engine() as connection:
-                await work.resume_waiting(connection)
+                await work.resume_waiting_for_operator(connection)
 
     async def claim_until_stopped(self) -> None:
         while not self.stop.is_set():
             self.freed.clear()
-            self.woken.clear()  # before the claim, so that a wake-up during it leads to another
+            self.woken.clear()  # before the claim, so that a wake-up during the claim causes another one
             free = self.limits.concurrency - len(self.running)
-            if free <= 0:  # what a queue told may be a few too many
-                await self._either(self.freed)
+            if free <= 0:  # negative if the queue loop claimed a few too many
+                await self._wait_for(self.freed)
             elif idle_seconds := await self._claim(free):
-                # What ends meanwhile may be due again before that, unless the interval shall be the brake.
+                # A step that ends may be due again sooner. Without notifications, only the interval counts.
                 ended = [self.freed] if self.limits.wake_by_notify else []
-                await self._either(self.woken, *ended, timeout=idle_seconds)
+                await self._wait_for(self.woken, *ended, timeout=idle_seconds)
 
     async def _claim(self, free: int) -> float:
-        """Start what was claimed. Where that is nothing, how long to wait for the next claim."""
+        """Claim and start due work. Returns how long to wait before the next claim, 0 if work was found."""
         try:
             async with self.database.engine() as connection:
                 claim = await work.claim(
@@ -191,11 +194,11 @@ class _Worker:
             return 0
         if claim.next_in is None or not self.limits.wake_by_notify:
             return self.limits.poll_seconds
-        # Not before the row is due, lest the wait become a loop.
+        # Never shorter than a minimum, to avoid a busy loop.
         return min(self.limits.poll_seconds, max(claim.next_in, SHORTEST_WAIT_SECONDS))
 
-    async def _either(self, *events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Wait for one of the events or the stop, or not longer than the time-out."""
+    async def _wait_for(self, *events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Wait for one of the events, for the stop, or for the time-out."""
         waits = [asyncio.create_task(event.wait()) for event in (*events, self.stop)]
         try:
             await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -204,36 +207,36 @@ class _Worker:
                 task.cancel()
 
     async def _perform(self, lease: Lease) -> None:
-        """Run one step and write its end. Cancelled when the lease was lost or the worker must stop."""
+        """Run one step and write its outcome. Cancelled if the lease is lost or the worker must stop."""
         try:
-            kind = self.kinds[lease.kind]
-            if kind.max_attempts is not None and lease.lost >= kind.max_attempts:
-                # Claimed again and again and never answered: the work ends its worker.
-                await self._park(lease, "its worker ended at every attempt")
+            handler = self.handlers[lease.kind]
+            if handler.max_attempts is not None and lease.lost >= handler.max_attempts:
+                # Claimed several times without an outcome: this work kills its worker.
+                await self._park(lease, "every worker that ran it crashed")
                 return
-            about = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}
-            with traces.span(lease.kind, about, kind="CONSUMER", parent=lease.trace):
-                done = await kind.step(lease)
-            if done is not None:
-                await self.finishes.write(Finish(lease, done.again_after))
-        except Exception as error:  # noqa: BLE001  # the table below says what follows from each
-            await self._settle(lease, error)
+            attributes = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}
+            with traces.span(lease.kind, attributes, kind="CONSUMER", parent=lease.trace):
+                result = await handler.step(lease)
+            if result is not None:
+                await self.finishes.write(FinishedWork(lease, result.again_after))
+        except Exception as error:  # noqa: BLE001  # OUTCOMES decides about each
+            await self._write_outcome(lease, error)
         finally:
             self.running.pop(lease, None)
             self.freed.set()
 
-    async def _finish(self, finishes: Sequence[Finish]) -> Sequence[None]:
+    async def _finish(self, finishes: Sequence[FinishedWork]) -> Sequence[None]:
         async with self.database.engine() as connection:
             held = await work.finish(connection, finishes)
-        for each in finishes:
-            if each.lease.id not in held:
-                log.warning("work.lease_lost", kind=each.lease.kind, work=each.lease.id)
+        for finish in finishes:
+            if finish.lease.id not in held:
+                log.warning("work.lease_lost", kind=finish.lease.kind, work=finish.lease.id)
         return [None] * len(finishes)
 
-    async def _settle(self, lease: Lease, error: Exception) -> None:
+    async def _write_outcome(self, lease: Lease, error: Exception) -> None:
         outcome = find_outcome(error)
-        write = log.warning if isinstance(error, PostroomError) else log.error
-        write(
+        log_failure = log.warning if isinstance(error, PostroomError) else log.error
+        log_failure(
             "work.failed",
             error=error,
             kind=lease.kind,
@@ -246,7 +249,7 @@ class _Worker:
                 case WorkOutcome.RETRY:
                     await self._retry(lease, error)
                 case WorkOutcome.WAIT:
-                    await self._again(
+                    await self._schedule_retry(
                         lease, self.limits.backoff_max_seconds, describe_error(error), counts=False
                     )
                 case WorkOutcome.PARK:
@@ -255,21 +258,21 @@ class _Worker:
                     pass
                 case _:
                     assert_never(outcome)
-        except (DatabaseUnavailable, TransientError) as away:
-            # The lease ends by itself, and the row is due again.
-            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=away)
+        except (DatabaseUnavailable, TransientError) as write_error:
+            # The lease will expire, which makes the row due again.
+            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=write_error)
 
     async def _retry(self, lease: Lease, error: Exception) -> None:
-        allowed = self.kinds[lease.kind].max_attempts
-        if allowed is not None and lease.attempts >= allowed:
+        max_attempts = self.handlers[lease.kind].max_attempts
+        if max_attempts is not None and lease.attempts >= max_attempts:
             await self._park(lease, describe_error(error))
             return
-        asked = error.retry_after if isinstance(error, TransientError) else None
-        await self._again(
-            lease, max(asked or 0, backoff_seconds(lease.attempts, self.limits)), describe_error(error)
+        requested = error.retry_after if isinstance(error, TransientError) else None
+        await self._schedule_retry(
+            lease, max(requested or 0, backoff_seconds(lease.attempts, self.limits)), describe_error(error)
         )
 
-    async def _again(self, lease: Lease, delay: float, error: str, *, counts: bool = True) -> None:
+    async def _schedule_retry(self, lease: Lease, delay: float, error: str, *, counts: bool = True) -> None:
         async with self.database.engine() as connection:
             await work.retry(connection, lease, delay=delay, error=error, counts=counts)
 
@@ -278,21 +281,21 @@ class _Worker:
         async with self.database.engine() as connection:
             await work.park(connection, lease, error=error)
 
-    async def keep_leases(self) -> None:
-        """Prolong the leases of what is under way, and stop what was lost: it could commit nothing.
+    async def extend_leases(self) -> None:
+        """Extend the leases of running steps, and cancel steps whose lease is lost: they could not commit.
 
-        Missing once, a row may have been finished by its step a moment ago; missing twice, it is lost.
+        A row that is missing once may just have been finished by its step; missing twice, the lease is lost.
         """
         missing: set[Lease] = set()
         while True:
             await asyncio.sleep(self.limits.lease_seconds / 3)
-            held = list(self.running)
+            leases = list(self.running)
             try:
-                kept = await self._extend(held) if held else set[int]()
+                held = await self._extend(leases) if leases else set[int]()
             except (DatabaseUnavailable, TransientError) as error:
                 log.warning("worker.heartbeat_failed", error=error)
                 continue
-            gone = {lease for lease in held if lease.id not in kept}
+            gone = {lease for lease in leases if lease.id not in held}
             for lease in gone & missing:
                 if task := self.running.get(lease):
                     log.warning("work.lease_lost", kind=lease.kind, work=lease.id)
@@ -300,77 +303,79 @@ class _Worker:
             missing = gone
 
     async def _extend(self, leases: Sequence[Lease]) -> set[int]:
-        """Those that are held. A step locks its row while it commits, so such a row is looked at again."""
+        """Ids of the leases that are still held. A row locked by its committing step is tried again."""
         seconds, held = self.limits.lease_seconds, set[int]()
         for _ in range(EXTEND_ATTEMPTS):
             async with self.database.engine() as connection:
                 extended = await work.extend(connection, leases, lease_seconds=seconds)
             held |= extended.prolonged | extended.locked
-            leases = [each for each in leases if each.id in extended.locked]
+            leases = [lease for lease in leases if lease.id in extended.locked]
             if not leases:
                 break
             await asyncio.sleep(seconds / 6 / EXTEND_ATTEMPTS)
         return held
 
     async def listen(self) -> None:
-        """Be woken by the database. While it is away, the poll is the net."""
+        """Wake up on notifications of the database. While it is unavailable, polling takes over."""
         async for _ in self.database.heard("postroom_work", every_seconds=3600):
             self.woken.set()
-            self.untold.set()
+            self.announcement_due.set()
 
-    async def announce(self, queue: SqsQueue) -> None:
-        """Tell the queue of what is due. While it is away, the rows wait."""
+    async def announce_due(self, queue: SqsQueue) -> None:
+        """Send due work to the queue. While the queue is unavailable, the rows wait."""
         while True:
-            self.untold.clear()
+            self.announcement_due.clear()
             try:
-                while await sqs_dispatch.tell(self.database, queue):
+                while await sqs_dispatch.send_due(self.database, queue):
                     pass
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
-                log.warning("queue.not_told", error=error)
-            await self._either(self.untold, timeout=self.limits.poll_seconds)
+                log.warning("queue.send_failed", error=error)
+            await self._wait_for(self.announcement_due, timeout=self.limits.poll_seconds)
 
     async def receive(self, queue: SqsQueue) -> None:
-        """Claim and do what the queue tells. What the other loop claims meanwhile may be a few too many."""
+        """Claim and run what the queue dispatches. Both loops together may briefly exceed the concurrency."""
         while not self.stop.is_set():
             self.freed.clear()
             free = self.limits.concurrency - len(self.running)
             if free <= 0:
-                await self._either(self.freed)
+                await self._wait_for(self.freed)
                 continue
             seconds = self.limits.lease_seconds
             try:
                 messages = await queue.receive(free, invisible_seconds=seconds)
-                found = await sqs_dispatch.claimed(self.database, queue, messages, lease_seconds=seconds)
+                received = await sqs_dispatch.claim_received(
+                    self.database, queue, messages, lease_seconds=seconds
+                )
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
-                log.warning("queue.not_heard", error=error)
+                log.warning("queue.receive_failed", error=error)
                 await asyncio.sleep(self.limits.poll_seconds)
                 continue
-            for lease, receipt in found:
+            for lease, receipt in received:
                 self.receipts.add(receipt)
-                self.running[lease] = asyncio.create_task(self._perform_told(queue, lease, receipt))
+                self.running[lease] = asyncio.create_task(self._perform_message(queue, lease, receipt))
 
-    async def _perform_told(self, queue: SqsQueue, lease: Lease, receipt: str) -> None:
-        """Its end is in the row before the message goes; without an end the message comes again."""
+    async def _perform_message(self, queue: SqsQueue, lease: Lease, receipt: str) -> None:
+        """Delete the message after the outcome is written; after a crash the queue delivers it again."""
         try:
             await self._perform(lease)
             await queue.delete(receipt)
         except (TransientError, OperatorError) as error:
-            log.warning("queue.not_deleted", error=error)
+            log.warning("queue.delete_failed", error=error)
         finally:
             self.receipts.discard(receipt)
 
-    async def keep_messages(self, queue: SqsQueue) -> None:
-        """Nobody else shall see the messages of what is under way."""
+    async def extend_messages(self, queue: SqsQueue) -> None:
+        """Keep the messages of running steps invisible to other workers."""
         while True:
             await asyncio.sleep(self.limits.lease_seconds / 3)
             try:
                 seconds = self.limits.lease_seconds
                 await queue.extend(sorted(self.receipts), invisible_seconds=seconds)
             except (TransientError, OperatorError) as error:
-                log.warning("queue.not_extended", error=error)
+                log.warning("queue.extend_failed", error=error)
 
     async def wind_down(self) -> None:
-        """Let what is under way end within the limit; give back the rest."""
+        """Let running steps end within the time limit; give back the leases of the others."""
         tasks = dict(self.running)
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self.limits.stop_seconds)
@@ -379,12 +384,12 @@ class _Worker:
             tasks[lease].cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         if late:
-            log.info("worker.gave_back", count=len(late))
+            log.info("worker.leases_returned", count=len(late))
             with suppress(DatabaseUnavailable, TransientError):
                 async with self.database.engine() as connection:
-                    await work.give_back(connection, late)
+                    await work.release(connection, late)
 
 
 def describe_error(error: Exception) -> str:
-    """What may be kept of an error: our own words, or only the class of a stranger's."""
+    """What may be stored of an error: our own message, but only the class of a foreign one."""
     return str(error) if isinstance(error, PostroomError) else type(error).__name__

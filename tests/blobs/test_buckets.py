@@ -8,16 +8,17 @@ from uuid import uuid4
 
 import pytest
 
-from postroom import config, wiring
+from postroom import config
 from postroom.blobs import DiskBlobStore, gcs, s3
 from postroom.errors import OperatorError, SettingsError, TransientError
+from postroom.wiring import storage
 
 ORGANIZATION = uuid4()
 
 
 def test_the_setting_chooses_the_store(tmp_path, aws):
     def chosen(**given):
-        return wiring.blobs(config.load(home=tmp_path, **given))
+        return storage.build_blob_store(config.load(home=tmp_path, **given))
 
     assert isinstance(chosen(), DiskBlobStore)
     assert chosen().root == tmp_path / "blobs"
@@ -79,7 +80,7 @@ async def test_objects_lie_under_prefix_organization_and_digest(s3_blobs, gcs_bl
 
 def test_the_libraries_of_clouds_are_loaded_only_where_chosen():
     code = (
-        "import sys, postroom.wiring, postroom.blobs;"
+        "import sys, postroom.wiring.engine, postroom.blobs;"
         "print([name for name in ('obstore', 'boto3', 'google.cloud.storage') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

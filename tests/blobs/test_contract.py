@@ -93,20 +93,20 @@ async def test_every_object_of_an_organization_is_listed_with_size_and_time(blob
     contents = [b"number %d" % number for number in range(30)]
     await asyncio.gather(*(blobs.put(ORGANIZATION, content) for content in contents))
     await blobs.put(OTHER, b"not mine")
-    found = {each.sha256: each async for each in blobs.every(ORGANIZATION)}
+    found = {each.sha256: each async for each in blobs.list_all(ORGANIZATION)}
     assert {digest: each.size for digest, each in found.items()} == {
         sha256(content).digest(): len(content) for content in contents
     }
     one = await blobs.find(ORGANIZATION, sha256(contents[0]).digest())
     assert one == found[one.sha256]
     assert abs(one.modified_at - datetime.now(UTC)) < timedelta(minutes=5)
-    assert [each async for each in blobs.every(uuid4())] == []
+    assert [each async for each in blobs.list_all(uuid4())] == []
 
 
 async def test_the_same_content_put_by_many_at_once_is_one_object(blobs):
     done = await asyncio.gather(*(blobs.put(ORGANIZATION, b"popular") for _ in range(20)))
     assert len({each.sha256 for each in done}) == 1
-    assert len([each async for each in blobs.every(ORGANIZATION)]) == 1
+    assert len([each async for each in blobs.list_all(ORGANIZATION)]) == 1
     assert await whole(blobs, ORGANIZATION, done[0].sha256) == b"popular"
 
 
@@ -117,7 +117,7 @@ async def test_a_content_that_fails_on_its_way_leaves_nothing(blobs):
 
     with pytest.raises(ConnectionResetError):
         await blobs.put(ORGANIZATION, broken())
-    assert [each async for each in blobs.every(ORGANIZATION)] == []
+    assert [each async for each in blobs.list_all(ORGANIZATION)] == []
 
 
 async def test_a_store_says_where_it_is(blobs):

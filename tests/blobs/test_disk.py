@@ -79,7 +79,7 @@ async def test_files_of_others_are_no_blobs(blobs):
     shard = blobs._path(ORGANIZATION, blob.sha256).parent
     (shard / "README").touch()
     (shard / ("0" * 64)).symlink_to("/etc/hostname")
-    assert [each.sha256 async for each in blobs.every(ORGANIZATION)] == [blob.sha256]
+    assert [each.sha256 async for each in blobs.list_all(ORGANIZATION)] == [blob.sha256]
 
 
 async def test_the_mark_is_the_directorys_own(tmp_path):

@@ -18,18 +18,18 @@ async def bucket(request):
 
 
 async def test_a_bucket_lists_what_is_below_its_prefix_with_a_generation(bucket):
-    found = {each.name: each for each in await bucket.listing()}
+    found = {each.name: each for each in await bucket.list_files()}
     assert {name: each.size for name, each in found.items()} == {
         "sender_email=a@example.org/note.pdf": 8,
         "other.pdf": 5,
     }
     assert all(each.generation and each.modified_at for each in found.values())
-    assert await bucket.listing() == list(found.values()), "a version stays the same"
-    assert not bucket.settles
+    assert await bucket.list_files() == list(found.values()), "a version stays the same"
+    assert not bucket.may_hold_partial_files
 
 
 async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bucket):
-    [note] = [each for each in await bucket.listing() if each.name.endswith("note.pdf")]
+    [note] = [each for each in await bucket.list_files() if each.name.endswith("note.pdf")]
     assert await bucket.read(note) == b"%PDF-1.7"
     with pytest.raises(NotFound):
         await bucket.read(replace(note, version="another"))
@@ -40,6 +40,6 @@ async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bu
 async def test_a_name_on_the_disk_that_is_no_text_is_listed_and_read(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9.pdf")).write_bytes(b"%PDF-1.7")
     folder = DiskFolder(tmp_path)
-    [found] = await folder.listing()
+    [found] = await folder.list_files()
     assert found.name == r"caf\xe9.pdf"
     assert await folder.read(found) == b"%PDF-1.7"

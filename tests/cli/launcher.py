@@ -22,7 +22,7 @@ IMPORTED = (
     "postroom.cli.startup",
     "postroom.cli.output",
     "postroom.cli.progress",
-    "postroom.wiring",
+    "postroom.wiring.engine",
     "postroom.worker",
     "postroom.store.embedded",
     "postroom.providers.gmail.adapter",

@@ -46,7 +46,7 @@ def doctor(run, **settings):
 
 
 async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopted(run, owner, tmp_path):
-    await owner.execute("INSERT INTO blob_place (place) VALUES ('disk:of-another-machine')")
+    await owner.execute("INSERT INTO blob_location (location) VALUES ('disk:of-another-machine')")
     done = run("work")
     assert done.returncode == 1
     assert "error: The blobs of this installation lie elsewhere" in done.stderr

@@ -7,8 +7,8 @@ def test_migrate_makes_the_schema_current_and_status_says_so(postroom):
     assert "pending" in before.stdout
     first, second = postroom("db", "migrate"), postroom("db", "migrate")
     assert (first.returncode, second.returncode) == (0, 0)
-    assert "applying 0001" in first.stderr
-    assert second.stdout == "The schema is current.\n"
+    assert "Applying migration 0001" in first.stderr
+    assert second.stdout == "The schema is current; migrations applied: 0.\n"
     status = json.loads(postroom("db", "status", "--json").stdout)
     assert status["current"] is True
     assert all(each["applied_at"] for each in status["migrations"])
@@ -24,7 +24,7 @@ def test_a_prompt_takes_its_own_arguments_and_gives_back_its_exit_code(postroom,
 async def test_a_backup_brings_everything_back(postroom, database_url, owner, make_organization, tmp_path):
     settings = {"POSTROOM_DATABASE_URL": database_url}
     await make_organization("Kept")
-    assert postroom("db", "backup", "kept.dump", **settings).stdout == "Written to kept.dump.\n"
+    assert postroom("db", "backup", "kept.dump", **settings).stdout == "Backed up to kept.dump.\n"
     again = postroom("db", "backup", "kept.dump", **settings)
     assert again.returncode == 1
     assert "exists already" in again.stderr

@@ -28,6 +28,7 @@ from postroom.store import work
 from postroom.store.database import open_database
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
+from postroom.wiring.engine import open_engine
 from scenarios.office import attached
 
 BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en")
@@ -85,8 +86,9 @@ def read_all(tmp_path, database_url):
         async with (
             open_database(database_url, pool_size=6, name="test") as database,
             FileSandbox(parallel=1, engines=1) as readers,
+            open_engine(settings, database) as engine,
         ):
-            kinds = wired.kinds(settings, database, readers, remote=None)
+            kinds = wired.build_handlers(engine, readers, {})
             while True:
                 async with database.engine() as connection:
                     claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=300)

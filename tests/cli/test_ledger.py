@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from postroom import config, wiring, worker
+from postroom import config, worker
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerKeys
+from postroom.wiring.engine import open_engine
 from scenarios.programs import Program
 from scenarios.workers import until
 
@@ -63,9 +64,9 @@ def seal_with(database, organization, owner, home):
         async with database.engine() as connection:
             await work.enqueue(connection, [work.WorkRequest(organization, WorkKind.SEAL, str(organization))])
         stop = asyncio.Event()
-        async with wiring.client(settings) as client:
-            kinds = wiring.kinds(settings, database, client)
-            working = asyncio.create_task(worker.run(database, kinds, worker.worker_limits(settings), stop))
+        async with open_engine(settings, database) as engine:
+            limits = worker.worker_limits(settings)
+            working = asyncio.create_task(worker.run(database, engine.handlers, limits, stop))
             await until(owner, SEALED)
             stop.set()
             await working

@@ -8,15 +8,17 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
-from postroom import wiring
 from postroom.config import Settings
+from postroom.engine import Engine
 from postroom.flow.mailboxes import connect
-from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox, ConnectRequest, LoginRefusal
+from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox
+from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers.transport import open_client
 from postroom.store import ledger
 from postroom.store.database import Database
+from postroom.wiring.engine import build_engine
 from providers.consent import consent
 from simulator.driver import Simulation
 
@@ -52,6 +54,7 @@ class World:
     tokens: AccessTokens
     organization: OrganizationId
     browser: Secret
+    engine: Engine
 
     def person(self, provider: ProviderName, name: str = "person") -> str:
         """A new account at the provider."""
@@ -100,7 +103,7 @@ class World:
 
     def another_process(self) -> AccessTokens:
         """Tokens as a process that just started has them: none in memory."""
-        return wiring.access_tokens(self.desk)
+        return AccessTokens(self.database, self.desk.providers, self.desk.vault, self.desk.sealer)
 
     async def told(self, mailbox=None) -> list[str]:
         async with self.database.transaction(self.organization) as connection:
@@ -122,5 +125,6 @@ async def world(
     sim: Simulation, database, organization, home, *, read_seconds: float = 30, **changed
 ) -> AsyncGenerator[World]:
     async with open_client(read_seconds=read_seconds) as client:
-        desk = wiring.desk(settings(sim, home, **changed), database, client, URL)
-        yield World(sim, database, desk, wiring.access_tokens(desk), organization, Secret(uuid4().hex))
+        engine = build_engine(settings(sim, home, **changed), database, client, url=URL)
+        browser = Secret(uuid4().hex)
+        yield World(sim, database, engine.connect, engine.tokens, organization, browser, engine)

@@ -90,7 +90,7 @@ async def test_a_crash_between_row_and_object_is_finished_by_the_next_run(
     await kept(database, store, organization, b"unused")
     await move_clock(2 * DAY)
     async with database.transaction(organization) as connection:
-        await blobs.doom(connection, organization, grace_seconds=DAY)
+        await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY)
     assert len(await objects(store, organization)) == 1
     await collected()
     assert await objects(store, organization) == set()
@@ -102,8 +102,8 @@ async def test_an_object_that_was_written_anew_after_its_mark_is_spared(
     blob = await kept(database, store, organization, b"back again")
     await move_clock(2 * DAY)
     async with database.transaction(organization) as connection:
-        await blobs.doom(connection, organization, grace_seconds=DAY)
-        _, now = await blobs.to_remove(connection)
+        await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY)
+        _, now = await blobs.list_marked(connection)
     os.utime(
         store._path(organization, blob.sha256), (now.timestamp(),) * 2
     )  # the store's clock has moved too

@@ -7,7 +7,8 @@ import pytest
 from flow.connecting import state_of
 from postroom.errors import LoginRejected
 from postroom.flow.mailboxes import connect, lifecycle
-from postroom.flow.mailboxes.connect import ConnectedMailbox, ConnectRequest, LoginRefusal, LoginRefusalReason
+from postroom.flow.mailboxes.connect import ConnectedMailbox
+from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal, LoginRefusalReason
 from postroom.model import ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import ledger, notifications, oauth_states
 from providers.consent import consent

@@ -13,8 +13,8 @@ from cryptography.x509.oid import NameOID
 
 import databases
 from postroom.errors import InvalidGrant, OperatorError, PermanentError
-from postroom.flow.mailboxes import connect, lifecycle
-from postroom.flow.mailboxes.connect import ConnectRequest
+from postroom.flow.mailboxes import connect, lifecycle, login_refusals
+from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import AppCredential, ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import feed, ledger, mailboxes
 from scenarios.workers import until
@@ -192,7 +192,7 @@ async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(desk):
     token = await desk.source(mailbox).get_token()
     await lifecycle.disconnect(desk.desk, desk.tokens, desk.organization, mailbox.id, purge=False)
     remote = desk.desk.providers[ProviderName.GMAIL].mailbox(
-        mailbox.provider_user_id, connect.FixedToken(token)
+        mailbox.provider_user_id, login_refusals.FixedToken(token)
     )
     with pytest.raises(InvalidGrant):
         await remote.check()

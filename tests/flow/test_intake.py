@@ -102,7 +102,7 @@ async def test_every_verdict_is_kept_with_its_reason(database, organization, sto
     message = await store_message("m1")
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.verdicts(connection, message)
+        found = await documents.list_verdicts(connection, message)
     assert [(each.part, each.pipeline, each.accepted) for each in found] == [
         ("", "invoices", True),
         ("", "notes", False),
@@ -125,7 +125,7 @@ async def test_bytes_that_the_policy_did_not_keep_are_told(database, organizatio
     message = await store_message("m1", content=None)
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.verdicts(connection, message)
+        found = await documents.list_verdicts(connection, message)
     [verdict] = [each for each in found if each.part == "1"]
     assert not verdict.accepted
     assert "content policy" in verdict.reason
@@ -147,12 +147,12 @@ async def test_documents_are_listed_newest_first_page_by_page(database, organiza
     message = await store_message("m1")
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        [listed] = await documents.listed(connection)
+        [listed] = await documents.list_summaries(connection)
         assert (listed.file_name, listed.sender) == ("invoice.pdf", "billing@supplier.example")
         document = await documents.get(connection, listed.id)
-        assert await documents.listed(connection, before=(document.created_at, document.id)) == []
-        assert await documents.listed(connection, state=DocumentState.FAILED) == []
-        [arrival] = await documents.arrivals(connection, listed.id)
+        assert await documents.list_summaries(connection, before=(document.created_at, document.id)) == []
+        assert await documents.list_summaries(connection, state=DocumentState.FAILED) == []
+        [arrival] = await documents.list_arrivals(connection, listed.id)
     assert arrival.subject == "Invoice 7"
 
 
@@ -160,8 +160,11 @@ async def test_a_state_is_changed_by_whoever_finds_it_as_expected(database, orga
     await take_in(database, organization, await store_message("m1"))
     state = DocumentState
     async with database.transaction(organization) as connection:
-        [listed] = await documents.listed(connection)
-        begun = await documents.move(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING)
+        [listed] = await documents.list_summaries(connection)
+        begun = await documents.change_state(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING)
         assert begun is not None
         assert begun.state is state.PROCESSING
-        assert await documents.move(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING) is None
+        assert (
+            await documents.change_state(connection, listed.id, among=[state.QUEUED], to=state.PROCESSING)
+            is None
+        )

@@ -163,5 +163,5 @@ BILL = f'<ubl:Invoice xmlns:ubl="{UBL}"><ubl:ID>1</ubl:ID></ubl:Invoice>'
 )
 def test_an_e_invoice_is_known_in_every_encoding_and_without_a_declaration(content, found):
     assert screen.detect_type(content[:1024]) == found
-    assert (detect(content).kind is FileType.E_INVOICE) == (found == "xml")
+    assert (detect(content).file_type is FileType.E_INVOICE) == (found == "xml")
     assert (einvoice_xml.parse_einvoice(content, name="x") is not None) == (found == "xml")

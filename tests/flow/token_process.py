@@ -7,10 +7,10 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
-from postroom import wiring
 from postroom.config import Settings
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database
+from postroom.wiring.engine import build_engine
 
 
 async def main() -> None:
@@ -20,7 +20,7 @@ async def main() -> None:
         open_client() as client,
         open_database(given["database"], pool_size=3, name="postroom tests") as database,
     ):
-        tokens = wiring.access_tokens(wiring.desk(settings, database, client, "http://127.0.0.1:9"))
+        tokens = build_engine(settings, database, client).tokens
         print("ready", flush=True)
         sys.stdin.readline()
         token = await tokens.for_mailbox(UUID(given["organization"]), UUID(given["mailbox"])).get_token()

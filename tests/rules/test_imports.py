@@ -14,8 +14,8 @@ TOP = {
 ALLOWED = {
     "psycopg psycopg_pool": {"postroom.store"},
     "starlette uvicorn": {"postroom.web"},
-    "postroom.providers": {"postroom.wiring", "postroom.providers"},
-    "aiohttp": {"postroom.wiring", "postroom.providers"},
+    "postroom.providers": {"postroom.engine", "postroom.wiring", "postroom.providers"},
+    "aiohttp": {"postroom.engine", "postroom.wiring", "postroom.providers"},
 }
 
 

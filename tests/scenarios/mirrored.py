@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from flow.connecting import World, settings, settings_given, world
-from postroom import wiring
 from postroom.errors import TransientError
 from postroom.flow.mail import sync
 from postroom.flow.mail.sync import SyncContext
@@ -19,6 +18,7 @@ from postroom.store import notifications, work
 from postroom.store.database import Database, open_database
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox
 from postroom.store.work import WorkRequest
+from postroom.wiring.engine import build_engine
 from scenarios.truth import assert_mirrors
 from simulator.driver import Simulation
 
@@ -162,7 +162,8 @@ class Postroom:
     async def connect(self, provider: str, address: str, request=None) -> Mirrored:
         done = await self.world.login(provider, address, request)
         given = settings(self.world.sim, self.home, **self.changed)
-        parts = wiring.syncing(given, self.world.database, self.world.remote)
+        engine = build_engine(given, self.world.database, self.world.engine.client)
+        parts = replace(engine.sync, remote=self.world.remote)
         return Mirrored(self.world, self.owner, parts, address, done.mailbox.id)
 
     async def move_clock(self, seconds: float) -> None:

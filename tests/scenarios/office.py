@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email import message_from_bytes, policy
 from hashlib import sha256
@@ -12,18 +12,19 @@ from uuid import UUID
 
 from flow.connecting import settings
 from mailsim import samples
-from postroom import wiring
 from postroom.config import Settings
 from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.engine import Engine
 from postroom.errors import TransientError
 from postroom.flow.documents import review, upload
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.upload import Upload
 from postroom.store import documents, records, work
-from postroom.store.documents import Document, Taken
+from postroom.store.documents import Document, DocumentIntake
 from postroom.store.records import Record
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
+from postroom.wiring.engine import build_engine
 from scenarios.mirrored import Mirrored, Postroom
 
 
@@ -34,8 +35,13 @@ class Office:
     readers: FileSandbox
 
     @property
+    def engine(self) -> Engine:
+        world = self.room.world
+        return replace(build_engine(self.settings, world.database, world.engine.client), remote=world.remote)
+
+    @property
     def reviewing(self) -> ReviewContext:
-        return wired.reviewing(self.settings)
+        return self.engine.review
 
     def order(self, kind: str, variant: str, *, seed: int = 1, **given: Any) -> samples.MessageSpec:
         now = datetime.fromisoformat(self.room.world.sim.get("clock")["now"])
@@ -54,7 +60,7 @@ class Office:
     async def work(self) -> None:
         """Everything that is due."""
         database = self.room.world.database
-        kinds = wired.kinds(self.settings, database, self.readers, self.room.world.remote)
+        kinds = wired.build_handlers(self.engine, self.readers, {})
         while True:
             async with database.engine() as connection:
                 claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=86400)
@@ -70,10 +76,10 @@ class Office:
             async with work.fenced_transaction(database, lease) as connection:
                 await work.finish(connection, [FinishedWork(lease, done and done.again_after)])
 
-    async def upload(self, given: Upload, pipeline: str = "invoices") -> Taken:
+    async def upload(self, given: Upload, pipeline: str = "invoices") -> DocumentIntake:
         world = self.room.world
         chosen = self.reviewing.pipelines[pipeline]
-        kept = wiring.blobs(self.settings)
+        kept = self.engine.blobs
         [taken] = await upload.add(world.database, kept, world.organization, chosen, given)
         return taken
 

@@ -42,7 +42,7 @@ def demo(tmp_path, port):
 def visitor(running):
     """Signs in with the link that was printed; tells whether everything runs."""
     url = running.line("Postroom: ")
-    with signed_in(url, running.line("Sign in once, within the hour: ")) as client:
+    with signed_in(url, running.line("Sign in (once, within the hour): ")) as client:
 
         def is_well():
             with suppress(httpx2.TransportError):
@@ -115,7 +115,7 @@ def kill_and_wait_for_another(pids_of, pid):
 
 def test_killed_at_any_moment_it_starts_again_five_times_in_a_row(demo, tmp_path):
     # At once, while the database is made, while it is filled, while children start, when all is ready.
-    for moment in ("", "creating the database", "applying 0001", '{"timestamp"', "Postroom: "):
+    for moment in ("", "creating the database", "Applying migration 0001", '{"timestamp"', "Postroom: "):
         with demo() as running:
             if moment:
                 running.line(moment)

@@ -236,7 +236,7 @@ async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(desk, box):
     await desk.work()
     assert not taken.is_new
     async with desk.transaction() as connection:
-        arrivals = await documents.arrivals(connection, taken.document)
+        arrivals = await documents.list_arrivals(connection, taken.document)
     assert [each.source for each in arrivals] == ["gmail_push", "gmail_push", "manual_upload"]
     assert await desk.told(await desk.by_id(taken.document)) == [
         "DOCUMENT_TAKEN_IN",
@@ -266,7 +266,7 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
     order = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, order)
     async with strict.transaction() as connection:
-        [asked] = await reviews.of_document(connection, document.id)
+        [asked] = await reviews.list_by_document(connection, document.id)
     assert "uncertain" in asked.reason
     record = await strict.confirm(document)
     await strict.work()
@@ -286,8 +286,8 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
 
 async def _purge_mail_of(desk, document):
     async with desk.transaction() as connection:
-        arrivals = await documents.arrivals(connection, document.id)
-        await purge.messages(connection, [each.message_id for each in arrivals if each.message_id])
+        arrivals = await documents.list_arrivals(connection, document.id)
+        await purge.delete_messages(connection, [each.message_id for each in arrivals if each.message_id])
 
 
 async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_without_names(strict, box):
@@ -332,7 +332,7 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
     second = await strict.upload(Upload("second.pdf", content, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
-        found = await records.newest_extraction(connection, second.document)
+        found = await records.get_newest_extraction(connection, second.document)
     assert found.fields["supplier"]["value"] == "Ballyfern Group"
     assert found.fields["gross"]["value"] == read["gross"]
     # What XML says exactly stays as it is, whoever brings it.
@@ -340,10 +340,10 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
     third = await strict.upload(Upload("third.xml", exact, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
-        found = await records.newest_extraction(connection, third.document)
+        found = await records.get_newest_extraction(connection, third.document)
         assert found.fields["supplier"]["value"] == read["supplier"]
         # Nothing was kept for the sender, who may bring the papers of anybody.
-        assert not await reviews.lessons(connection, parties=["supplier=argonag"], layout=None)
+        assert not await reviews.find_corrections(connection, parties=["supplier=argonag"], layout=None)
     assert await strict.rows("SELECT count(*) FROM corrections WHERE sender IS NOT NULL") == [(0,)]
 
 
@@ -411,9 +411,9 @@ async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(
             await desk.deliver(box, third)
             read = await desk.rows("SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id")
             async with desk.transaction() as connection:
-                assert await records.spent_today(connection) > 0
+                assert await records.sum_cost_today(connection) > 0
             async with room.world.database.transaction(uuid4()) as connection:
-                assert await records.spent_today(connection) == 0
+                assert await records.sum_cost_today(connection) == 0
     assert "data:image/webp;base64," in json.dumps(asked)
     assert [(reader, paid) for reader, paid, _ in read] == [
         ("openai:gpt-4o", True),

@@ -7,7 +7,6 @@ import psycopg
 import pytest
 
 from mailsim import samples
-from postroom import wiring
 from postroom.config import Settings
 from postroom.flow.documents import intake
 from postroom.model import ProviderName
@@ -15,6 +14,7 @@ from postroom.store import blobs as stored
 from postroom.store import records
 from postroom.store.database import open_database
 from postroom.wiring import documents as wired
+from postroom.wiring import storage
 from scenarios.mirrored import environment
 from scenarios.office import attached, office
 from scenarios.programs import Program
@@ -152,13 +152,13 @@ async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en")
     name, content = attached(zipped)
     async with open_database(database_url, pool_size=6, name="test") as database:
-        blob = await wiring.blobs(Settings(home=tmp_path)).put(organization, content)
+        blob = await storage.build_blob_store(Settings(home=tmp_path)).put(organization, content)
         async with database.transaction(organization) as connection:
             await stored.record(connection, organization, [blob])
         mailbox = await make_mailbox(organization)
         await owner.execute(MESSAGE, [organization, mailbox, organization, name, blob.sha256, blob.size])
         [(message,)] = await (await owner.execute("SELECT id FROM messages")).fetchall()
-        pipelines = wired.declared(Settings(home=tmp_path))
+        pipelines = wired.load_pipelines(Settings(home=tmp_path))
         async with database.transaction(organization) as connection:
             await intake.take_in(pipelines, connection, organization, [message])
     await owner.execute(HELD)

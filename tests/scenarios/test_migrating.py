@@ -88,7 +88,7 @@ async def test_a_role_without_rights_gets_the_statements_for_the_administrator(s
     with pytest.raises(SchemaError) as refusal:
         await migrate(jane)
     remedy = str(refusal.value).splitlines()[1:]
-    assert remedy == roles.statements("plain Jane")
+    assert remedy == roles.setup_statements("plain Jane")
     assert (await read_status(jane)).missing_roles == [roles.APPLICATION, roles.ENGINE]
     async with session(with_database(own_server, "shop")) as administrator:
         for _ in range(2):  # an administrator may run them again
@@ -110,4 +110,4 @@ async def test_a_connection_that_cannot_take_its_role_says_what_to_do(superuser,
     await superuser.execute("CREATE ROLE jane LOGIN")
     async with session(as_role(own_server, "jane")) as jane:
         with pytest.raises(SchemaError, match=f"GRANT {roles.APPLICATION}"):
-            await roles.take(jane, roles.APPLICATION)
+            await roles.assume(jane, roles.APPLICATION)

@@ -13,13 +13,13 @@ from mailsim import samples
 from postroom import sqs, worker
 from postroom.cli import doctor_checks
 from postroom.config import Settings
+from postroom.engine import WorkHandler
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.documents import sqs_dispatch
 from postroom.model import ProviderName, StepResult, WorkKind
 from postroom.store import sqs_dispatches, work
 from postroom.store.database import open_database
 from postroom.store.work import WorkRequest
-from postroom.wiring import Kind
 from scenarios.mirrored import environment
 from scenarios.office import attached, office
 from scenarios.programs import Program
@@ -171,7 +171,7 @@ async def test_a_queue_that_cannot_be_used_says_why(queue, moto):
     "address", ["sqs:queue", "sqs:http://sqs.example.com/1/q", "sqs:https://h/1/q.fifo", "x"]
 )
 def test_what_is_no_queue_is_refused(address):
-    with pytest.raises(ValueError, match="names no queue"):
+    with pytest.raises(ValueError, match="is not a supported queue"):
         Settings(queue=address)
 
 
@@ -188,7 +188,7 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
     async def begun(number):
         return sorted([await began.get() for _ in range(number)])
 
-    kinds = {"other": Kind(step, None), WorkKind.PROCESS_DOCUMENT: Kind(step, None)}
+    kinds = {"other": WorkHandler(step, None), WorkKind.PROCESS_DOCUMENT: WorkHandler(step, None)}
     stop = asyncio.Event()
     limits = replace(worker.worker_limits(Settings()), concurrency=2)
     await work.enqueue(owner, [WorkRequest(organization, "other", each) for each in "abc"])

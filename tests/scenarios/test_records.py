@@ -21,7 +21,7 @@ async def test_what_has_a_records_number_but_another_amount_is_for_a_person(desk
     assert None is not first.record_id != other.record_id is not None
     assert third.state is DocumentState.NEEDS_REVIEW
     async with desk.transaction() as connection:
-        [asked] = await reviews.of_document(connection, third.id)
+        [asked] = await reviews.list_by_document(connection, third.id)
     assert asked.reason == (
         "the same supplier and number as record Xenon_GmbH-2024_1_12, but gross 1190.00 instead of 119.00"
     )
@@ -95,7 +95,7 @@ async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself
     found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
     assert [each.state for each in found] == [DocumentState.NEEDS_REVIEW] * 2
     async with desk.transaction() as connection:
-        [asked] = await reviews.of_document(connection, found[0].id)
+        [asked] = await reviews.list_by_document(connection, found[0].id)
     assert asked.reason == (
         "the same isin and trade_date and direction and quantity and net as record "
         "upload-20260204-AAPL-BUY-100, but number CN100I instead of CN1001"

@@ -81,7 +81,7 @@ async def test_words_that_stand_only_in_the_html_of_a_message_are_found(room, pr
     box.sim.deliver(box.address, b"Subject: x\r\nContent-Type: text/html\r\n\r\n" + text.encode())
     await box.sync()
     async with room.world.database.transaction(box.organization) as connection:
-        found = await search.messages(connection, "albatross")
+        found = await search.search_messages(connection, "albatross")
     assert len(found) == 1
 
 

@@ -17,12 +17,12 @@ import structlog
 import databases
 from flow.connecting import TOPIC
 from postroom import worker as worker_loop
+from postroom.engine import WorkHandler
 from postroom.errors import DatabaseUnavailable
 from postroom.flow.mail import sync
 from postroom.flow.mail.sync import SyncContext
 from postroom.model import OrganizationId, ProviderName, WorkKind
 from postroom.store.database import open_database
-from postroom.wiring import Kind
 from postroom.worker import WorkerLimits
 from scenarios.mirrored import environment, postroom
 from scenarios.owner_of_mail import Person
@@ -122,7 +122,7 @@ async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator
         running: list[asyncio.Task[None]] = []
         for _ in range(count):
             database = await stack.enter_async_context(open_database(url, pool_size=4, name="postroom tests"))
-            kinds = {WorkKind.SYNC: Kind(partial(sync.run, replace(parts, database=database)), None)}
+            kinds = {WorkKind.SYNC: WorkHandler(partial(sync.run, replace(parts, database=database)), None)}
             running.append(asyncio.create_task(worker_loop.run(database, kinds, limits, stop)))
         yield
         stop.set()

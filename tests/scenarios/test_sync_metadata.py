@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flow.connecting import TOPIC
-from postroom.flow.mailboxes.connect import ConnectRequest
+from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ContentPolicy, ProviderName
 from scenarios.mirrored import postroom
 from scenarios.owner_of_mail import Person

@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from flow.connecting import TOPIC
 from mailsim import samples
-from postroom import traces, wiring, worker
+from postroom import traces, worker
 from postroom.model import ProviderName, WorkKind
-from postroom.providers.transport import open_client
 from postroom.wiring import documents as wired
 from scenarios.mirrored import postroom
 from scenarios.office import attached, office
@@ -58,14 +57,12 @@ async def desk(database_url, owner, organization, tmp_path):
 async def at_work(desk):
     """A worker that syncs mailboxes, and reads and archives documents."""
     database, stop = desk.room.world.database, asyncio.Event()
-    async with open_client() as client:
-        kinds = wiring.kinds(desk.settings, database, client)
-        kinds = {**kinds, **wired.kinds(desk.settings, database, desk.readers, desk.room.world.remote)}
-        wanted = {name: kinds[name] for name in (WorkKind.SYNC, WorkKind.PROCESS_DOCUMENT, WorkKind.ARCHIVE)}
-        working = asyncio.create_task(worker.run(database, wanted, worker.worker_limits(desk.settings), stop))
-        yield
-        stop.set()
-        await working
+    kinds = {**desk.engine.handlers, **wired.build_handlers(desk.engine, desk.readers, {})}
+    wanted = {name: kinds[name] for name in (WorkKind.SYNC, WorkKind.PROCESS_DOCUMENT, WorkKind.ARCHIVE)}
+    working = asyncio.create_task(worker.run(database, wanted, worker.worker_limits(desk.settings), stop))
+    yield
+    stop.set()
+    await working
 
 
 async def until(desk, query):

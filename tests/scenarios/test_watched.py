@@ -20,6 +20,8 @@ from postroom.store import watched_files, work
 from postroom.store.database import open_database
 from postroom.store.work import FinishedWork, WorkRequest
 from postroom.wiring import documents as wired
+from postroom.wiring import storage
+from postroom.wiring.engine import open_engine
 from scenarios.office import attached
 from scenarios.programs import Program
 from scenarios.workers import until
@@ -60,7 +62,9 @@ def look(database, organization, tmp_path, move_clock, readers):
         file = tmp_path / "pipelines.toml"
         file.write_text(PIPELINE.format(place=place))
         settings = Settings(home=tmp_path / "home", pipelines=file, organization=organization, **given)
-        kinds = wired.kinds(settings, database, readers, remote=None)
+        async with open_engine(settings, database) as engine:
+            folders = storage.build_watched_folders(settings, engine.pipelines)
+            kinds = wired.build_handlers(engine, readers, folders)
         async with database.engine() as connection:
             await work.ensure_scheduled(
                 connection, [WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/invoices")]

@@ -97,7 +97,7 @@ async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owne
 async def test_what_ends_and_is_soon_due_again_waits_for_no_poll(database_url, owner, organization):
     async with workers(1, database_url, poll_seconds=3600, lease_seconds=3600, step_seconds=0.1):
         await work.enqueue(owner, [work.WorkRequest(organization, "tick", "clock")])
-        await until(owner, "SELECT due_at > woken_at + interval '1 second' FROM work")
+        await until(owner, "SELECT due_at > enqueued_at + interval '1 second' FROM work")
 
 
 async def test_a_stopping_worker_finishes_what_it_has_begun(database_url, owner, organization):

@@ -13,15 +13,15 @@ import sys
 import time
 
 from postroom import logs, worker
+from postroom.engine import WorkHandler
 from postroom.errors import OperatorError, PermanentError, TransientError
 from postroom.model import StepResult
 from postroom.store import work
 from postroom.store.database import Database, open_database
 from postroom.store.work import FinishedWork, Lease
-from postroom.wiring import Kind
 
 
-def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
+def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
     async def count(lease: Lease) -> None:
         """Takes a while, then counts once and finishes, in one transaction."""
         print(f"began {lease.subject} {lease.token}", flush=True)
@@ -70,7 +70,7 @@ def steps(database: Database, step_seconds: float) -> dict[str, Kind]:
         os._exit(9)
 
     return {
-        name: Kind(step, max_attempts=3)
+        name: WorkHandler(step, max_attempts=3)
         for name, step in {
             "count": count,
             "block": block,

@@ -4,7 +4,7 @@ import pytest
 
 from postroom.cli.app_credentials import AppOnlyOptions, read_options
 from postroom.errors import OperatorError, PostroomError, SettingsError
-from postroom.flow.mailboxes.connect import INBOX
+from postroom.flow.mailboxes.connect import DEFAULT_APP_FOLDER
 
 TENANT = "72f90000-0000-4000-8000-00000000001a"
 CLIENT = "0b1c0000-0000-4000-8000-000000000009"
@@ -14,7 +14,7 @@ CLIENT = "0b1c0000-0000-4000-8000-000000000009"
 def given(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("a secret\n")
-    return AppOnlyOptions(TENANT, CLIENT, "Invoices@example.org", secret, None, INBOX)
+    return AppOnlyOptions(TENANT, CLIENT, "Invoices@example.org", secret, None, DEFAULT_APP_FOLDER)
 
 
 def test_a_secret_is_read_without_the_end_of_its_line(given):

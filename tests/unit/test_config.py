@@ -53,11 +53,11 @@ def test_every_fault_is_reported_at_once_on_its_own_line_with_its_remedy():
         POSTROOM_ZZZ="1",
     )
     assert found == [
-        "POSTROOM_HOME: 'here' is a relative path. Give an absolute path of a directory.",
-        "POSTROOM_PORT: 'eighty' cannot be used. Give a whole number from 0 to 65535.",
-        "POSTROOM_WAKE: 'shout' cannot be used. Give notify or poll.",
-        "POSTROOM_LEASE_SECOND: there is no such setting. Did you mean POSTROOM_LEASE_SECONDS?",
-        "POSTROOM_ZZZ: there is no such setting. Remove it; `postroom config show` lists every setting.",
+        "POSTROOM_HOME: 'here' is a relative path. Set it to the absolute path of a directory.",
+        "POSTROOM_PORT: 'eighty' is not valid. Set it to a whole number from 0 to 65535.",
+        "POSTROOM_WAKE: 'shout' is not valid. Set it to notify or poll.",
+        "POSTROOM_LEASE_SECOND: unknown setting. Did you mean POSTROOM_LEASE_SECONDS?",
+        "POSTROOM_ZZZ: unknown setting. Remove it; `postroom config show` lists every setting.",
     ]
 
 

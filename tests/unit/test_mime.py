@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mailsim import mime as referee
 from mailsim import samples
-from mailsim.control.truth import attachments_of
+from mailsim.control.truth import list_attachments
 from mailsim.samples import MessageSpec, message_kinds
 from postroom.mime import parse
 
@@ -56,14 +56,14 @@ JVBERi0=\r
 
 @pytest.mark.parametrize("kind, variant", LETTERS)
 def test_every_kind_of_letter_gives_the_attachments_and_parts_that_gmail_would_number(kind, variant):
-    raw = samples.write(
+    raw = samples.write_message(
         MessageSpec(seed=7, kind=kind, variant=variant, size=900_000 if kind == "big" else None)
     )
     message = parse(raw)
     found = [(each.part, each.media_type, each.size, each.content) for each in message.every_attachment()]
     expected = [
         (place, part.content_type, len(part.content), part.content)
-        for place, part, _ in attachments_of(referee.read(raw))
+        for place, part, _ in list_attachments(referee.read(raw))
     ]
     assert found == expected
     assert all(b"".join(each.pieces()) == each.content for each in message.every_attachment())
@@ -128,9 +128,9 @@ def test_inline_is_what_the_body_shows_by_its_content_id(disposition, content_id
 
 
 def test_an_invitation_without_a_name_is_a_calendar_and_a_named_one_is_a_file():
-    message = parse(samples.write(MessageSpec(seed=3, kind="meeting", variant="request")))
+    message = parse(samples.write_message(MessageSpec(seed=3, kind="meeting", variant="request")))
     assert message.calendar.startswith("BEGIN:VCALENDAR")
-    attached = parse(samples.write(MessageSpec(seed=3, kind="attachment", variant="ics")))
+    attached = parse(samples.write_message(MessageSpec(seed=3, kind="attachment", variant="ics")))
     assert attached.calendar is None
     assert [each.file_name.endswith(".ics") for each in attached.attachments] == [True]
 

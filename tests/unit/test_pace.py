@@ -156,7 +156,7 @@ async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in
         return spent / (waits.now - start)
 
     free = await rate(first)
-    first.refused(RateLimited("all of you", retry_after=0, everybody=True))
+    first.refused(RateLimited("all of you", retry_after=0, all_mailboxes=True))
     slowed = await rate(second)
     assert slowed < 0.8 * free
     await waits.sleep(20)

@@ -45,7 +45,7 @@ def test_the_same_secret_is_never_sealed_to_the_same_bytes():
 )
 async def test_a_value_copied_to_another_organization_mailbox_or_column_does_not_open(elsewhere):
     vault = LocalVault(sealer())
-    kept = await vault.keep(PLACE, Secret(MARK))
+    kept = await vault.store(PLACE, Secret(MARK))
     assert await vault.fetch(PLACE, kept) == Secret(MARK)
     with pytest.raises(OperatorError, match="does not open"):
         await vault.fetch(elsewhere, kept)
@@ -100,10 +100,10 @@ def test_nothing_secret_shows_in_what_is_printed():
 
 async def test_a_grant_in_ssm_is_not_taken_for_one_of_the_database():
     vault = LocalVault(sealer())
-    for act in (vault.fetch, vault.forget):
+    for act in (vault.fetch, vault.delete):
         with pytest.raises(OperatorError, match="POSTROOM_VAULT=ssm"):
             await act(PLACE, SsmParameter("/postroom/x"))
-    await vault.forget(PLACE, SealedSecret("old", b""))
+    await vault.delete(PLACE, SealedSecret("old", b""))
 
 
 def encoded(size, character=b"k"):

@@ -11,12 +11,13 @@ from uuid import uuid4
 import pytest
 
 import amazon
-from postroom import config, wiring
+from postroom import config
 from postroom.errors import InvalidGrant, OperatorError, PermanentError, SettingsError, TransientError
 from postroom.model import SealingKey, Secret
 from postroom.ports import SecretLocation, SsmParameter
 from postroom.vault import ConfiguredKeys, LocalVault, Sealer, ssm
 from postroom.vault.ssm import SsmVault
+from postroom.wiring import secrets
 
 MARK = "m4rked-t0ken"
 SEALER = Sealer(ConfiguredKeys((SealingKey("a", b"k" * 32),)))
@@ -60,55 +61,55 @@ def described(client, kept):
 
 
 async def test_a_grant_is_kept_as_a_secure_string_named_by_its_place(vault, client, place):
-    kept = await vault.keep(place, Secret(MARK))
+    kept = await vault.store(place, Secret(MARK))
     assert kept == SsmParameter(f"/postroom/tests/{place.organization}/{place.mailbox}/grant")
     assert described(client, kept)["Type"] == "SecureString"
-    assert client.get_parameter(Name=kept.name)["SsmParameter"]["Value"] != MARK
+    assert client.get_parameter(Name=kept.name)["Parameter"]["Value"] != MARK
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
 async def test_keeping_again_replaces(vault, place):
-    kept = await vault.keep(place, Secret("first"))
-    assert await vault.keep(place, Secret("second")) == kept
+    kept = await vault.store(place, Secret("first"))
+    assert await vault.store(place, Secret("second")) == kept
     assert await vault.fetch(place, kept) == Secret("second")
 
 
 async def test_a_key_of_ones_own_encrypts_where_it_is_named(vault, client, place):
-    kept = await replace(vault, kms_key="alias/postroom").keep(place, Secret(MARK))
+    kept = await replace(vault, kms_key="alias/postroom").store(place, Secret(MARK))
     assert described(client, kept)["KeyId"] == "alias/postroom"
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
 async def test_a_forgotten_grant_is_gone_and_forgetting_it_again_is_no_error(vault, place):
-    kept = await vault.keep(place, Secret(MARK))
-    await vault.forget(place, kept)
-    await vault.forget(place, kept)
+    kept = await vault.store(place, Secret(MARK))
+    await vault.delete(place, kept)
+    await vault.delete(place, kept)
     with pytest.raises(InvalidGrant, match="Connect the mailbox again"):
         await vault.fetch(place, kept)
 
 
 async def test_a_name_copied_to_another_row_opens_and_removes_nothing(vault, place):
-    kept = await vault.keep(place, Secret(MARK))
+    kept = await vault.store(place, Secret(MARK))
     for elsewhere in (
         replace(place, organization=uuid4()),
         replace(place, mailbox=uuid4()),
         replace(place, field="access"),
     ):
-        for act in (vault.fetch, vault.forget):
+        for act in (vault.fetch, vault.delete):
             with pytest.raises(OperatorError, match="another"):
                 await act(elsewhere, kept)
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
 async def test_grants_kept_under_a_former_prefix_still_open(vault, place):
-    kept = await vault.keep(place, Secret(MARK))
+    kept = await vault.store(place, Secret(MARK))
     assert await replace(vault, prefix="/other").fetch(place, kept) == Secret(MARK)
 
 
 async def test_grants_sealed_before_ssm_was_chosen_still_open(vault, place):
-    kept = await LocalVault(SEALER).keep(place, Secret(MARK))
+    kept = await LocalVault(SEALER).store(place, Secret(MARK))
     assert await vault.fetch(place, kept) == Secret(MARK)
-    await vault.forget(place, kept)
+    await vault.delete(place, kept)
 
 
 @pytest.mark.parametrize(
@@ -116,28 +117,28 @@ async def test_grants_sealed_before_ssm_was_chosen_still_open(vault, place):
     [("x" * 4096, "Intelligent-Tiering"), ("x" * 4097, "Advanced"), ("ä" * 4096, "Advanced")],
 )
 async def test_more_than_4_kb_in_bytes_takes_the_advanced_tier(vault, client, place, value, tier):
-    kept = await vault.keep(place, Secret(value))
+    kept = await vault.store(place, Secret(value))
     assert described(client, kept)["Tier"] == tier
     assert await vault.fetch(place, kept) == Secret(value)
 
 
 @pytest.mark.parametrize("value", ["x" * 8193, "ä" * 4097])
 async def test_more_than_8_kb_is_refused_and_what_was_there_stays(vault, place, value):
-    kept = await vault.keep(place, Secret(MARK))
+    kept = await vault.store(place, Secret(MARK))
     with pytest.raises(PermanentError, match=r"bytes.*8192.*POSTROOM_VAULT=local") as caught:
-        await vault.keep(place, Secret(value))
+        await vault.store(place, Secret(value))
     assert "xxx" not in str(caught.value)
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
 async def test_the_settings_choose_the_vault(aws, moto, place):
-    assert isinstance(wiring.vault(config.load(), SEALER), LocalVault)
+    assert isinstance(secrets.build_vault(config.load(), SEALER), LocalVault)
     aws.setenv("AWS_ENDPOINT_URL_SSM", moto)
     aws.setenv("POSTROOM_VAULT", "ssm")
     aws.setenv("POSTROOM_SSM_PREFIX", "/chosen")
     aws.setenv("POSTROOM_SSM_KMS_KEY", "alias/chosen")
-    chosen = wiring.vault(config.load(), SEALER)
-    kept = await chosen.keep(place, Secret(MARK))
+    chosen = secrets.build_vault(config.load(), SEALER)
+    kept = await chosen.store(place, Secret(MARK))
     assert kept.name.startswith("/chosen/")
     assert described(ssm.connect(), kept)["KeyId"] == "alias/chosen"
 
@@ -188,7 +189,7 @@ def refusing(aws):
 async def test_a_busy_aws_is_asked_again_later(refusing, place, status, code, headers, seconds):
     vault, server = refusing(status, code, **headers)
     with pytest.raises(TransientError, match=code) as caught:
-        await vault.keep(place, Secret(MARK))
+        await vault.store(place, Secret(MARK))
     assert caught.value.retry_after == seconds
     assert server.requests <= 3
     assert_silent(caught.value)
@@ -208,7 +209,7 @@ async def test_a_busy_aws_is_asked_again_later(refusing, place, status, code, he
 async def test_what_the_operator_must_mend_is_said_without_awss_words(refusing, place, code, words):
     vault, server = refusing(400, code)
     for call in (
-        vault.keep(place, Secret(MARK)),
+        vault.store(place, Secret(MARK)),
         vault.fetch(place, SsmParameter(f"/x/{place.organization}/{place.mailbox}/grant")),
     ):
         with pytest.raises(OperatorError, match=words) as caught:
@@ -237,7 +238,7 @@ async def test_missing_credentials_are_the_operators_to_give(aws, moto, place):
     aws.delenv("AWS_ACCESS_KEY_ID")
     aws.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(OperatorError, match=r"NoCredentialsError.*AWS_PROFILE"):
-        await SsmVault(ssm.connect(), SEALER, "/postroom").keep(place, Secret(MARK))
+        await SsmVault(ssm.connect(), SEALER, "/postroom").store(place, Secret(MARK))
 
 
 def test_a_missing_region_is_a_setting_to_set(aws):

@@ -27,7 +27,7 @@ from postroom.providers.graph import message_parsing as graph_letters
 from postroom.providers.graph import wire as graph_wire
 from postroom.providers.transport import HttpAnswer
 
-HERE = Presence.HERE
+HERE = Presence.PRESENT
 
 
 def labels(*, key="m", added=(), removed=(), version="1"):
@@ -161,7 +161,7 @@ def test_a_large_message_of_a_batch_is_not_there_many_times():
     finally:
         tracemalloc.stop()
     assert letter.raw == raw
-    assert [len(each.content) for each in letter.enclosures] == [4_000_000]
+    assert [len(each.content) for each in letter.attachments] == [4_000_000]
     assert most < 3.4 * len(raw), "as it came, which is larger by a third; its bytes; its attachment"
 
 
@@ -202,7 +202,7 @@ def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not(
     for limit, everybody in (("Queries per minute", True), ("Queries per minute per user", False)):
         error = refused(gmail_wire, 429, message=text.format(limit), errors=[{"reason": "rateLimitExceeded"}])
         assert isinstance(error, RateLimited)
-        assert error.everybody is everybody
+        assert error.all_mailboxes is everybody
 
 
 def test_the_time_in_gmails_words_is_taken_by_gmails_clock():

@@ -4,15 +4,12 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from postroom import wiring
-from postroom.blobs import DiskBlobStore
 from postroom.config import Settings
 from postroom.flow.access import api_keys
 from postroom.model import Scope
-from postroom.providers.transport import open_client
 from postroom.web import api, app, event_stream
 from postroom.web.api.operations import ApiContext
-from postroom.wiring.documents import reviewing
+from postroom.wiring.engine import open_engine
 from web.signing import URL, gate_of
 
 VAULT_KEYS = "one:" + "A" * 43 + "="
@@ -22,19 +19,15 @@ VAULT_KEYS = "one:" + "A" * 43 + "="
 async def application(database, organization, home, **options):
     """The whole application, and its blob store."""
     settings = Settings(home=home, vault_keys=VAULT_KEYS)
-    async with open_client() as client, event_stream.open_streams(database) as streams:
+    async with (
+        open_engine(settings, database, url=URL) as engine,
+        event_stream.open_streams(database) as streams,
+    ):
         site = gate_of(database, organization)
-        desk = wiring.desk(settings, database, client, URL)
-        blobs = DiskBlobStore(home / "blobs")
-        parts = ApiContext(
-            desk,
-            blobs,
-            streams,
-            lambda mailbox: wiring.remote(settings, database, client, mailbox),
-            wiring.delivering(settings, database),
-            reviewing(settings),
+        context = ApiContext(
+            engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review
         )
-        yield app.create(site, routes=api.routes(site, parts, **options)), blobs
+        yield app.create(site, routes=api.routes(site, context, **options)), engine.blobs
 
 
 async def key_of(database, organization, *scopes, **options) -> dict[str, str]:

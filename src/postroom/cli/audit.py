@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import Json, MailboxCommandContext, Named, find_mailbox, run_command
 from postroom.cli.sync import run_sync_worker
@@ -39,19 +40,18 @@ def audit(
 async def _run_audit(
     at: MailboxCommandContext, named: str, *, content: bool, repair: bool, json: bool
 ) -> ExitCode:
-    from postroom.cli import startup
     from postroom.flow.mail import audit as flow
 
     mailbox = await find_mailbox(at, named)
     depth = flow.AuditDepth.CONTENTS if content else flow.AuditDepth.STATES
     context = at.engine.sync
-    with startup.busy("Comparing"):
+    with progress.spinner("Comparing"):
         found = await flow.audit_mailbox(context, mailbox, depth)
     repaired = 0
     if repair and found.all_keys:
         repaired = len(found.all_keys)
         await _repair(at, mailbox, found)
-        with startup.busy("Comparing again"):
+        with progress.spinner("Comparing again"):
             found = await flow.audit_mailbox(context, mailbox, depth)
     _print_findings(found, repaired - len(found.all_keys) if repaired else None, json=json)
     return ExitCode.FAILED if found.all_keys else ExitCode.OK

@@ -1,4 +1,4 @@
-"""`postroom config`: what the settings are and where each comes from."""
+"""`postroom config`: the settings and their sources."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -22,14 +22,14 @@ Examples:
   postroom config show --json | jq '.[] | select(.source == "environment")'"""
 )
 def show(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print every setting with its value and source, secrets masked; or list what is wrong with them."""
+    """Print every setting with its value and source. Secrets are masked."""
     from postroom import config
     from postroom.cli import output, startup
 
     settings = config.load()
-    shown = config.describe_settings(settings.model_copy(update={"home": startup.resolve_home(settings)}))
+    views = config.describe_settings(settings.model_copy(update={"home": startup.resolve_home(settings)}))
     if json:
-        output.print_json([asdict(each) for each in shown])
+        output.print_json([asdict(view) for view in views])
     else:
-        rows = [(each.name, each.value, each.source, each.meaning) for each in shown]
+        rows = [(view.name, view.value, view.source, view.meaning) for view in views]
         output.print_table(("SETTING", "VALUE", "SOURCE", "MEANING"), rows)

@@ -1,4 +1,4 @@
-"""`postroom db`: the schema, a prompt, backup and restore."""
+"""`postroom db`: migrations, psql, backup and restore."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from postroom import interrupts
+from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
 
 group = typer.Typer(
     name="db",
-    help="The database: schema, prompt, backup, restore.",
+    help="Migrate, inspect, back up and restore the database.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -26,16 +27,14 @@ Examples:
   POSTROOM_DATABASE_URL=postgresql://postroom@db.example/postroom postroom db migrate"""
 )
 def migrate() -> None:
-    """Bring the schema to what this Postroom needs. Safe to run at any time, by many at once."""
+    """Migrate the schema to the version this Postroom needs. Safe to run at any time, even concurrently."""
     from postroom import config
     from postroom.cli import startup
     from postroom.store import schema_migrations as schema
 
     with startup.database_url(config.load()) as url:
-        applied = interrupts.run_async(
-            schema.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
-        )
-    typer.echo(f"{len(applied)} applied; the schema is current." if applied else "The schema is current.")
+        applied = interrupts.run_async(schema.migrate(url, startup.print_migration))
+    typer.echo(f"The schema is current; migrations applied: {len(applied)}.")
 
 
 @group.command(
@@ -45,22 +44,22 @@ Examples:
   postroom db status --json || postroom db migrate"""
 )
 def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
-    """Say which migrations are applied and which are pending. Exit code 1 when the schema is not current."""
+    """List applied and pending migrations. Exit code 1 if the schema is not current."""
     from postroom import config
     from postroom.cli import output, startup
     from postroom.store import schema_migrations as schema
 
     with startup.database_url(config.load()) as url:
-        found = interrupts.run_async(schema.read_status(url))
-    rows = [(each.version, each.name, each.applied_at) for each in found.applied]
-    rows += [(each.version, each.name, None) for each in found.pending]
+        result = interrupts.run_async(schema.read_status(url))
+    rows = [(migration.version, migration.name, migration.applied_at) for migration in result.applied]
+    rows += [(migration.version, migration.name, None) for migration in result.pending]
     if json:
         migrations = [{"version": n, "name": name, "applied_at": at} for n, name, at in rows]
         output.print_json(
             {
-                "current": found.current,
-                "fault": found.fault,
-                "missing_roles": found.missing_roles,
+                "current": result.current,
+                "fault": result.fault,
+                "missing_roles": result.missing_roles,
                 "migrations": migrations,
             }
         )
@@ -68,9 +67,9 @@ def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         output.print_table(
             ("VERSION", "NAME", "APPLIED"), [(n, name, at or "pending") for n, name, at in rows]
         )
-        verdict = "current." if found.current else "not current. Run `postroom db migrate`."
-        typer.echo(found.fault or f"The schema is {verdict}")
-    return ExitCode.OK if found.current else ExitCode.FAILED
+        verdict = "current." if result.current else "not current. Run `postroom db migrate`."
+        typer.echo(result.fault or f"The schema is {verdict}")
+    return ExitCode.OK if result.current else ExitCode.FAILED
 
 
 @group.command(
@@ -81,7 +80,7 @@ Examples:
   postroom db psql -c 'SELECT kind, count(*) FROM work GROUP BY kind'""",
 )
 def psql(context: typer.Context) -> int:
-    """Open PostgreSQL's prompt on the database, or hand it any of its own arguments."""
+    """Open psql on the database. Further arguments are passed to psql."""
     from postroom import config
     from postroom.cli import startup
     from postroom.store import pg_programs
@@ -97,18 +96,18 @@ Examples:
   postroom db backup --overwrite /backups/postroom.dump"""
 )
 def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Backup file to write.", show_default=False)],
     *,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Write everything in the database to one file. Postroom may run meanwhile."""
+    """Back up the whole database to one file. Postroom may keep running."""
     from postroom import config
     from postroom.cli import startup
     from postroom.store import pg_programs
 
-    with startup.database_url(config.load()) as url, startup.busy("writing the backup"):
+    with startup.database_url(config.load()) as url, progress.spinner("Backing up"):
         interrupts.run_async(pg_programs.backup(url, file, overwrite=overwrite))
-    typer.echo(f"Written to {file}.")
+    typer.echo(f"Backed up to {file}.")
 
 
 @group.command(
@@ -118,17 +117,19 @@ Examples:
   POSTROOM_HOME=/srv/postroom-new postroom db restore postroom.dump"""
 )
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `postroom db backup` wrote.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="Backup file written by `postroom db backup`.", show_default=False)
+    ],
     *,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace what the database holds; it is lost.")
+        bool, typer.Option("--replace", help="Delete the current contents of the database first.")
     ] = False,
 ) -> None:
-    """Bring back a backup, everything or nothing. Stop Postroom first."""
+    """Restore a backup completely, or change nothing if it fails. Stop Postroom first."""
     from postroom import config
     from postroom.cli import startup
     from postroom.store import pg_programs
 
-    with startup.database_url(config.load()) as url, startup.busy("restoring"):
+    with startup.database_url(config.load()) as url, progress.spinner("Restoring"):
         interrupts.run_async(pg_programs.restore(url, file, replace=replace))
     typer.echo(f"Restored from {file}.")

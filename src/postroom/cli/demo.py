@@ -1,4 +1,4 @@
-"""`postroom demo`: database, simulator, web and workers, two mailboxes connected, mail arriving."""
+"""`postroom demo`: all of Postroom against the simulator, with two mailboxes that receive mail."""
 
 import asyncio
 import fcntl
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from postroom import interrupts
+from postroom.cli import progress
 from postroom.cli.serve import Port
 from postroom.errors import OperatorError, TransientError
 from postroom.model import OrganizationId, ProviderName, Secret
@@ -28,7 +29,7 @@ Examples:
   postroom demo
   postroom demo --port 8025"""
 
-# Of your settings only these are heeded: no database, bucket, queue or language model of yours is used.
+# The demo respects only these settings: it uses no database, bucket, queue or language model of the operator.
 _USER_SETTINGS: Final = frozenset({"log_level", "log_format"})
 _MAILBOXES: Final = {
     ProviderName.GMAIL: ("ada@example.com", "Ada Green"),
@@ -36,7 +37,7 @@ _MAILBOXES: Final = {
 }
 _MESSAGES: Final = 200
 _DAYS: Final = 28
-# What arrives, in turn; every one of it at either mailbox.
+# Message kinds to deliver in turn. Their number is odd, so each kind reaches both mailboxes.
 _ARRIVING_KINDS: Final = (
     "invoice", "plain", "newsletter", "contract-note", "html", "junk", "invoice-scan", "reply", "invoice",
     "newsletter", "invoice-facturx", "plain", "paper", "contract-note", "invoice-zip",
@@ -45,7 +46,7 @@ _DELIVERY_SECONDS: Final = 4.0
 
 
 def demo(port: Port = 0) -> None:
-    """Run everything against simulated providers, in the directory .demo here, and print the address."""
+    """Run Postroom against simulated providers, with its data in the directory ./.demo."""
     from postroom import config
     from postroom.cli import simulator_process, startup, up
     from postroom.web import listener
@@ -53,33 +54,33 @@ def demo(port: Port = 0) -> None:
     home = Path.cwd() / ".demo"
     with (
         _lock_home(home),
-        # A predecessor that was killed may need a moment to let go of the port.
+        # A previous instance that was killed may hold the port a moment longer.
         listener.open_socket("127.0.0.1", port or 0, patience_seconds=3) as listening,
         simulator_process.run_simulator(config.child_environment()) as sim,
     ):
         url = listener.get_local_url(listening)
-        # What goes wrong is made good sooner than elsewhere, for those who watch.
-        given = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
-        given |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
-        given |= {"lease_seconds": 10, "home": home}
-        ignored = config.Settings.model_fields.keys() - _USER_SETTINGS - given.keys()
-        settings = startup.load_process_settings("demo", ignoring=ignored, **given)
-        environment = config.child_environment(**dict.fromkeys(ignored), **given)
+        # Short intervals: viewers should not wait minutes for a recovery.
+        fixed = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
+        fixed |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
+        fixed |= {"lease_seconds": 10, "home": home}
+        ignored = config.Settings.model_fields.keys() - _USER_SETTINGS - fixed.keys()
+        settings = startup.load_process_settings("demo", ignoring=ignored, **fixed)
+        environment = config.child_environment(**dict.fromkeys(ignored), **fixed)
         with startup.database_url(settings) as database_url:
-            kept = up.build_children(listening, 2, environment)
-            interrupts.run_async(_run(settings, database_url, listening, sim, kept))
+            children = up.build_children(listening, 2, environment)
+            interrupts.run_async(_run(settings, database_url, listening, sim, children))
 
 
 @contextmanager
 def _lock_home(home: Path) -> Generator[None]:
-    """One demonstration at a time in a directory: the next one begins anew, and removes what it finds."""
+    """Allow one demo at a time in a directory: each start deletes the previous demo's data."""
     home.mkdir(mode=0o700, exist_ok=True)
     with (home / "demo.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OperatorError(
-                f"A demonstration runs in {home} already. End it, or start this one in another directory."
+                f"A demo is already running in {home}. Stop it, or start this one in another directory."
             ) from None
         yield
 
@@ -89,7 +90,7 @@ async def _run(
     url: str,
     listening: socket.socket,
     sim: "SimulatorProcess",
-    kept: "list[ChildProcess]",
+    children: "list[ChildProcess]",
 ) -> None:
     from postroom.cli import startup, supervisor, up
     from postroom.store import schema_migrations
@@ -97,34 +98,32 @@ async def _run(
 
     stop = up.stop_on_signals()
     await schema_migrations.drop_schema(url)
-    await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
+    await schema_migrations.migrate(url, startup.print_migration)
     async with remotes.open_http_client(settings) as client:
         control = remotes.build_simulator(client, sim.control)
         await _create_simulated_mailboxes(control, settings.public_url or "", sim)
         link = await _connect_mailboxes(settings, url, client, control)
-        beside = [
-            asyncio.create_task(each)
-            for each in (
+        tasks = [
+            asyncio.create_task(coroutine)
+            for coroutine in (
                 up.print_address_when_ready(listening, link),
                 _deliver_mail(control),
                 _stop_with_simulator(sim, stop),
             )
         ]
         try:
-            await supervisor.supervise(kept, stop, stop_seconds=settings.stop_seconds + 2)
+            await supervisor.supervise(children, stop, stop_seconds=settings.stop_seconds + 2)
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
 
 
 async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim: "SimulatorProcess") -> None:
-    """The accounts at the simulator, with the mail of the last weeks, and Google's way to push."""
-    from postroom.cli import startup
-
-    startup.say(f"writing {2 * _MESSAGES} messages for two simulated mailboxes")
-    given = sim.settings
-    push = f"{url}/webhooks/gmail?token={given['pubsub_token']}"
-    await control.push_to(given["pubsub_topic"], given["pubsub_subscription"], push)
+    """Create both accounts at the simulator with a few weeks of mail, and Google's push subscription."""
+    progress.print_status(f"Creating two simulated mailboxes with {_MESSAGES} messages each")
+    settings = sim.settings
+    push_url = f"{url}/webhooks/gmail?token={settings['pubsub_token']}"
+    await control.push_to(settings["pubsub_topic"], settings["pubsub_subscription"], push_url)
     for provider, (address, name) in _MAILBOXES.items():
         await control.create(provider, address, name, messages=_MESSAGES, days=_DAYS)
 
@@ -132,8 +131,7 @@ async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim
 async def _connect_mailboxes(
     settings: "Settings", url: str, client: "HttpClient", control: "SimulatorControl"
 ) -> str:
-    """An admin, both mailboxes connected as a person would, and the link that signs the admin in."""
-    from postroom.cli import startup
+    """Create the admin, connect both mailboxes through the sign-in, and return the admin's sign-in link."""
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
     from postroom.wiring.engine import build_engine
@@ -143,7 +141,7 @@ async def _connect_mailboxes(
         admin, _ = await members.ensure_admin(opened, organization)
         desk = build_engine(settings, opened, client, url=public).connect
         for provider, (address, _) in _MAILBOXES.items():
-            startup.say(f"connecting {address}")
+            progress.print_status(f"Connecting {address}")
             await _connect_mailbox(desk, organization, provider, address, control)
         token = await sign_in.create_link(opened, admin, actor="command line")
         return sign_in.build_link_url(public, token, following="/demo")
@@ -156,34 +154,34 @@ async def _connect_mailbox(
     address: str,
     control: "SimulatorControl",
 ) -> None:
-    """The sign-in at the provider, from the first redirect to the grant that is kept."""
-    from postroom.flow.mailboxes import connect
+    """Sign in at the simulated provider as a browser would, from the first redirect to the stored grant."""
+    from postroom.flow.mailboxes import connect, login_refusals
 
     browser = Secret(uuid4().hex)
-    asked = await connect.begin_login(
-        desk, organization, provider, connect.ConnectRequest(), browser=browser, login_id=uuid4()
+    consent_url = await connect.begin_login(
+        desk, organization, provider, login_refusals.ConnectRequest(), browser=browser, login_id=uuid4()
     )
-    told = await control.consent(asked, address)
-    done = await connect.complete_login(
+    callback = await control.consent(consent_url, address)
+    result = await connect.complete_login(
         desk,
         provider,
-        state=Secret(told.get("state", "")),
+        state=Secret(callback.get("state", "")),
         browser=browser,
-        code=Secret(told["code"]) if "code" in told else None,
-        error=told.get("error"),
+        code=Secret(callback["code"]) if "code" in callback else None,
+        error=callback.get("error"),
     )
-    if isinstance(done, connect.LoginRefusal):
-        raise OperatorError(f"The simulated mailbox could not be connected: {done.message}")
+    if isinstance(result, login_refusals.LoginRefusal):
+        raise OperatorError(f"The simulated mailbox {address} could not be connected: {result.message}")
 
 
 async def _deliver_mail(control: "SimulatorControl") -> None:
-    """A message every few seconds, at either mailbox, and now and then one that somebody has read."""
+    """Deliver a message every few seconds, alternating between the mailboxes, and mark some as read."""
     dice, addresses = Random(7), [address for address, _ in _MAILBOXES.values()]
     for number, kind in enumerate(cycle(_ARRIVING_KINDS)):
         await asyncio.sleep(_DELIVERY_SECONDS)
         address = addresses[number % len(addresses)]
         order = {"kind": "newsletter", "folder": _junk_folder(address)} if kind == "junk" else {"kind": kind}
-        with suppress(TransientError):  # a fault that somebody ordered; the next one comes
+        with suppress(TransientError):  # a fault injected by a viewer; the next message follows
             message = await control.deliver(address, **order)
             if dice.random() < 0.3:
                 await control.mark_read(address, message)
@@ -194,10 +192,8 @@ def _junk_folder(address: str) -> str:
 
 
 async def _stop_with_simulator(sim: "SimulatorProcess", stop: asyncio.Event) -> None:
-    """Its world is gone when it ends; there is nothing left to show."""
-    from postroom.cli import startup
-
-    while sim.process.poll() is None:  # noqa: ASYNC110  another process ends, no event of ours
+    """Stop the demo when the simulator exits: its mailboxes exist in its memory only."""
+    while sim.process.poll() is None:  # noqa: ASYNC110  another process exits
         await asyncio.sleep(0.5)
-    startup.say("The simulator has ended, and the demonstration with it.")
+    progress.print_status("The simulator has exited; stopping the demo.")
     stop.set()

@@ -1,4 +1,4 @@
-"""`postroom doctor`: looks at everything Postroom stands on and says what to do about what is wrong."""
+"""`postroom doctor`: print the checks of Postroom's environment."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -14,20 +14,20 @@ Examples:
 
 
 def doctor(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
-    """Check what Postroom stands on and say what to do about it. Exit code 1 when a check fails."""
+    """Check Postroom's environment and print how to fix what is wrong. Exit code 1 if a check fails."""
     from postroom.cli import doctor_checks, output
 
-    done: list[doctor_checks.DoctorCheck] = []
+    checks: list[doctor_checks.DoctorCheck] = []
     for check in doctor_checks.run_checks():
-        done.append(check)
+        checks.append(check)
         if not json:
             typer.echo(f"{check.state:<4}  {check.name:<10}  {check.found}")
             if check.remedy and check.state is not doctor_checks.DoctorCheckState.OK:
                 typer.echo(f"      {'':<10}  {check.remedy}")
     if json:
-        output.print_json([asdict(check) for check in done])
+        output.print_json([asdict(check) for check in checks])
     return (
         ExitCode.FAILED
-        if any(check.state is doctor_checks.DoctorCheckState.FAIL for check in done)
+        if any(check.state is doctor_checks.DoctorCheckState.FAIL for check in checks)
         else ExitCode.OK
     )

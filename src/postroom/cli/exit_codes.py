@@ -1,4 +1,4 @@
-"""Exit codes: one table from error class to code."""
+"""The exit codes of commands, and the table from error class to exit code."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-# The most specific class decides; one that is not named here ends as its family does.
+# The most specific class decides. A class that is not listed has the exit code of its base class.
 EXIT_CODES: Final[Mapping[type[PostroomError], ExitCode]] = {
     PostroomError: ExitCode.FAILED,
     SettingsError: ExitCode.USAGE,
@@ -39,14 +39,14 @@ EXIT_CODES: Final[Mapping[type[PostroomError], ExitCode]] = {
 HELP: Final = """\b
 Exit codes:
   0    done
-  1    a check failed, or something you must act on; the message says what
+  1    a check failed, or you must act; the message says what to do
   2    wrong usage or settings
-  3    the database cannot be reached or used
-  4    the schema does not fit this Postroom
-  5    failed for now; the same command may succeed later
-  70   a mistake in Postroom
+  3    the database is unavailable
+  4    the schema does not match this version of Postroom
+  5    temporary failure; try again later
+  70   a bug in Postroom
   130  interrupted by Ctrl-C"""
 
 
 def exit_code_for(error: PostroomError) -> ExitCode:
-    return next(EXIT_CODES[each] for each in type(error).__mro__ if each in EXIT_CODES)
+    return next(EXIT_CODES[base] for base in type(error).__mro__ if base in EXIT_CODES)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from postroom.cli import progress
 from postroom.documents import record_matching
 from postroom.errors import OperatorError, PermanentError
 
@@ -56,7 +57,7 @@ def export(
             raise  # whoever read this has gone
         words = os.strerror(error.errno).lower() if error.errno else "no reason given"
         raise OperatorError(f"{output} cannot be written: {words}.") from None
-    startup.say(f"{len(rows)} records.")
+    progress.print_status(f"{len(rows)} records.")
 
 
 def _write(rows: Sequence[dict[str, Any]], form: ExportFormat, output: Path | None) -> None:

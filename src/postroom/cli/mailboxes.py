@@ -11,6 +11,7 @@ import typer
 
 from postroom import interrupts
 from postroom.cli import app_credentials as applications
+from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
 from postroom.errors import OperatorError, PermanentError, SettingsError
 from postroom.model import ContentPolicy, OrganizationId, ProviderName, WorkKind
@@ -358,10 +359,10 @@ async def _connect_by_sign_in(
     *,
     json: bool,
 ) -> ExitCode:
-    from postroom.cli import startup
     from postroom.flow.mailboxes import invitations
-    from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectRequest
+    from postroom.flow.mailboxes.connect import LOGIN_SECONDS
     from postroom.flow.mailboxes.invitations import Invitation
+    from postroom.flow.mailboxes.login_refusals import ConnectRequest
 
     if provider not in at.engine.connect.sign_ins:
         raise SettingsError(
@@ -373,7 +374,7 @@ async def _connect_by_sign_in(
     link = invitations.build_url(
         at.engine.connect, Invitation(at.organization, provider, ConnectRequest(policy, address), login)
     )
-    startup.say("Open this link in a browser and allow the access; it is good for ten minutes.")
+    progress.print_status("Open this link in a browser and allow the access; it is good for ten minutes.")
     typer.echo(link, err=json)
     await _warn_without_web_process(at)
     _open_browser(link)
@@ -385,11 +386,12 @@ async def _connect_by_sign_in(
 
 
 async def _warn_without_web_process(at: MailboxCommandContext) -> None:
-    from postroom.cli import startup
     from postroom.store import health
 
     if not (await health.read_health(at.engine.database)).of_role("web"):
-        startup.say("No web process is connected, and the link leads to it: start one with `postroom serve`.")
+        progress.print_status(
+            "No web process is connected, and the link leads to it: start one with `postroom serve`."
+        )
 
 
 def _open_browser(link: str) -> None:

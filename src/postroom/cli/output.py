@@ -1,4 +1,4 @@
-"""Printing: tables for people, JSON for programs."""
+"""Results on standard output: tables and lines for people, JSON for programs."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import typer
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Aligned columns; the last one may be of any width."""
+    """Print aligned columns under their headings."""
     cells = [list(headings), *([to_printable(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
     for row in cells:
@@ -16,7 +16,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 
 def print_line(text: str) -> None:
-    """A line in which words of strangers stand: no control character of theirs reaches the terminal."""
+    """Print a line that may contain text from mail: no control character reaches the terminal."""
     typer.echo(to_printable(text))
 
 
@@ -25,6 +25,8 @@ def print_json(value: object) -> None:
 
 
 def to_printable(value: object) -> str:
-    """On one line, whatever is in it."""
+    """Format a value for one line, with control characters and line breaks replaced."""
     text = "-" if value is None else str(value)
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )

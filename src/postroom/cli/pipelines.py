@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from postroom import interrupts
+from postroom.cli import progress
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def try_one(
 ) -> None:
     """Show what every stage makes of a file, or of all that a stored message brought. Nothing is stored."""
     from postroom import config
-    from postroom.cli import dry_run, output, startup
+    from postroom.cli import dry_run, output
     from postroom.wiring import documents
 
     settings = config.load()
@@ -133,11 +134,13 @@ def try_one(
     if settings.llm == "none" and llm:
         raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
-        startup.say(ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it.")
+        progress.print_status(
+            ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it."
+        )
     made_reader = documents.build_field_reader(
         settings if llm else settings.model_copy(update={"llm": "none"})
     )
-    with startup.busy("reading"):
+    with progress.spinner("reading"):
         tried = interrupts.run_async(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
     if json:
         output.print_json(tried)

@@ -15,13 +15,13 @@ Examples:
 
 Host = Annotated[
     str | None,
-    typer.Option("--host", help="Address to listen on [default: POSTROOM_HOST]", show_default=False),
+    typer.Option("--host", help="IP address to listen on [default: POSTROOM_HOST]", show_default=False),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
         "--port",
-        help="Port to listen on; 0 takes a free one [default: POSTROOM_PORT]",
+        help="Port to listen on; 0 picks a free one [default: POSTROOM_PORT]",
         min=0,
         max=65535,
         show_default=False,
@@ -33,10 +33,13 @@ def serve(
     host: Host = None,
     port: Port = None,
     listen_file: Annotated[
-        int | None, typer.Option(hidden=True, help="The supervisor's socket, open already.")
+        int | None, typer.Option(hidden=True, help="File descriptor of the supervisor's listening socket.")
     ] = None,
 ) -> None:
-    """Run the web process: pages and webhooks. Needs `postroom work` beside it; `postroom up` runs both."""
+    """Run the web process: pages, the API and pushes from providers.
+
+    It needs at least one worker (`postroom work`). `postroom up` runs both.
+    """
     import uvloop
 
     from postroom.cli import startup, supervisor

@@ -1,4 +1,4 @@
-"""The simulator as a child process of the demonstration: started, asked for its addresses, ended with it."""
+"""The simulator (mailsim) as a child process of `postroom demo`, and the settings that select it."""
 
 import selectors
 import subprocess
@@ -22,18 +22,18 @@ _ENDPOINTS: Final = ("google_accounts", "google_token", "google_certs", "gmail",
 class SimulatorProcess:
     process: subprocess.Popen[bytes]
     control: str
-    settings: Mapping[str, str]  # those that make the simulator both providers
+    settings: Mapping[str, str]  # settings that point Postroom at the simulator
 
 
 @contextmanager
 def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]:
-    """Start it. Its standard input is ours: however we end, it ends too."""
+    """Run the simulator. Its standard input is a pipe of this process: when this process ends, it exits."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mailsim", "--http", "127.0.0.1:0", "--quota", "old", "--supervised"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(environment),
-        start_new_session=True,  # Ctrl-C reaches us alone, and we end it last
+        start_new_session=True,  # Ctrl-C reaches the demo only, which stops the simulator last
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -45,12 +45,12 @@ def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]
 
 
 def _read_ready_line(output: IO[bytes]) -> dict[str, Any]:
-    """The one line that it prints when it answers."""
+    """Read the line of JSON that the simulator prints once it accepts requests."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         line = output.readline() if selector.select(START_SECONDS) else b""
     if not line:
-        raise OperatorError("The simulator did not start. Run `mailsim` by itself to see why.")
+        raise OperatorError("The simulator did not start. Run `mailsim` on its own to see why.")
     return msgspec.json.decode(line)
 
 
@@ -65,8 +65,8 @@ def _to_simulator_process(process: "subprocess.Popen[bytes]", ready: dict[str, A
         "microsoft_client_id": microsoft["client_id"],
         "microsoft_client_secret": microsoft["client_secret"],
         "simulator_url": ready["control"],
-        "gmail_quota": "old",  # of projects from before May 2026: who watches need not wait for the quota
-    } | {f"{place}_url": ready["http"] for place in _ENDPOINTS}
+        "gmail_quota": "old",  # of projects from before May 2026: the larger quota keeps the demo fast
+    } | {f"{endpoint}_url": ready["http"] for endpoint in _ENDPOINTS}
     return SimulatorProcess(process, ready["control"], settings)
 
 

@@ -1,19 +1,18 @@
-"""What commands open before they work: settings, logs, and the database, embedded or yours."""
+"""What every command does first: load settings, configure logs and traces, open the database."""
 
-import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
-import typer
-
 from postroom import interrupts
+from postroom.cli import progress
 from postroom.config import Settings
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
     from postroom.store.database import Connection, Database
+    from postroom.store.schema_migrations import Migration
 
 Result = TypeVar("Result")
 
@@ -21,7 +20,7 @@ Result = TypeVar("Result")
 def load_process_settings(
     process: LiteralString, *, ignoring: Collection[str] = (), **options: object
 ) -> Settings:
-    """Read the settings of a long-running process and send its log lines where they belong."""
+    """Load the settings of a long-running process and configure its logs."""
     from postroom import config, logs
 
     settings = config.load(ignoring=ignoring, **options)
@@ -30,19 +29,21 @@ def load_process_settings(
 
 
 def load_command_settings(process: LiteralString) -> Settings:
-    """The same for a command that ends: it speaks for itself, so log lines are shown where a level is asked
-    for, and else only those of defects.
+    """Load the settings of a command that ends by itself, and configure its logs.
+
+    The command prints its own result, so it logs errors only, unless the operator sets a log level.
     """
     from postroom import config, logs
 
     settings = config.load()
-    asked = "log_level" in settings.model_fields_set
-    logs.configure(process, level=settings.log_level if asked else "error", style=settings.log_format)
+    is_level_set = "log_level" in settings.model_fields_set
+    level = settings.log_level if is_level_set else "error"
+    logs.configure(process, level=level, style=settings.log_format)
     return settings
 
 
 def start_tracing(settings: Settings, process: str) -> None:
-    """Send traces from this process, where a setting says where to."""
+    """Send traces from this process if POSTROOM_TRACES_URL is set."""
     if settings.traces_url is not None:
         from postroom import traces
 
@@ -56,7 +57,7 @@ def resolve_home(settings: Settings) -> Path:
 
 
 def web_url(settings: Settings) -> str:
-    """Where a browser reaches the web process: the public address, else the one it listens on."""
+    """The URL at which a browser reaches the web process: the public URL, or where it listens."""
     from postroom.web import listener
 
     return settings.public_url or listener.build_url(settings.host, settings.port)
@@ -64,18 +65,18 @@ def web_url(settings: Settings) -> str:
 
 @contextmanager
 def database_url(settings: Settings) -> Generator[str]:
-    """The URL of the database: yours where set, else the embedded one, which runs while this is open."""
+    """The URL of the configured database, or of the embedded one, which runs until this exits."""
     if settings.database_url is not None:
         yield settings.database_url.reveal()
         return
     from postroom.store import embedded
 
-    with embedded.start_or_join(resolve_home(settings), say=say) as attachment:
+    with embedded.start_or_join(resolve_home(settings), say=progress.print_status) as attachment:
         yield attachment.url
 
 
 async def require_ready_database(url: str) -> None:
-    """Refuse to start on a database that this Postroom could not work with."""
+    """Raise an OperatorError unless the schema is current and the database accepts writes."""
     from postroom.errors import SchemaError
     from postroom.store import health, schema_migrations
 
@@ -85,25 +86,13 @@ async def require_ready_database(url: str) -> None:
     await health.require_writable(url)
 
 
-def say(words: str) -> None:
-    """Tell a person what is going on, beside the output that a program may read."""
-    typer.echo(words, err=True)
-
-
-@contextmanager
-def busy(words: str) -> Generator[None]:
-    """Show a person at a terminal that something takes its time; say nothing to a file or a program."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{words} …"):
-        yield
+def print_migration(migration: "Migration") -> None:
+    """Print which migration is being applied."""
+    progress.print_status(f"Applying migration {migration.version:04} {migration.name}")
 
 
 def run_with_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
-    """Do one thing with the database, embedded or yours, and return what came of it."""
+    """Run a coroutine function with the open database and return its result."""
     return _run_with_database(load_command_settings("cli"), act)
 
 
@@ -117,7 +106,7 @@ def _run_with_database(
 def run_for_organization(
     act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
-    """The same for the organization that commands act for."""
+    """Run a coroutine function with the database and the organization that commands act for."""
     settings = load_command_settings("cli")
     organization = OrganizationId(settings.organization)
     return _run_with_database(settings, lambda database: act(database, organization))
@@ -126,15 +115,15 @@ def run_for_organization(
 def run_in_transaction(
     act: "Callable[[Connection, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
-    """Do one thing in one transaction of the organization that commands act for."""
+    """Run a coroutine function in one transaction of the organization that commands act for."""
     from postroom.store import organizations
 
-    async def within(database: "Database", organization: OrganizationId) -> Result:
+    async def act_in_transaction(database: "Database", organization: OrganizationId) -> Result:
         async with database.transaction(organization) as connection:
             await organizations.ensure(connection, organization, "Postroom")
             return await act(connection, organization)
 
-    return run_for_organization(within)
+    return run_for_organization(act_in_transaction)
 
 
 async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:

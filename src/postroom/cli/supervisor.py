@@ -1,7 +1,7 @@
-"""Child processes under one foreground supervisor: started again when they die, ended when it ends.
+"""The supervisor of `postroom up` and `postroom demo`, which restarts child processes that exit.
 
 A child's standard input is a pipe whose other end only the supervisor holds. However the supervisor ends,
-`kill -9` included, the pipe closes, and the child ends itself: there are no orphans.
+`kill -9` included, the pipe closes and the child exits, so no orphan is left.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from postroom.logs import Log
 
 FIRST_RESTART_SECONDS: Final = 0.2
 LAST_RESTART_SECONDS: Final = 15.0
-# A child that lived this long was healthy; its next death starts a new count.
+# A child that ran this long was healthy: after its next crash the restart delay starts over.
 HEALTHY_SECONDS: Final = 30.0
 
 log = Log()
@@ -30,7 +30,7 @@ log = Log()
 
 @dataclass(frozen=True)
 class ChildProcess:
-    """One process to keep alive: `postroom` with these arguments, and these open files passed on."""
+    """One process to keep running: `postroom` with these arguments, environment and open files."""
 
     kind: str
     arguments: Sequence[str]
@@ -39,19 +39,20 @@ class ChildProcess:
 
 
 def _print_stopping(children: Sequence[ChildProcess], stop_seconds: float) -> None:
-    """People who pressed Ctrl-C see that it was heard, and what is waited for."""
-    kinds = Counter(each.kind for each in children)
-    named = " and ".join(
+    """Acknowledge Ctrl-C, and say what is being waited for."""
+    kinds = Counter(child.kind for child in children)
+    names = " and ".join(
         f"{count} {kind} process{'es' if count > 1 else ''}" for kind, count in kinds.items()
     )
     typer.echo(
-        f"Ending {named}; what is under way has up to {stop_seconds:.0f} seconds. Ctrl-C again ends at once.",
+        f"Stopping {names}; running work has up to {stop_seconds:.0f} seconds to finish."
+        " Press Ctrl-C again to exit at once.",
         err=True,
     )
 
 
 async def supervise(children: Sequence[ChildProcess], stop: asyncio.Event, *, stop_seconds: float) -> None:
-    """Keep every child alive until `stop` is set; then end them, by force those that do not end in time."""
+    """Keep all children running until `stop` is set; then stop them, and kill those that take too long."""
     async with asyncio.TaskGroup() as group:
         for child in children:
             group.create_task(_supervise_child(child, stop, stop_seconds))
@@ -60,7 +61,7 @@ async def supervise(children: Sequence[ChildProcess], stop: asyncio.Event, *, st
 
 
 def exit_with_parent(*, grace_seconds: float) -> None:
-    """For the child: get SIGTERM when the supervisor is gone, and end by force if that is not enough."""
+    """Called by a child: send itself SIGTERM when the supervisor is gone, and exit after the grace period."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):
@@ -76,7 +77,7 @@ def exit_with_parent(*, grace_seconds: float) -> None:
 async def _supervise_child(child: ChildProcess, stop: asyncio.Event, stop_seconds: float) -> None:
     delay = FIRST_RESTART_SECONDS
     while not stop.is_set():
-        born = time.monotonic()
+        started = time.monotonic()
         process = await _start_child(child)
         log.debug("child.started", kind=child.kind, pid=process.pid)
         try:
@@ -86,10 +87,10 @@ async def _supervise_child(child: ChildProcess, stop: asyncio.Event, stop_second
                 await _stop_child(process, stop_seconds)
         if stop.is_set():
             return
-        if time.monotonic() - born >= HEALTHY_SECONDS:
+        if time.monotonic() - started >= HEALTHY_SECONDS:
             delay = FIRST_RESTART_SECONDS
         log.warning(
-            "child.died", kind=child.kind, pid=process.pid, exit_code=process.returncode, seconds=delay
+            "child.exited", kind=child.kind, pid=process.pid, exit_code=process.returncode, seconds=delay
         )
         await _wait_for_first(asyncio.sleep(delay), stop.wait())
         delay = min(delay * 2, LAST_RESTART_SECONDS)
@@ -104,7 +105,7 @@ async def _start_child(child: ChildProcess) -> asyncio.subprocess.Process:
         stdin=asyncio.subprocess.PIPE,
         env=dict(child.environment),
         pass_fds=child.files,
-        start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends its children in order
+        start_new_session=True,  # Ctrl-C reaches the supervisor only, which stops its children
     )
 
 
@@ -120,7 +121,7 @@ async def _stop_child(process: asyncio.subprocess.Process, stop_seconds: float) 
 
 
 async def _wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them is done, and give up the others."""
+    """Wait until one of them is done, and cancel the others."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -112,10 +112,10 @@ def _print_result(done: object, found: "SyncProgress", *, asked: bool) -> None:
 
 async def follow_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
     """A bar of how much was listed, of how much the provider lets expect."""
-    from postroom.cli import progress, startup
+    from postroom.cli import progress
 
     found = await _read_progress(at, mailbox)
-    with startup.busy("Syncing"):
+    with progress.spinner("Syncing"):
         while _goes_on(found) and not found.expected:
             await asyncio.sleep(POLL_SECONDS)
             found = await _read_progress(at, mailbox)

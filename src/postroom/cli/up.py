@@ -1,4 +1,4 @@
-"""`postroom up`: database, web and workers as one foreground program."""
+"""`postroom up`: the database, the web process and workers under one foreground supervisor."""
 
 import asyncio
 import os
@@ -28,9 +28,9 @@ Examples:
 def up(
     host: Host = None,
     port: Port = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="How many worker processes to run.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes.")] = 1,
 ) -> None:
-    """Run database, web and workers until Ctrl-C. What dies is started again; what ends, ends together."""
+    """Run the database, the web process and workers until Ctrl-C. Processes that crash are restarted."""
     from postroom import config
     from postroom.cli import startup
 
@@ -42,41 +42,43 @@ def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -
     from postroom.cli import startup
     from postroom.web import listener
 
-    # A predecessor that was killed may need a moment to let go of the port.
+    # A previous instance that was killed may hold the port a moment longer.
     listening = listener.open_socket(settings.host, settings.port, patience_seconds=3)
     with startup.database_url(settings) as url, listening:
-        kept = build_children(listening, workers, environment)
-        interrupts.run_async(_run(settings, url, listening, kept))
+        children = build_children(listening, workers, environment)
+        interrupts.run_async(_run(settings, url, listening, children))
 
 
-async def _run(settings: "Settings", url: str, listening: socket.socket, kept: "list[ChildProcess]") -> None:
+async def _run(
+    settings: "Settings", url: str, listening: socket.socket, children: "list[ChildProcess]"
+) -> None:
     from postroom.cli import startup, supervisor
     from postroom.store import schema_migrations
     from postroom.web import listener
 
     stop = stop_on_signals()
-    await schema_migrations.migrate(url, lambda each: startup.say(f"applying {each.version:04} {each.name}"))
+    await schema_migrations.migrate(url, startup.print_migration)
     await startup.require_ready_database(url)
     public = settings.public_url or listener.get_local_url(listening)
     link = await _create_sign_in_link(url, OrganizationId(settings.organization), public)
     announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
-        await supervisor.supervise(kept, stop, stop_seconds=settings.stop_seconds + 2)
+        await supervisor.supervise(children, stop, stop_seconds=settings.stop_seconds + 2)
     finally:
         announcing.cancel()
 
 
 async def _create_sign_in_link(url: str, organization: OrganizationId, public: str) -> str | None:
-    """What a first start needs: an admin. A link that signs the admin in.
+    """Create the first admin if there is none, and return a link that signs the admin in.
 
-    A later start prints a link for a person at a terminal; into a log goes none that is not needed.
+    Later starts return a link only on a terminal, to keep unneeded sign-in links out of logs.
     """
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
 
     async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
-        admin, made = await members.ensure_admin(opened, organization)
-        if not (made or sys.stdout.isatty()):
+        admin, is_new = await members.ensure_admin(opened, organization)
+        if not (is_new or sys.stdout.isatty()):
             return None
         return sign_in.build_link_url(public, await sign_in.create_link(opened, admin, actor="command line"))
 
@@ -86,33 +88,34 @@ def build_children(
 ) -> "list[ChildProcess]":
     from postroom.cli.supervisor import ChildProcess
 
-    file = listening.fileno()
-    web = ChildProcess("web", ["serve", "--listen-file", str(file)], environment, files=[file])
+    descriptor = listening.fileno()
+    web = ChildProcess("web", ["serve", "--listen-file", str(descriptor)], environment, files=[descriptor])
     return [web, *(ChildProcess("worker", ["work", "--supervised"], environment) for _ in range(workers))]
 
 
 def stop_on_signals() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set. The second signal exits at once."""
     stop = asyncio.Event()
 
-    def asked() -> None:
+    def handle() -> None:
         if stop.is_set():
-            os._exit(130)  # asked twice: at once; the children end by themselves
+            os._exit(interrupts.EXIT_CODE)  # the children notice it and exit too
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
+        asyncio.get_running_loop().add_signal_handler(number, handle)
     return stop
 
 
 async def print_address_when_ready(listening: socket.socket, link: str | None) -> None:
-    """Print the address once the web process answers that it is ready, and the way in."""
+    """Print the address and the sign-in link once the web process is ready."""
     from postroom.web import listener
 
-    while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready, no event of ours
+    while not await _is_ready(listening):  # noqa: ASYNC110  another process becomes ready
         await asyncio.sleep(0.1)
     typer.echo(f"Postroom: {listener.get_local_url(listening)}")
     if link:
-        typer.echo(f"Sign in once, within the hour: {link}")
+        typer.echo(f"Sign in (once, within the hour): {link}")
 
 
 async def _is_ready(listening: socket.socket) -> bool:

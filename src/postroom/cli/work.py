@@ -23,14 +23,14 @@ def work(
         typer.Option(
             min=1,
             max=1000,
-            help="Pieces of work at a time [default: POSTROOM_CONCURRENCY]",
+            help="Number of work items to run at a time [default: POSTROOM_CONCURRENCY]",
             show_default=False,
         ),
     ] = None,
     *,
-    supervised: Annotated[bool, typer.Option(hidden=True, help="End with the parent.")] = False,
+    supervised: Annotated[bool, typer.Option(hidden=True, help="Exit with the parent process.")] = False,
 ) -> None:
-    """Run a worker: it does whatever is due. Run as many as you like, on as many machines as you like."""
+    """Run a worker, which performs due work. Run any number of workers, on any number of machines."""
     import uvloop
 
     from postroom.cli import startup, supervisor

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import Role
 from postroom.store import health, mailboxes
-from postroom.store.embedded.crash_simulation import pull_the_plug
+from postroom.store.embedded.crash_simulation import kill_server
 from postroom.store.mailboxes import Mailbox
 from postroom.store.views import overview
 from postroom.web import pages
@@ -34,7 +34,7 @@ from postroom.web.mailboxes import PROVIDER_NAMES, describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 if TYPE_CHECKING:
-    from postroom.wiring import SimulatorControl
+    from postroom.engine import SimulatorControl
 
 # New mail is here within seconds; what no push told of, within the minute of a sweep.
 PATIENCE_SECONDS: Final = 150
@@ -125,7 +125,7 @@ def routes(context: DemoContext) -> list[Route]:
     site = context.site
     return [
         member_route(site, "/demo", partial(page, context, "demo.html")),
-        member_route(site, "/demo/parts", partial(page, context, "demo_parts.html")),
+        member_route(site, "/demo/parts", partial(page, context, "demo_fragments.html")),
         member_route(
             site, "/demo/break/{trouble}", partial(inject_fault, context), Role.ADMIN, methods=["POST"]
         ),
@@ -142,6 +142,7 @@ async def page(context: DemoContext, template: str, request: Request) -> Respons
         away = True
     ordered = request.query_params.get("ordered")
     return pages.render_page(
+        request,
         template,
         compared=context.shown.get(organization, []),
         away=away,
@@ -154,8 +155,8 @@ async def page(context: DemoContext, template: str, request: Request) -> Respons
 async def compare_mailboxes(context: DemoContext, request: Request) -> list[MailboxComparison]:
     """Every mailbox, message by message. The store is read first: what comes in between is coming."""
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await mailboxes.every(connection)
-        kept = {each.id: await overview.kept(connection, each.id) for each in found}
+        found = await mailboxes.list_all(connection)
+        kept = {each.id: await overview.list_message_ids(connection, each.id) for each in found}
     known = set(await context.simulator.mailboxes())
     return [await _compare_mailbox(context, each, kept[each.id]) for each in found if each.address in known]
 
@@ -237,7 +238,9 @@ async def _kill_worker(context: DemoContext) -> None:
     """Who is connected as a worker from this machine is one of ours: the database is the demonstration's."""
     here = socket.gethostname()[:30]
     workers = [
-        each for each in (await health.read(context.site.database)).of_role("worker") if each.host == here
+        each
+        for each in (await health.read_health(context.site.database)).of_role("worker")
+        if each.host == here
     ]
     for each in workers[:1]:
         with suppress(ProcessLookupError):
@@ -245,4 +248,4 @@ async def _kill_worker(context: DemoContext) -> None:
 
 
 async def _kill_database(context: DemoContext) -> None:
-    await asyncio.to_thread(pull_the_plug, context.home)
+    await asyncio.to_thread(kill_server, context.home)

@@ -1,4 +1,4 @@
-"""Puts the web application together and runs it, on a socket that is open, until it is told to stop."""
+"""Assembles the web application from the Engine and serves it on an open socket until a signal stops it."""
 
 import asyncio
 import gc
@@ -7,20 +7,16 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 import uvicorn
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from postroom import config, wiring
-from postroom.config import Settings
-from postroom.documents.sandbox.file_sandbox import Readers
+from postroom import config
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.engine import Engine
 from postroom.logs import Log
-from postroom.model import OrganizationId
 from postroom.store import backlogs
-from postroom.store.database import Database
-from postroom.vault import Sealer
 from postroom.web import (
     api,
     api_keys,
@@ -28,14 +24,16 @@ from postroom.web import (
     demo,
     documents,
     event_stream,
+    failures,
     ledger,
-    listener,
     mail,
     mailboxes,
-    pages,
+    members,
     push,
+    subscriptions,
     webhooks,
 )
+from postroom.web import settings as settings_page
 from postroom.web.api.operations import ApiContext
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.demo import DemoContext
@@ -45,106 +43,102 @@ from postroom.web.ledger import LedgerPagesContext
 from postroom.web.mail import MailPagesContext
 from postroom.web.sessions import SiteContext
 from postroom.web.webhooks import WebhookPagesContext
-from postroom.wiring.documents import reviewing
 
 log = Log()
 
 
-async def serve(settings: Settings, database: Database, listening: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT; then let those under way end, within the limit."""
-    # uvicorn raises the signal again when it has ended; stopping when asked is no failure.
+async def serve(engine: Engine, listening: socket.socket) -> None:
+    """Answer requests until SIGTERM or SIGINT; then give requests in progress a limited time to end."""
+    # uvicorn raises the signal again after its shutdown; being stopped on request is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
-    url = settings.public_url or listener.get_local_url(listening)
-    noting = asyncio.create_task(backlogs.keep_noting(database))
+    recording = asyncio.create_task(backlogs.record_forever(engine.database))
     try:
-        async with application(settings, database, url) as (made, streams):
+        async with open_application(engine) as (application, streams):
             log.info("web.started", port=listening.getsockname()[1])
-            await answer(made, listening, stop_seconds=settings.stop_seconds, when_stopping=streams.close)
+            await run_server(
+                application,
+                listening,
+                stop_seconds=engine.settings.stop_seconds,
+                on_stop=streams.close,
+            )
     finally:
-        noting.cancel()
+        recording.cancel()
     log.info("web.stopped")
 
 
 @asynccontextmanager
-async def application(
-    settings: Settings, database: Database, url: str
-) -> AsyncGenerator[tuple[ASGIApp, EventStreams]]:
-    """All that is served under `url`, and its streams, which must be closed before it can end."""
+async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, EventStreams]]:
+    """The whole application, and its event streams, which must be closed before the server can stop."""
     async with (
-        wiring.client(settings) as client,
-        push.open_endpoints(
-            database, wiring.providers(settings, client), OrganizationId(settings.organization)
-        ) as routes,
-        event_stream.open_streams(database) as streams,
-        Readers(parallel=1) as readers,
+        push.open_endpoints(engine.database, engine.providers, engine.organization) as push_routes,
+        event_stream.open_streams(engine.database) as streams,
+        FileSandbox(parallel=1) as sandbox,
     ):
-        site = _gate(settings, database, client, url)
-        desk = wiring.desk(settings, database, client, url)
-        parts = ApiContext(
-            desk,
-            wiring.blobs(settings),
-            streams,
-            partial(wiring.remote, settings, database, client),
-            wiring.delivering(settings, database),
-            reviewing(settings),
-        )
-        made = app.create(
+        site, settings = _build_site(engine), engine.settings
+        application = app.create(
             site,
-            webhooks=routes,
+            webhooks=push_routes,
             routes=[
                 *event_stream.routes(site, streams),
-                *api.routes(site, parts, per_minute=settings.api_per_minute),
-                *mail.routes(MailPagesContext(site, parts.blobs, readers)),
-                *documents.routes(DocumentPagesContext(site, parts.blobs, readers, parts.reviewing)),
-                *mailboxes.routes(MailboxPagesContext(desk, wiring.access_tokens(desk), site)),
-                *ledger.routes(
-                    LedgerPagesContext(
-                        site, config.describe_settings(settings), wiring.ledger_keys(settings).check
-                    )
-                ),
-                *webhooks.routes(WebhookPagesContext(site, parts.delivering)),
+                *api.routes(site, _build_api_context(engine, streams), per_minute=settings.api_per_minute),
+                *mail.routes(MailPagesContext(site, engine.blobs, sandbox)),
+                *documents.routes(DocumentPagesContext(site, engine.blobs, sandbox, engine.review)),
+                *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
+                *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check)),
+                *subscriptions.routes(site),
+                *failures.routes(site),
+                *settings_page.routes(site, config.describe_settings(settings)),
+                *webhooks.routes(WebhookPagesContext(site, engine.deliver)),
                 *api_keys.routes(site),
-                *_demo(settings, client, site),
+                *members.routes(site),
+                *_build_demo_routes(engine, site),
             ],
-            performed=frozenset(wiring.kinds(settings, database, client)),
+            performed=frozenset(engine.handlers),
             trusted_proxies=settings.trusted_proxies or (),
             streams=streams,
             metrics_token=settings.metrics_token,
         )
-        yield made, streams
+        yield application, streams
 
 
-def _demo(settings: Settings, client: "wiring.Client", site: SiteContext) -> list[Route]:
-    """The guided page, while a demonstration runs."""
-    if settings.simulator_url is None or settings.home is None:
-        return []
-    pages.guided = True
-    return demo.routes(DemoContext(site, wiring.simulator(client, settings.simulator_url), settings.home))
-
-
-def _gate(settings: Settings, database: Database, client: "wiring.Client", url: str) -> SiteContext:
+def _build_site(engine: Engine) -> SiteContext:
     return SiteContext(
-        database,
-        OrganizationId(settings.organization),
-        url,
-        Sealer(wiring.vault_keys(settings)),
-        wiring.identities(settings, client),
-        settings.session_hours * 3600,
+        engine.database,
+        engine.organization,
+        engine.url,
+        engine.sealer,
+        engine.identities,
+        engine.settings.session_hours * 3600,
+        has_demo=_is_demo(engine),
     )
 
 
-async def answer(
-    made: ASGIApp,
+def _build_api_context(engine: Engine, streams: EventStreams) -> ApiContext:
+    return ApiContext(engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review)
+
+
+def _is_demo(engine: Engine) -> bool:
+    return engine.simulator is not None and engine.settings.home is not None
+
+
+def _build_demo_routes(engine: Engine, site: SiteContext) -> list[Route]:
+    if engine.simulator is None or engine.settings.home is None:
+        return []
+    return demo.routes(DemoContext(site, engine.simulator, engine.settings.home))
+
+
+async def run_server(
+    application: ASGIApp,
     listening: socket.socket,
     *,
     stop_seconds: float,
-    when_stopping: Callable[[], None] = lambda: None,
+    on_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until told to stop. Answers that never end by themselves are ended by `when_stopping`."""
+    """Serve until a signal stops the server. `on_stop` ends responses that would never end by themselves."""
     configuration = uvicorn.Config(
-        made,
-        log_config=None,  # everything goes through our own log
+        application,
+        log_config=None,  # Postroom writes its own log
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -152,19 +146,19 @@ async def answer(
         ws="none",
         timeout_graceful_shutdown=math.ceil(stop_seconds),
     )
-    # What is there by now stays, and need not be looked at by every collection; that evens the answers out.
+    # Objects that exist by now live as long as the process: freezing them keeps garbage collections short.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     server = uvicorn.Server(configuration)
-    stopping = asyncio.create_task(_tell_when_stopping(server, when_stopping))
+    stopping = asyncio.create_task(_call_on_stop(server, on_stop))
     try:
         await server.serve(sockets=[listening])
     finally:
         stopping.cancel()
 
 
-async def _tell_when_stopping(server: uvicorn.Server, tell: Callable[[], None]) -> None:
-    while not server.should_exit:  # noqa: ASYNC110  uvicorn has a flag for it, and no event
+async def _call_on_stop(server: uvicorn.Server, on_stop: Callable[[], None]) -> None:
+    while not server.should_exit:  # noqa: ASYNC110  uvicorn has a flag and no event
         await asyncio.sleep(0.1)
-    tell()
+    on_stop()

@@ -1,6 +1,6 @@
-"""Who may see a page (W6): the session in a cookie, the role a route needs, forms that come from us alone.
+"""Sessions of members: the session cookie, routes that require a role, and the CSRF check on writes.
 
-`guarded` makes a route that only members reach; inside it `visitor_of(request)` says who asks.
+`member_route` builds a route for members only; inside it, `get_visitor(request)` returns the member.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from postroom.model import OrganizationId, Role, Secret
 from postroom.ports import IdentityProvider
 from postroom.store import sessions
 from postroom.store.database import Database
-from postroom.store.sessions import LONGEST_DAYS, Visitor
+from postroom.store.sessions import LONGEST_DAYS, SessionMember
 from postroom.vault import Sealer
 from postroom.web import csrf, pages
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 ANSWER_SECONDS: Final = 3
-# While the database is away, those who were in a moment ago may see that it is.
+# While the database is unreachable, recent visitors stay signed in, so that they can see the health page.
 REMEMBERED_SECONDS: Final = 300
 MAX_REMEMBERED: Final = 10_000
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -36,7 +36,11 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True)
 class SiteContext:
-    """What letting people in needs. `url` is where browsers reach us; `organization` is tried first."""
+    """Collaborators of every page.
+
+    `url` is the public URL. `organization` is the operator's; sign-in looks there first. `has_demo` adds the
+    demo page to the navigation.
+    """
 
     database: Database
     organization: OrganizationId
@@ -44,13 +48,14 @@ class SiteContext:
     sealer: Sealer
     identities: IdentityProvider | None = None
     session_seconds: float = 12 * 3600
-    remembered: OrderedDict[bytes, tuple[Visitor, float]] = field(
-        default_factory=OrderedDict[bytes, tuple[Visitor, float]]
+    has_demo: bool = False
+    remembered: OrderedDict[bytes, tuple[SessionMember, float]] = field(
+        default_factory=OrderedDict[bytes, tuple[SessionMember, float]]
     )
 
     @property
     def cookie(self) -> str:
-        """Over https a name that browsers accept from this host alone."""
+        """The cookie's name; with the prefix `__Host-`, browsers reject it from any other host."""
         return "__Host-postroom" if self.url.startswith("https:") else "postroom_session"
 
 
@@ -62,14 +67,14 @@ def member_route(
     *,
     methods: Sequence[str] = ("GET",),
 ) -> Route:
-    """A route for members of that role or a higher one."""
+    """Build a route for members with the role or a higher one."""
     return Route(path, require_role(site, endpoint, needed), methods=list(methods))
 
 
 def require_role(site: SiteContext, endpoint: Endpoint, needed: Role) -> Endpoint:
-    """Let in who has a session with the role. What changes anything must come from a page of ours."""
+    """Wrap an endpoint: it needs a session with the role, and a write must come from our own origin."""
 
-    async def admitted(request: Request) -> Response:
+    async def guarded(request: Request) -> Response:
         visitor = await _find_visitor(site, request)
         if visitor is None:
             return _ask_to_sign_in(request)
@@ -78,20 +83,17 @@ def require_role(site: SiteContext, endpoint: Endpoint, needed: Role) -> Endpoin
         if not visitor.role.allows(needed):
             return pages.role_missing_page(needed)
         request.state.visitor = visitor
-        shown = pages.visiting.set(visitor)
-        try:
-            response = await endpoint(request)
-        finally:
-            pages.visiting.reset(shown)
+        request.state.has_demo = site.has_demo
+        response = await endpoint(request)
         response.headers.setdefault("cache-control", "no-store")
         return response
 
-    admitted.needed = needed  # pyright: ignore[reportFunctionMemberAccess]  # a test walks the routes and asks
-    return admitted
+    guarded.needed = needed  # pyright: ignore[reportFunctionMemberAccess]  # a test reads it from every route
+    return guarded
 
 
-def get_visitor(request: Request) -> Visitor:
-    """Who asks, inside a guarded route."""
+def get_visitor(request: Request) -> SessionMember:
+    """The signed-in member, inside a member route."""
     return request.state.visitor
 
 
@@ -101,7 +103,7 @@ def get_session_token(site: SiteContext, request: Request) -> Secret | None:
 
 
 def set_session_cookie(site: SiteContext, response: Response, session: Secret) -> None:
-    """Lax: it comes along when a provider's page leads back here, and with no other site's form."""
+    """SameSite=Lax: browsers send it on redirects back from a provider, but not with other sites' forms."""
     response.set_cookie(
         site.cookie,
         session.reveal(),
@@ -121,42 +123,42 @@ def clear_session_cookie(site: SiteContext, response: Response, session: Secret 
     )
 
 
-async def _find_visitor(site: SiteContext, request: Request) -> Visitor | None:
+async def _find_visitor(site: SiteContext, request: Request) -> SessionMember | None:
     token = get_session_token(site, request)
     if token is None:
         return None
     digest = sessions.digest(token)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            found = await find_visitor_by_token(site, token)
+            visitor = await find_visitor_by_token(site, token)
     except (DatabaseUnavailable, TransientError, TimeoutError):
-        visitor, seen_at = site.remembered.get(digest, (None, 0.0))
-        if visitor is None or time.monotonic() - seen_at > REMEMBERED_SECONDS:
-            raise DatabaseUnavailable("The database cannot be reached to see who asks.") from None
-        return visitor
-    if found is None:
+        remembered, seen_at = site.remembered.get(digest, (None, 0.0))
+        if remembered is None or time.monotonic() - seen_at > REMEMBERED_SECONDS:
+            raise DatabaseUnavailable("The database is unreachable; the session cannot be checked.") from None
+        return remembered
+    if visitor is None:
         site.remembered.pop(digest, None)
     else:
-        site.remembered[digest] = (found, time.monotonic())
+        site.remembered[digest] = (visitor, time.monotonic())
         site.remembered.move_to_end(digest)
         if len(site.remembered) > MAX_REMEMBERED:
             site.remembered.popitem(last=False)
-    return found
+    return visitor
 
 
-async def find_visitor_by_token(site: SiteContext, token: Secret) -> Visitor | None:
+async def find_visitor_by_token(site: SiteContext, token: Secret) -> SessionMember | None:
     async with site.database.engine() as engine:
-        organization = await sessions.organization_of(engine, token)
+        organization = await sessions.find_organization(engine, token)
     if organization is None:
         return None
     async with site.database.transaction(organization) as connection:
-        return await sessions.visitor(connection, token, seconds=site.session_seconds)
+        return await sessions.find_member(connection, token, seconds=site.session_seconds)
 
 
 def _ask_to_sign_in(request: Request) -> Response:
-    """A person is led to the sign-in and back; a script is told."""
+    """Redirect a browser to the sign-in page and back; answer a script with 401."""
     if request.method in _SAFE and "text/html" in request.headers.get("accept", ""):
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        way = "/sign-in" if here == "/" else f"/sign-in?{urlencode({'next': here})}"
-        return RedirectResponse(way, 303, {"cache-control": "no-store"})
+        target = "/sign-in" if here == "/" else f"/sign-in?{urlencode({'next': here})}"
+        return RedirectResponse(target, 303, {"cache-control": "no-store"})
     return PlainTextResponse("Sign in first.\n", 401, {"cache-control": "no-store"})

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 from flow.subscribe.subscribing import CADENCES
 from postroom import worker
+from postroom.engine import WorkHandler
 from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.model import ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database
-from postroom.wiring import Kind
 from providers.conftest import Tokens, graph
 
 
@@ -41,7 +41,7 @@ async def main() -> None:
             options["public_url"],
             CADENCES,
         )
-        kinds = {WorkKind.SUBSCRIBE: Kind(partial(subscribe.run, parts), None)}
+        kinds = {WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, parts), None)}
         print("ready", flush=True)
         await worker.run(database, kinds, limits, asyncio.Event())
 

@@ -8,12 +8,12 @@ import pytest
 
 from flow.connecting import TOPIC, World, world
 from flow.connecting import settings as settings_of
-from postroom import wiring
 from postroom.flow.mailboxes import connect, subscribe
 from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store import work
 from postroom.store.database import open_database
+from postroom.wiring.engine import build_engine
 from scenarios.workers import until
 from simulator.driver import running
 from web.hooks import hooks, queued
@@ -87,7 +87,7 @@ async def app(desk, owner, tmp_path):
     """Pushes go to webhooks that answer on a socket of their own."""
     async with hooks(desk.database) as hook, open_client() as client:
         settings = settings_of(desk.sim, tmp_path, public_url=hook.url)
-        parts = wiring._subscribing(settings, desk.database, client)
+        parts = build_engine(settings, desk.database, client).subscribe
         yield AppOnly(desk, owner, parts, desk.person(ProviderName.OUTLOOK))
 
 

@@ -34,11 +34,11 @@ def summary(found):
 async def test_a_true_mirror_has_nothing_to_be_found(mirror):
     assert summary(await audited(mirror)) == (7, [], [], [])
     async with mirror.database.transaction(mirror.organization) as connection:
-        kept = await audits.latest(connection, mirror.mailbox)
+        kept = await audits.get_latest(connection, mirror.mailbox)
     assert kept.is_clean
     told = await mirror.one("SELECT payload FROM ledger WHERE event_type = 'AUDIT_COMPLETED'")
     assert told == {"listed": 7, "missing": 0, "extra": 0, "different": 0}
-    assert await mirror.one("SELECT count(*) FROM listed") == 0
+    assert await mirror.one("SELECT count(*) FROM listed_messages") == 0
 
 
 async def test_what_is_missing_extra_and_different_is_found_and_repaired(mirror):

@@ -107,7 +107,7 @@ async def test_an_expired_cursor_finds_what_changed_and_what_was_deleted(mirror,
     mirror.remote.expire()
     await mirror.settle()
     await mirror.assert_mirrors()
-    assert await mirror.one("SELECT count(*) FROM listed") == 0
+    assert await mirror.one("SELECT count(*) FROM listed_messages") == 0
     assert await mirror.one("SELECT count(*) FROM cursors WHERE kind = 'resync'") == 0
 
 
@@ -194,7 +194,7 @@ async def test_what_came_during_the_first_listing_and_went_before_its_folder_was
     await folders.settle()
     await folders.assert_mirrors()
     assert [event[0] for event in await folders.events(early)][-1] == "deleted"
-    assert await folders.one("SELECT count(*) FROM listed") == 0
+    assert await folders.one("SELECT count(*) FROM listed_messages") == 0
 
 
 async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before(folders):

@@ -67,7 +67,7 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
     await list_anew(mirror)
     await mirror.settle()
     assert await stored() == []
-    assert await mirror.one("SELECT count(*) FROM forgotten_people") == 1
+    assert await mirror.one("SELECT count(*) FROM purged_people") == 1
 
 
 async def test_people_of_another_organization_are_not_forgotten_here(mirror, stored, other_organization):

@@ -51,7 +51,7 @@ async def test_a_sync_that_finds_nothing_writes_nothing(mirror):
     after = await mirror.one("SELECT count(*) FROM ledger"), await mirror.one("SELECT count(*) FROM events")
     assert before == after
     assert (await mirror.get()).last_synced_at
-    assert await mirror.one("SELECT max(share) FROM quota_uses") == 0.25
+    assert await mirror.one("SELECT max(share) FROM quota_usage") == 0.25
 
 
 async def test_a_draft_that_is_written_on_is_fetched_again(mirror):

@@ -49,7 +49,7 @@ async def extract_fields(
 
     async def spent_today() -> float:
         async with context.database.transaction(organization) as connection:
-            return await records.spent_today(connection)
+            return await records.sum_cost_today(connection)
 
     file = to_viewable_file(context.readers, reading, content)
     with traces.span("understand", {"postroom.pipeline": pipeline.name}):
@@ -69,6 +69,6 @@ def to_viewable_file(readers: "FileSandbox", reading: FileReading, content: byte
             for number, page in enumerate(reading.transcript.pages[:MAX_PAGE_IMAGES])
         ]
 
-    media_type = detect(content).kind
+    media_type = detect(content).file_type
     has_pages = media_type in {FileType.PDF, FileType.TIFF, FileType.PNG, FileType.JPEG}
     return SourceFile(media_type, content, render_pages) if has_pages else None

@@ -21,6 +21,6 @@ async def require_same_location(database: Database, blobs: BlobStore) -> None:
     """
     own = await blobs.check()
     async with database.engine() as connection:
-        installed = await blob_rows.claim_place(connection, own)
+        installed = await blob_rows.claim_location(connection, own)
     if installed != own:
         raise OperatorError(f"{MISMATCH} ({installed}, not {own}). {MISMATCH_REMEDY}")

@@ -1,0 +1,169 @@
+"""Builds the `Engine` of a process, once, from its settings: open database in, everything else made here."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import aiohttp
+
+from postroom.config import Settings
+from postroom.documents.pipelines import Pipelines
+from postroom.engine import Engine, WorkHandler
+from postroom.flow.documents import intake
+from postroom.flow.ledger import seal
+from postroom.flow.mail import audit, policy, retention, sync
+from postroom.flow.mail.retention import RetentionPeriods
+from postroom.flow.mail.sync import SyncContext
+from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.connect import ConnectContext
+from postroom.flow.mailboxes.subscribe import RenewalSchedule, SubscribeContext
+from postroom.flow.mailboxes.tokens import AccessTokens
+from postroom.flow.outbound import deliver
+from postroom.flow.outbound.deliver import DeliverContext
+from postroom.flow.storage import blob_gc
+from postroom.flow.storage.blob_gc import BlobGcContext
+from postroom.model import ContentPolicy, ProviderName, WorkKind
+from postroom.ports import BlobStore, RemoteMailbox
+from postroom.store.database import Database
+from postroom.store.ledger import Signer
+from postroom.store.mailboxes import Mailbox
+from postroom.vault import LedgerKeys
+from postroom.wiring import documents, outbound, remotes, secrets, storage
+
+# A long listing yields to other mailboxes after this time.
+SLICE_SECONDS: Final = 20.0
+
+
+@asynccontextmanager
+async def open_engine(
+    settings: Settings, database: Database, *, url: str | None = None
+) -> AsyncGenerator[Engine]:
+    """The Engine of this process, until the block ends; then its HTTP client is closed."""
+    async with remotes.open_http_client(settings) as client:
+        yield build_engine(settings, database, client, url=url)
+
+
+def build_engine(
+    settings: Settings, database: Database, client: aiohttp.ClientSession, *, url: str | None = None
+) -> Engine:
+    """An Engine that uses this HTTP client. `url`: where browsers reach the web process."""
+    sealer = secrets.build_sealer(settings)
+    vault, ledger_keys = secrets.build_vault(settings, sealer), secrets.build_ledger_keys(settings)
+    blobs, pipelines = storage.build_blob_store(settings), documents.load_pipelines(settings)
+    providers = remotes.build_providers(settings, client)
+    url = (url or settings.public_url or "").rstrip("/")
+    tokens = AccessTokens(database, providers, vault, sealer)
+    subscribe_context = _build_subscribe_context(settings, database, tokens)
+    remote = subscribe_context.remote
+    sync_context = build_sync_context(settings, database, blobs, pipelines, remote)
+    deliver_context = outbound.build_deliver_context(settings, database, sealer)
+    return Engine(
+        settings=settings,
+        database=database,
+        client=client,
+        url=url,
+        sealer=sealer,
+        vault=vault,
+        ledger_keys=ledger_keys,
+        blobs=blobs,
+        pipelines=pipelines,
+        providers=providers,
+        identities=remotes.build_identity_provider(settings, client),
+        simulator=remotes.build_simulator(client, settings.simulator_url) if settings.simulator_url else None,
+        tokens=tokens,
+        remote=remote,
+        connect=ConnectContext(
+            database, providers, remotes.find_sign_in_providers(settings), vault, sealer, url
+        ),
+        subscribe=subscribe_context,
+        sync=sync_context,
+        deliver=deliver_context,
+        review=documents.build_review_context(settings, pipelines),
+        handlers=_build_handlers(
+            settings, subscribe_context, sync_context, deliver_context, ledger_keys=ledger_keys
+        ),
+    )
+
+
+def build_sync_context(
+    settings: Settings,
+    database: Database,
+    blobs: BlobStore,
+    pipelines: Pipelines,
+    remote: Callable[[Mailbox], RemoteMailbox],
+) -> SyncContext:
+    return SyncContext(
+        database=database,
+        remote=remote,
+        blobs=blobs,
+        accept=sync.accepts_attachment,
+        sweep_seconds={
+            ProviderName.GMAIL: settings.gmail_sweep_minutes * 60,
+            ProviderName.OUTLOOK: settings.outlook_sweep_minutes * 60,
+        },
+        backfill_days=settings.backfill_days,
+        slice_seconds=SLICE_SECONDS,
+        intake=partial(intake.take_in, pipelines),
+        kept_days=_build_retention_periods(settings).messages,
+    )
+
+
+def _build_subscribe_context(
+    settings: Settings, database: Database, tokens: AccessTokens
+) -> SubscribeContext:
+    return SubscribeContext(
+        database=database,
+        providers=tokens.providers,
+        tokens=tokens.for_mailbox,
+        public_url=settings.public_url,
+        cadences={
+            ProviderName.OUTLOOK: RenewalSchedule(settings.subscription_renew_hours * 3600),
+            ProviderName.GMAIL: RenewalSchedule(86400, interval_seconds=settings.watch_renew_hours * 3600),
+        },
+    )
+
+
+def _build_handlers(
+    settings: Settings,
+    subscribing: SubscribeContext,
+    syncing: SyncContext,
+    delivering: DeliverContext,
+    *,
+    ledger_keys: LedgerKeys,
+) -> Mapping[WorkKind, WorkHandler]:
+    """None of them gives up: a sync that fails, for example, backs off and goes on from its cursor."""
+    database, audit_seconds = syncing.database, settings.audit_days * 86400
+    garbage = BlobGcContext(database, syncing.blobs, settings.blob_grace_hours * 3600)
+    periods = _build_retention_periods(settings)
+    return {
+        WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, subscribing)),
+        WorkKind.SYNC: WorkHandler(partial(sync.run, syncing)),
+        WorkKind.AUDIT: WorkHandler(partial(audit.run, syncing, audit_seconds)),
+        WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
+        WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database)),
+        WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods)),
+        WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),
+        WorkKind.SEAL: WorkHandler(
+            partial(seal.run_with_current_key, database, partial(_build_signer, ledger_keys))
+        ),
+    }
+
+
+def _build_signer(keys: LedgerKeys) -> Signer:
+    key = keys.load_signing_key()
+    return Signer(key.id, key.sign)
+
+
+def _build_retention_periods(settings: Settings) -> RetentionPeriods:
+    return RetentionPeriods(
+        events=settings.keep_events_days,
+        mail_events=settings.keep_mail_events_days,
+        personal_values=settings.keep_personal_days,
+        deleted_messages=settings.keep_deleted_days,
+        messages={
+            ContentPolicy.METADATA: settings.keep_metadata_days,
+            ContentPolicy.DOCUMENTS: settings.keep_documents_days,
+            ContentPolicy.FULL: settings.keep_full_days,
+        },
+    )
