@@ -16,7 +16,6 @@ from postroom.providers.rate_limit import (
     ProjectRateLimit,
     ProjectRateLimits,
     QuotaWindow,
-    shared,
 )
 
 
@@ -205,18 +204,6 @@ async def test_batches_shrink_to_what_an_account_answers_and_grow_slowly(waits):
     assert pace.batch == 5
     pace.roomy()
     assert pace.batch == 6
-
-
-def test_whoever_calls_through_the_same_client_shares_the_budget_of_a_mailbox(waits):
-    class Client:
-        pass
-
-    client, other = Client(), Client()
-    one = shared(client, "project", GRAPH, waits.clock())
-    assert one.of("somebody") is shared(client, "project", GRAPH, waits.clock()).of("somebody")
-    assert one.of("somebody") is not one.of("another")
-    assert one is not shared(client, "another project", GRAPH, waits.clock())
-    assert one is not shared(other, "project", GRAPH, waits.clock())
 
 
 @pytest.mark.parametrize("setting, messages", [("new", 300), ("old", 3000), ("12000", 600)])

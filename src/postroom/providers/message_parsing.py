@@ -17,7 +17,7 @@ def parse_message(raw: bytes) -> MessageContent:
         snippet=parsed.snippet,
         body_plain=parsed.body_plain,
         body_html=parsed.body_html,
-        enclosures=tuple(_enclosure(each) for each in parsed.attachments),
+        attachments=tuple(_enclosure(each) for each in parsed.attachments),
         raw=raw,
     )
 
@@ -72,11 +72,11 @@ def combine_changes(changes: Iterable[MessageChange]) -> tuple[MessageChange, ..
 
 def _combine_pair(before: MessageChange, change: MessageChange) -> MessageChange:
     """Both as one. Who is back after having left is told of anew; who is gone has no state any more."""
-    if change.presence is not Presence.HERE or before.presence is not Presence.HERE:
+    if change.presence is not Presence.PRESENT or before.presence is not Presence.PRESENT:
         return change
     return MessageChange(
         change.key,
-        Presence.HERE,
+        Presence.PRESENT,
         max(before.version, change.version),
         _merge_states(before.state, change.state),
         (before.labels_added - change.labels_removed) | change.labels_added,

@@ -8,11 +8,10 @@ import asyncio
 import random
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from postroom.errors import RateLimited, TransientError
 from postroom.providers.quotas import Quota
@@ -227,7 +226,7 @@ class MailboxRateLimit:
 
     def refused(self, error: RateLimited) -> None:
         """The provider asks for patience; nobody calls for this mailbox before it ends."""
-        if error.everybody:
+        if error.all_mailboxes:
             self._everybody.refused()
         self._refusals += 1
         told = error.retry_after
@@ -285,11 +284,3 @@ class ProjectRateLimits:
                 self._known.popitem(last=False)
         self._known.move_to_end(user_id)
         return pace
-
-
-_SHARED: WeakKeyDictionary[object, dict[Hashable, ProjectRateLimits]] = WeakKeyDictionary()
-
-
-def shared(client: object, project: Hashable, quota: Quota, clock: Clock) -> ProjectRateLimits:
-    """One for each project and client: whoever calls through the same client shares its budgets."""
-    return _SHARED.setdefault(client, {}).setdefault((project, quota.units), ProjectRateLimits(quota, clock))

@@ -16,7 +16,7 @@ from postroom.providers.graph.adapter import GraphProvider
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
 from postroom.providers.openid import OpenIdConnect
-from postroom.providers.rate_limit import Clock, shared
+from postroom.providers.rate_limit import Clock, ProjectRateLimits
 from postroom.providers.transport import Transport
 
 
@@ -64,9 +64,8 @@ def build_gmail(
         google.subscription,
     )
     api = Transport(client, gmail_wire.to_error, clock)
-    project = (google.api_url, google.client_id)
-    paces = shared(client, project, quotas.gmail_quota(google.quota), clock)
-    return GmailProvider(login, push, api, google.api_url, google.topic, paces)
+    rate_limits = ProjectRateLimits(quotas.gmail_quota(google.quota), clock)
+    return GmailProvider(login, push, api, google.api_url, google.topic, rate_limits)
 
 
 def build_graph(
@@ -84,9 +83,8 @@ def build_graph(
         microsoft.client_secret,
     )
     subscriptions = Transport(client, graph_wire.to_subscription_error)
-    project = (microsoft.api_url, microsoft.client_id)
-    paces = shared(client, project, quotas.GRAPH, clock)
-    return GraphProvider(login, GraphPush(), api, subscriptions, microsoft.api_url, paces)
+    rate_limits = ProjectRateLimits(quotas.GRAPH, clock)
+    return GraphProvider(login, GraphPush(), api, subscriptions, microsoft.api_url, rate_limits)
 
 
 def build_openid(

@@ -116,7 +116,7 @@ class Transport:
         pace: MailboxRateLimit | None = None,
     ) -> T:
         """What `use` makes of the answer; where it raises TransientError, the call is made again."""
-        tried = _CallAttempts(await tokens.current() if tokens else None)
+        tried = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             try:
                 answer = await self._once(call, tried.token, pace)
@@ -134,11 +134,11 @@ class Transport:
         self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
     ) -> HttpAnswer:
         """One answer of any status, for who decides about another attempt; a refused token is renewed."""
-        token = await tokens.current() if tokens else None
+        token = await tokens.get_token() if tokens else None
         answer = await self._once(call, token, pace)
         for _ in range(REPLACEMENTS):
             if answer.status == 401 and tokens and token:
-                token = await tokens.instead_of(token)
+                token = await tokens.replace_rejected(token)
                 answer = await self._once(call, token, pace)
         return answer
 
@@ -153,7 +153,7 @@ class Transport:
         self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
     ) -> AsyncGenerator[bytes]:
         """The body piece by piece. Once a piece was handed on, an interruption cannot be mended here."""
-        tried = _CallAttempts(await tokens.current() if tokens else None)
+        tried = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             begun = False
             try:
@@ -200,7 +200,7 @@ class Transport:
         if error is None:
             error = TransientError("the provider answered with a redirect")
         if isinstance(error, InvalidGrant) and tokens and tried.token and tried.replaced < REPLACEMENTS:
-            tried.token = await tokens.instead_of(tried.token)
+            tried.token = await tokens.replace_rejected(tried.token)
             tried.replaced += 1
             return
         if pace and isinstance(error, RateLimited):

@@ -49,7 +49,7 @@ class GmailProvider:
 class GmailMailbox:
     calls: GmailApi
     topic: str
-    pushes_apart_seconds: float = PUSHES_APART_SECONDS
+    push_interval_seconds: float = PUSHES_APART_SECONDS
 
     async def check(self) -> None:
         await listings.current_history_id(self.calls)
@@ -58,8 +58,8 @@ class GmailMailbox:
         del wanted  # Gmail publishes every change of the account to one topic
         return await self._watch()
 
-    async def renew(self, channel: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        del channel, expires_at  # watching again moves the end, and Gmail decides how far
+    async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
+        del subscription, expires_at  # watching again moves the end, and Gmail decides how far
         return await self._watch()
 
     async def _watch(self) -> RemoteSubscription:
@@ -70,35 +70,35 @@ class GmailMailbox:
             None, self.topic, None, datetime.fromtimestamp(int(told.expiration) / 1000, UTC)
         )
 
-    async def unsubscribe(self, channel: RemoteSubscription) -> None:
-        del channel  # there is one for each account
+    async def unsubscribe(self, subscription: RemoteSubscription) -> None:
+        del subscription  # there is one for each account
         await self.calls.post("stop", "stop")
 
-    async def channels(self) -> Sequence[RemoteSubscription]:
+    async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
         return ()
 
-    async def folders(self) -> Sequence[RemoteFolder]:
+    async def list_folders(self) -> Sequence[RemoteFolder]:
         return await listings.list_folders(self.calls)
 
-    async def pin(self, scope: str) -> str | None:
+    async def get_current_cursor(self, scope: str) -> str | None:
         del scope  # there is one
         return await listings.current_history_id(self.calls)
 
-    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
+    async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
         del scope
         return await listings.list_messages(self.calls, cursor, since)
 
-    async def changes(self, scope: str, cursor: str) -> ChangePage:
+    async def list_changes(self, scope: str, cursor: str) -> ChangePage:
         del scope
         return await listings.list_changes(self.calls, cursor)
 
-    async def recent(
+    async def list_recent(
         self, since: datetime, *, drafts: bool = False
     ) -> AsyncIterator[Sequence[MessageChange]]:
         del since, drafts  # the history tells it
         yield ()
 
-    async def look(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+    async def look_up(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
         return await messages.look_up(self.calls, keys)
 
     def fetch(
@@ -106,14 +106,14 @@ class GmailMailbox:
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
         return messages.fetch(self.calls, wanted, policy)
 
-    def enclosure(self, key: str, enclosure: RemoteAttachment) -> AsyncIterator[bytes]:
-        return messages.stream_attachment(self.calls, key, enclosure)
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
+        return messages.stream_attachment(self.calls, key, attachment)
 
-    async def raw(self, key: str) -> bytes:
+    async def fetch_raw(self, key: str) -> bytes:
         return await messages.fetch_raw(self.calls, key)
 
     def quota_used(self) -> float:
         return self.calls.pace.used
 
-    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+    async def get_mutable_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
         return {key: key for key in keys}  # a message has one id for all its life

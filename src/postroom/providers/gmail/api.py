@@ -45,10 +45,10 @@ class GmailApi:
             units=0,
             largest=LARGEST_BATCH_BYTES if len(keys) > 1 else LARGEST_ANSWER_BYTES,
         )
-        token = await self.tokens.current()
+        token = await self.tokens.get_token()
         found = batch_format.decode_batch(await self._read(call, lambda answer: answer))
         if any(answer.status == 401 for answer in found.values()):  # told of each part, not of the whole
-            await self.tokens.instead_of(token)
+            await self.tokens.replace_rejected(token)
         return {keys[place]: answer for place, answer in found.items() if place < len(keys)}
 
     def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:

@@ -96,13 +96,13 @@ async def _list_page(calls: GmailApi, place: ListingCursor, expected: int | None
         query["q"] = f"after:{place.after}"
     told = await calls.get("messages.list", "messages", wire.GmailMessageList, query)
     changes = tuple(
-        MessageChange(each.id, Presence.HERE, state=ObservedState(thread=each.thread_id))
+        MessageChange(each.id, Presence.PRESENT, state=ObservedState(thread=each.thread_id))
         for each in told.messages
     )
     more = told.next_page_token is not None and not await _is_past_start(calls, place, told)
     following = ListingCursor(told.next_page_token or "", place.after, place.searches)
     cursor = msgspec.json.encode(following).decode() if more else ""
-    return ChangePage(changes, cursor, more, expected=expected)
+    return ChangePage(changes, cursor, more, estimated_total=expected)
 
 
 def _page_size(calls: GmailApi) -> int:
@@ -145,6 +145,6 @@ async def list_changes(calls: GmailApi, cursor: str) -> ChangePage:
             raise CursorExpired("Gmail no longer tells what changed since the last sync") from error
         page_token = told.next_page_token
         if page_token is None:
-            return ChangePage(message_parsing.to_changes(told.history), told.history_id, more=False)
+            return ChangePage(message_parsing.to_changes(told.history), told.history_id, has_more=False)
         if told.history:  # a page may be empty and have a successor, and then only its token leads on
-            return ChangePage(message_parsing.to_changes(told.history), told.history[-1].id, more=True)
+            return ChangePage(message_parsing.to_changes(told.history), told.history[-1].id, has_more=True)

@@ -43,7 +43,7 @@ def to_state(message: wire.GmailMessage) -> ObservedState:
 
 
 def to_change(message: wire.GmailMessage) -> MessageChange:
-    return MessageChange(message.id, Presence.HERE, to_version(message.history_id), to_state(message))
+    return MessageChange(message.id, Presence.PRESENT, to_version(message.history_id), to_state(message))
 
 
 def to_fetched(message: wire.GmailMessage) -> FetchedMessage:
@@ -93,17 +93,17 @@ def _record_changes(record: wire.GmailHistoryRecord) -> Iterator[MessageChange]:
     number = to_version(record.id)
     for each in record.messages_added:
         yield MessageChange(
-            each.message.id, Presence.HERE, number, ObservedState(thread=each.message.thread_id)
+            each.message.id, Presence.PRESENT, number, ObservedState(thread=each.message.thread_id)
         )
     for each in record.labels_added:
         labels = frozenset(each.label_ids)
         yield MessageChange(
-            each.message.id, Presence.HERE, number, _label_flags(labels, on=True), labels_added=labels
+            each.message.id, Presence.PRESENT, number, _label_flags(labels, on=True), labels_added=labels
         )
     for each in record.labels_removed:
         labels = frozenset(each.label_ids)
         yield MessageChange(
-            each.message.id, Presence.HERE, number, _label_flags(labels, on=False), labels_removed=labels
+            each.message.id, Presence.PRESENT, number, _label_flags(labels, on=False), labels_removed=labels
         )
     for each in record.messages_deleted:
         yield MessageChange(each.message.id, Presence.DELETED, number)

@@ -73,7 +73,7 @@ async def fetch_raw(calls: GmailApi, key: str) -> bytes:
 
 async def stream_attachment(calls: GmailApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
     """Attachment ids of Gmail change with every answer; the part's place in the message does not."""
-    for each in parse_message(await fetch_raw(calls, key)).enclosures:
+    for each in parse_message(await fetch_raw(calls, key)).attachments:
         if each.part == wanted.part and each.content is not None:
             yield each.content
             return

@@ -115,7 +115,7 @@ def to_error(answer: HttpAnswer) -> PostroomError | None:
         return RateLimited(
             TOO_MANY_CONCURRENT if "concurrent" in message else "Gmail asks for patience",
             retry_after=_retry_after(answer, message),
-            everybody="'Queries per minute'" in message,  # and not per user
+            all_mailboxes="'Queries per minute'" in message,  # and not per user
         )
     if answer.status >= 500:
         return TransientError("Gmail has a fault of its own")

@@ -45,7 +45,7 @@ class GraphMailbox:
     calls: GraphApi
     subscriptions: Transport
     folder: str | None
-    pushes_apart_seconds: float = 0.0
+    push_interval_seconds: float = 0.0
 
     async def check(self) -> None:
         await self.calls.get(self.calls.path("mailFolders", "inbox", select="id"), wire.GraphFolder)
@@ -68,22 +68,22 @@ class GraphMailbox:
         )
         return _to_subscription(answer.read(wire.GraphSubscription))
 
-    async def renew(self, channel: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
+    async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
         """PATCH renews and reauthorizes in one, so that the two never come close to each other."""
         answer = await self._send(
             "PATCH",
-            f"subscriptions/{channel.provider_subscription_id}",
+            f"subscriptions/{subscription.provider_subscription_id}",
             json={"expirationDateTime": _to_timestamp(expires_at)},
         )
         return _to_subscription(answer.read(wire.GraphSubscription))
 
-    async def unsubscribe(self, channel: RemoteSubscription) -> None:
+    async def unsubscribe(self, subscription: RemoteSubscription) -> None:
         try:
-            await self._send("DELETE", f"subscriptions/{channel.provider_subscription_id}")
+            await self._send("DELETE", f"subscriptions/{subscription.provider_subscription_id}")
         except NotFound:
             return
 
-    async def channels(self) -> Sequence[RemoteSubscription]:
+    async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
         found: list[RemoteSubscription] = []
         path: str | None = "subscriptions"
         while path is not None:
@@ -105,24 +105,24 @@ class GraphMailbox:
         )
         return await self.subscriptions.send(call, tokens=calls.tokens, pace=calls.pace)
 
-    async def folders(self) -> Sequence[RemoteFolder]:
+    async def list_folders(self) -> Sequence[RemoteFolder]:
         return await listings.list_folders(self.calls, self.folder)
 
-    async def pin(self, scope: str) -> str | None:
+    async def get_current_cursor(self, scope: str) -> str | None:
         del scope  # only the end of a listing tells from where changes are to be read
 
-    async def listing(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
+    async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
         del since  # each message tells its own time, and a feed that is limited in time is not complete
         return await listings.list_messages(self.calls, scope, cursor)
 
-    async def changes(self, scope: str, cursor: str) -> ChangePage:
+    async def list_changes(self, scope: str, cursor: str) -> ChangePage:
         del scope  # the cursor is an address
         return await listings.list_changes(self.calls, cursor)
 
-    def recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
+    def list_recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
         return listings.list_recent(self.calls, since, self.folder, drafts=drafts)
 
-    async def look(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+    async def look_up(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
         return await messages.look_up(self.calls, keys)
 
     def fetch(
@@ -130,16 +130,16 @@ class GraphMailbox:
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
         return messages.fetch(self.calls, wanted, policy)
 
-    def enclosure(self, key: str, enclosure: RemoteAttachment) -> AsyncIterator[bytes]:
-        return messages.stream_attachment(self.calls, key, enclosure)
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
+        return messages.stream_attachment(self.calls, key, attachment)
 
-    async def raw(self, key: str) -> bytes:
+    async def fetch_raw(self, key: str) -> bytes:
         return await messages.fetch_raw(self.calls, key)
 
     def quota_used(self) -> float:
         return self.calls.pace.used
 
-    async def passing_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
+    async def get_mutable_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
         return await messages.translate_ids(self.calls, keys)
 
 

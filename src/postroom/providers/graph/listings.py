@@ -110,7 +110,7 @@ async def list_messages(calls: GraphApi, scope: str, cursor: str | None) -> Chan
 
 async def list_changes(calls: GraphApi, cursor: str) -> ChangePage:
     page = await _read_delta_page(calls, cursor)
-    return ChangePage(page.changes, page.live or page.cursor, page.more)
+    return ChangePage(page.changes, page.live_cursor or page.cursor, page.has_more)
 
 
 async def _read_delta_page(calls: GraphApi, path: str, expected: int | None = None) -> ChangePage:
@@ -118,10 +118,12 @@ async def _read_delta_page(calls: GraphApi, path: str, expected: int | None = No
     told = await calls.get(path, wire.GraphMessages, page=PAGE)
     found = combine_changes(message_parsing.to_change(each) for each in told.value)
     if told.delta_link is not None:
-        return ChangePage(found, "", more=False, live=calls.relative(told.delta_link), expected=expected)
+        return ChangePage(
+            found, "", has_more=False, live_cursor=calls.relative(told.delta_link), estimated_total=expected
+        )
     if told.next_link is None:
         raise TransientError("Microsoft's answer does not say where the feed goes on")
-    return ChangePage(found, calls.relative(told.next_link), more=True, expected=expected)
+    return ChangePage(found, calls.relative(told.next_link), has_more=True, estimated_total=expected)
 
 
 async def list_recent(

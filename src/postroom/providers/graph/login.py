@@ -58,7 +58,7 @@ class EntraLogin:
             "state": login.state.reveal(),
             "code_challenge": oauth.pkce_challenge(login.verifier),
             "code_challenge_method": "S256",
-            "prompt": "consent" if login.ask_again else "select_account",
+            "prompt": "consent" if login.force_consent else "select_account",
         } | ({"login_hint": login.login_hint} if login.login_hint else {})
         return f"{self.login_url}/{self.tenant}/oauth2/v2.0/authorize?{urlencode(query)}"
 

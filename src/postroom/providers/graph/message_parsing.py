@@ -82,7 +82,7 @@ def to_change(message: wire.GraphMessage) -> MessageChange:
     """In a feed, whoever is removed may have moved as well."""
     if message.removed is not None:
         return MessageChange(message.id, Presence.LEFT)
-    return MessageChange(message.id, Presence.HERE, to_version(message), to_state(message))
+    return MessageChange(message.id, Presence.PRESENT, to_version(message), to_state(message))
 
 
 def to_fetched(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment] = ()) -> FetchedMessage:
@@ -108,7 +108,7 @@ def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) 
         snippet=None if message.body_preview is None else strip_unstorable(message.body_preview),
         body_plain=None if html else text,
         body_html=text if html else None,
-        enclosures=tuple(enclosures),
+        attachments=tuple(enclosures),
     )
 
 

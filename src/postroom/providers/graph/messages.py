@@ -112,7 +112,7 @@ async def _fetch_individually(
     found = await batch_requests.collect_results(asked, keys)
     results = [each for each in found if not isinstance(each, ResponseTooLarge)]
     if large:
-        results += await _fetch_chunk(calls, [MessageChange(key, Presence.HERE) for key in large], policy)
+        results += await _fetch_chunk(calls, [MessageChange(key, Presence.PRESENT) for key in large], policy)
     return results
 
 
