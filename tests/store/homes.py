@@ -93,7 +93,7 @@ class Watched:
     """A home, the processes attached to it, and what a look from outside tells of it."""
 
     path: Path
-    attached: list[Attached] = field(default_factory=list)
+    attached_lock: list[Attached] = field(default_factory=list)
 
     @property
     def inside(self):
@@ -101,11 +101,11 @@ class Watched:
 
     def attach(self, **options):
         one = Attached(self.path, **options)
-        self.attached.append(one)
+        self.attached_lock.append(one)
         return one
 
-    def supervisor(self):
-        return int(self.inside.supervisor.read_text())
+    def supervisor_lock(self):
+        return int(self.inside.supervisor_lock.read_text())
 
     def postmaster(self):
         return int((self.inside.data / "postmaster.pid").read_text().splitlines()[0])
@@ -118,13 +118,13 @@ class Watched:
         if not self.inside.root.exists():
             return True
         return (
-            homes.is_lock_free(self.inside.supervisor)
-            and homes.is_lock_free(self.inside.server)
+            homes.is_lock_free(self.inside.supervisor_lock)
+            and homes.is_lock_free(self.inside.server_lock)
             and not self.runs()
         )
 
     def end(self):
-        for each in self.attached:
+        for each in self.attached_lock:
             if each.process.poll() is None:
                 each.process.kill()
             with contextlib.suppress(BrokenPipeError):

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from postroom.store.connection import Connection
 
 # What belongs to the installation, not to an organization.
-SHARED = {"schema_migrations", "clock_offset", "blob_place"}
+SHARED = {"schema_migrations", "clock_offset", "blob_location"}
 # Where a rule binds several columns, the catalogue cannot tell how to satisfy it.
 EXAMPLES: dict[str, dict[str, object]] = {"credentials": {"ssm_parameter": "/postroom/example"}}
 

@@ -74,7 +74,7 @@ def test_a_long_path_is_shortened_by_a_private_link_that_comes_back_when_a_clean
     path.parent.mkdir(parents=True)
     with watched(path, made=True) as home:
         with embedded.start_or_join(home.path) as attachment:
-            link = Path(home.inside.shortcut.read_text())
+            link = Path(home.inside.socket_link.read_text())
             assert str(link) in psycopg.conninfo.conninfo_to_dict(attachment.url)["host"]
             assert mode(link.parent) == 0o700
             shutil.rmtree(link.parent)

@@ -11,7 +11,7 @@ from store.rows import SHARED, Filling, insertion, key_of, organization_tables
 # All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
 LOOKUPS = {
     "api_keys": {"id", "organization_id", "key_sha256", "scopes", "expires_at", "revoked_at"},
-    "blob_place": {"only_row", "place", "known_from"},
+    "blob_location": {"only_row", "location", "set_at"},
     "clock_offset": {"only_row", "ahead"},
     "mailboxes": {
         "id",
@@ -37,8 +37,8 @@ LOOKUPS = {
         "status",
         "replaced_at",
         "last_notified_at",
-        "reauthorization_told_at",
-        "removal_told_at",
+        "reauthorization_requested_at",
+        "removal_reported_at",
     },
     "notifications": {"organization_id", "mailbox_id", "message_ids", "missed_from", "missed_until"},
 }
@@ -231,14 +231,14 @@ async def test_the_engine_writes_work_what_pushes_told_where_blobs_lie_and_nothi
         """,
         [ENGINE],
     )
-    assert await cursor.fetchall() == [("backlogs",), ("blob_place",), ("notifications",), ("work",)]
+    assert await cursor.fetchall() == [("backlogs",), ("blob_location",), ("notifications",), ("work",)]
     cursor = await owner.execute(
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
           AND (has_column_privilege(%s, attrelid, attnum, 'UPDATE')
                OR has_column_privilege(%s, attrelid, attnum, 'INSERT'))
-          AND relname NOT IN ('backlogs', 'blob_place', 'notifications', 'work')
+          AND relname NOT IN ('backlogs', 'blob_location', 'notifications', 'work')
         ORDER BY 1, 2
         """,
         [ENGINE, ENGINE],
@@ -246,8 +246,8 @@ async def test_the_engine_writes_work_what_pushes_told_where_blobs_lie_and_nothi
     assert await cursor.fetchall() == [
         ("mailboxes", "last_notified_at"),
         ("subscriptions", "last_notified_at"),
-        ("subscriptions", "reauthorization_told_at"),
-        ("subscriptions", "removal_told_at"),
+        ("subscriptions", "reauthorization_requested_at"),
+        ("subscriptions", "removal_reported_at"),
     ]
 
 
@@ -290,5 +290,5 @@ async def test_functions_that_act_as_the_owner_are_these_few(owner):
         ("metrics", False, True),
         ("number_ledger", True, False),
         ("organizations_to_seal", False, True),
-        ("pace_metrics", False, True),
+        ("quota_and_latency_metrics", False, True),
     ]

@@ -69,7 +69,7 @@ async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
     await move_clock(31)
     [second] = await claim(engine)
     assert second.token != first.token
-    assert (second.attempts, second.lost) == (1, 1), "no word of the first is no failure of the work"
+    assert (second.attempts, second.lost_leases) == (1, 1), "no word of the first is no failure of the work"
 
 
 async def test_oldest_due_is_claimed_first(engine, organization, owner, move_clock):
@@ -236,15 +236,15 @@ async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engin
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     for lost in range(3):
         [lease] = await claim(engine)
-        assert (lease.attempts, lease.lost) == (1, lost)
+        assert (lease.attempts, lease.lost_leases) == (1, lost)
         await move_clock(31)
     [lease] = await claim(engine)
     await work.release(engine, [lease])
     [lease] = await claim(engine)
-    assert (lease.attempts, lease.lost) == (1, 3), "a worker that stops says nothing about the work"
+    assert (lease.attempts, lease.lost_leases) == (1, 3), "a worker that stops says nothing about the work"
     await work.retry(engine, lease, delay=0, error="busy")
     [lease] = await claim(engine)
-    assert (lease.attempts, lease.lost) == (2, 0)
+    assert (lease.attempts, lease.lost_leases) == (2, 0)
 
 
 async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
@@ -371,7 +371,7 @@ async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(databas
 
 
 async def test_a_wake_up_is_heard_only_when_something_became_claimable(database, engine, organization):
-    heard = database.heard("postroom_work", every_seconds=0.5)
+    heard = database.listen("postroom_work", every_seconds=0.5)
     assert await anext(heard) is None, "what came before was not heard"
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "later", delay=60)])
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "now")])

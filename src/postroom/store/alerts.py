@@ -1,6 +1,6 @@
-"""Alarms about Postroom's own access at a provider: one for each organization and application, in the ledger.
+"""Alerts that a provider rejects Postroom's own application, one per organization and application.
 
-The last entry of an application says whether its alarm stands.
+They are ledger entries: the last entry about an application says whether its alert is active.
 """
 
 from postroom.model import OrganizationId
@@ -14,20 +14,20 @@ CLEARED = "APPLICATION_ACCEPTED"
 
 
 async def raise_or_clear(
-    connection: Connection, organization: OrganizationId, application: str, words: str | None
+    connection: Connection, organization: OrganizationId, application: str, error: str | None
 ) -> bool:
-    """Raise the alarm with these words, or clear it with none; true when that is news."""
-    if await _is_active(connection, application) == (words is not None):
+    """Raise the alert with this error, or clear it with None. Returns whether it changed."""
+    if await _is_active(connection, application) == (error is not None):
         return False
-    # Many find out at the same time; one of them tells.
+    # Many workers notice at the same time; only one writes the entry.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{organization} {application}"]
     )
-    if await _is_active(connection, application) == (words is not None):
+    if await _is_active(connection, application) == (error is not None):
         return False
     entry = (
-        NewLedgerEntry(RAISED, ENTITY, application, payload={"error": words})
-        if words is not None
+        NewLedgerEntry(RAISED, ENTITY, application, payload={"error": error})
+        if error is not None
         else NewLedgerEntry(CLEARED, ENTITY, application)
     )
     await ledger.append_entries(connection, organization, [entry])
@@ -35,7 +35,7 @@ async def raise_or_clear(
 
 
 async def list_active(connection: Connection) -> list[str]:
-    """The words of every alarm that stands."""
+    """The error texts of all active alerts."""
     cursor = await connection.execute(
         """
         SELECT payload ->> 'error' FROM (

@@ -56,9 +56,9 @@ async def record(connection: Connection, organization: OrganizationId, blobs: Se
             ON CONFLICT (organization_id, sha256) DO UPDATE SET stored_at = excluded.stored_at
                 WHERE blobs.stored_at < excluded.stored_at - interval '1 hour'
         ), safe AS (
-            DELETE FROM doomed_blobs USING given WHERE doomed_blobs.sha256 = given.sha256 AND created
+            DELETE FROM blob_removals USING given WHERE blob_removals.sha256 = given.sha256 AND created
         )
-        SELECT count(*) FROM doomed_blobs JOIN given USING (sha256) WHERE NOT created
+        SELECT count(*) FROM blob_removals JOIN given USING (sha256) WHERE NOT created
         """,
         [[row.sha256 for row in rows], [row.size for row in rows], [row.created for row in rows]],
     )
@@ -99,8 +99,8 @@ async def mark_unreferenced(
         ), gone AS (
             DELETE FROM blobs USING unused WHERE blobs.sha256 = unused.sha256 RETURNING blobs.sha256
         )
-        INSERT INTO doomed_blobs (organization_id, sha256) SELECT current_organization(), sha256 FROM gone
-        ON CONFLICT (organization_id, sha256) DO UPDATE SET doomed_at = excluded.doomed_at, removed_at = NULL
+        INSERT INTO blob_removals (organization_id, sha256) SELECT current_organization(), sha256 FROM gone
+        ON CONFLICT (organization_id, sha256) DO UPDATE SET marked_at = excluded.marked_at, removed_at = NULL
         """,
         [grace_seconds, batch],
     )
@@ -112,10 +112,10 @@ async def mark_orphans(connection: Connection, organization: OrganizationId, dig
     await connection.execute(_LOCK, [str(organization)])
     cursor = await connection.execute(
         """
-        INSERT INTO doomed_blobs (organization_id, sha256)
+        INSERT INTO blob_removals (organization_id, sha256)
         SELECT current_organization(), given.sha256 FROM unnest(%b::bytea[]) AS given (sha256)
         WHERE NOT EXISTS (SELECT FROM blobs WHERE blobs.sha256 = given.sha256)
-        ON CONFLICT (organization_id, sha256) DO UPDATE SET doomed_at = excluded.doomed_at, removed_at = NULL
+        ON CONFLICT (organization_id, sha256) DO UPDATE SET marked_at = excluded.marked_at, removed_at = NULL
         """,
         [list(digests)],
     )
@@ -125,7 +125,7 @@ async def mark_orphans(connection: Connection, organization: OrganizationId, dig
 async def list_marked(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
     """The objects that must go, and the time now."""
     cursor = await connection.execute(
-        "SELECT sha256 FROM doomed_blobs WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
+        "SELECT sha256 FROM blob_removals WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
     )
     digests = [row[0] for row in await cursor.fetchall()]
     cursor = await connection.execute("SELECT postroom_now()")
@@ -145,15 +145,15 @@ async def record_removals(
 ) -> None:
     """What went leaves its mark for a while; what somebody put again meanwhile is not doomed any more."""
     await connection.execute(
-        "UPDATE doomed_blobs SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
+        "UPDATE blob_removals SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
     )
-    await connection.execute("DELETE FROM doomed_blobs WHERE sha256 = ANY(%b)", [list(spared)])
+    await connection.execute("DELETE FROM blob_removals WHERE sha256 = ANY(%b)", [list(spared)])
 
 
 async def delete_old_marks(connection: Connection, *, grace_seconds: float) -> None:
     """A mark has served when nobody can still be between a put from before the removal and its commit."""
     await connection.execute(
-        "DELETE FROM doomed_blobs WHERE removed_at < postroom_now() - %s * interval '1 second'",
+        "DELETE FROM blob_removals WHERE removed_at < postroom_now() - %s * interval '1 second'",
         [grace_seconds],
     )
 
@@ -194,14 +194,14 @@ async def list_references(connection: Connection, digest: bytes) -> BlobReferenc
 
 async def get_location(engine: Connection) -> str | None:
     """Where this installation's blobs lie; None before the first worker started."""
-    cursor = await engine.execute("SELECT place FROM blob_place")
+    cursor = await engine.execute("SELECT location FROM blob_location")
     row = await cursor.fetchone()
     return row[0] if row else None
 
 
 async def claim_location(engine: Connection, here: str) -> str:
     """The same; the first to ask says where."""
-    await engine.execute("INSERT INTO blob_place (place) VALUES (%s) ON CONFLICT DO NOTHING", [here])
+    await engine.execute("INSERT INTO blob_location (location) VALUES (%s) ON CONFLICT DO NOTHING", [here])
     return await get_location(engine) or here
 
 
@@ -209,8 +209,8 @@ async def set_location(engine: Connection, here: str) -> None:
     """From now on the blobs lie here."""
     await engine.execute(
         """
-        INSERT INTO blob_place (place) VALUES (%s)
-        ON CONFLICT (only_row) DO UPDATE SET place = excluded.place, known_from = excluded.known_from
+        INSERT INTO blob_location (location) VALUES (%s)
+        ON CONFLICT (only_row) DO UPDATE SET location = excluded.location, set_at = excluded.set_at
         """,
         [here],
     )

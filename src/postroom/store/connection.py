@@ -1,4 +1,4 @@
-"""One connection of the owner's, or the reason why there is none, in words."""
+"""A single connection as the owner role, opened with clear errors for a bad URL or an old server."""
 
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -14,17 +14,17 @@ OLDEST_SERVER_VERSION = 15
 
 
 async def connect(url: str, *, name: str = "postroom") -> Connection:
-    """Connect as the URL says, each statement committing by itself, and refuse a server that is too old."""
+    """Connect in autocommit mode. Raises DatabaseTooOld for an old server."""
     check_url(url)
     with translate_errors():
         connection = await AsyncConnection.connect(
             url, autocommit=True, connect_timeout=10, application_name=name
         )
-    found = connection.info.server_version
-    if found < OLDEST_SERVER_VERSION * 10_000:
+    version = connection.info.server_version
+    if version < OLDEST_SERVER_VERSION * 10_000:
         await connection.close()
         raise DatabaseTooOld(
-            f"The database is PostgreSQL {found // 10_000}; Postroom needs {OLDEST_SERVER_VERSION} or newer."
+            f"The database is PostgreSQL {version // 10_000}; Postroom needs {OLDEST_SERVER_VERSION} or newer."
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection
@@ -32,7 +32,7 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
 
 def check_url(url: str) -> None:
     if has_ambiguous_credentials(url):
-        # The driver would name a part of the password as the host that it cannot find.
+        # The driver's error would show part of the password as the host it cannot find.
         raise SettingsError(
             "POSTROOM_DATABASE_URL has an @ or a / in its user or password."
             " Write them percent-encoded: @ as %40, / as %2F."
@@ -40,7 +40,7 @@ def check_url(url: str) -> None:
     try:
         conninfo_to_dict(url)
     except ProgrammingError:
-        # Without the driver's words and without the cause: they repeat the URL, and with it the password.
+        # Raised without the driver's message and cause: both repeat the URL with its password.
         raise SettingsError(
             "POSTROOM_DATABASE_URL is not a PostgreSQL URL."
             " Write it as postgresql://ROLE:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded."

@@ -168,7 +168,7 @@ async def record_listed(
     if keys:
         await connection.execute(
             """
-            INSERT INTO listed (organization_id, mailbox_id, kind, scope, provider_message_id)
+            INSERT INTO listed_messages (organization_id, mailbox_id, kind, scope, provider_message_id)
             SELECT current_organization(), %(mailbox)b, %(kind)b, %(scope)b, key
             FROM unnest(%(keys)b::text[]) AS key
             WHERE NOT %(stored_only)b OR EXISTS (
@@ -191,7 +191,7 @@ async def delete_listed(
     if not scopes:
         return
     await connection.execute(
-        "DELETE FROM listed WHERE mailbox_id = %s AND kind = %s AND scope = ANY(%s)",
+        "DELETE FROM listed_messages WHERE mailbox_id = %s AND kind = %s AND scope = ANY(%s)",
         [mailbox, kind, list(scopes)],
     )
 
@@ -217,9 +217,9 @@ async def list_unlisted(
             AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
             AND NOT EXISTS (
-                SELECT FROM listed
-                WHERE listed.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
-                    AND listed.provider_message_id = messages.provider_message_id
+                SELECT FROM listed_messages
+                WHERE listed_messages.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
+                    AND listed_messages.provider_message_id = messages.provider_message_id
             )
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,

@@ -58,7 +58,7 @@ class Database:
             await _drop_dead_connections(self.application_pool)
             raise
 
-    async def heard(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
+    async def listen(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
         """The payloads of a channel's notifications, for ever, on a connection of its own.
 
         None says that something may have been missed: at first, when the connection was lost and is back, and

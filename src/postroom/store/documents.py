@@ -15,7 +15,7 @@ from psycopg.rows import class_row
 from postroom.model import DocumentState
 from postroom.store.database import Connection
 
-Source = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
+ArrivalSource = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Arrival:
     pipeline: str
     sha256: bytes
     media_type: str
-    source: Source
+    source: ArrivalSource
     file_name: str | None
     sender: str | None
     received_at: datetime | None = None  # now, where nothing else is known
@@ -38,7 +38,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class StoredAttachment:
     """An attachment of a stored message. Without a digest its bytes are not kept."""
 
     part: str
@@ -53,7 +53,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingMessage:
     """A stored message, with what pipelines ask about."""
 
     message_id: int
@@ -66,11 +66,11 @@ class Incoming:
     is_draft: bool
     folder_names: Sequence[str]
     folder_roles: Sequence[str]
-    files: tuple[Attachment, ...]
+    files: tuple[StoredAttachment, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DocumentIntake:
     """The document of an arrival. `is_new`: these bytes came to the pipeline for the first time."""
 
     document: UUID
@@ -98,7 +98,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DocumentSummary:
     """A document with its newest arrival, for lists."""
 
     id: UUID
@@ -134,7 +134,7 @@ _COLUMNS = """
 """
 
 
-async def incoming(connection: Connection, messages: Collection[int]) -> list[Incoming]:
+async def list_incoming_messages(connection: Connection, messages: Collection[int]) -> list[IncomingMessage]:
     """Messages that have attachments, as they are stored now; deleted ones are left out."""
     cursor = await connection.execute(
         """
@@ -155,11 +155,13 @@ async def incoming(connection: Connection, messages: Collection[int]) -> list[In
         [list(messages)],
     )
     rows = await cursor.fetchall()
-    files = await _attachments(connection, [row[0] for row in rows])
-    return [Incoming(*row, files=tuple(files[row[0]])) for row in rows]
+    files = await _list_attachments(connection, [row[0] for row in rows])
+    return [IncomingMessage(*row, files=tuple(files[row[0]])) for row in rows]
 
 
-async def _attachments(connection: Connection, messages: Sequence[int]) -> dict[int, list[Attachment]]:
+async def _list_attachments(
+    connection: Connection, messages: Sequence[int]
+) -> dict[int, list[StoredAttachment]]:
     if not messages:
         return {}
     cursor = await connection.execute(
@@ -172,13 +174,13 @@ async def _attachments(connection: Connection, messages: Sequence[int]) -> dict[
         """,
         [list(messages)],
     )
-    found: dict[int, list[Attachment]] = {id_: [] for id_ in messages}
+    found: dict[int, list[StoredAttachment]] = {id_: [] for id_ in messages}
     for message, *rest in await cursor.fetchall():
-        found[message].append(Attachment(*rest))
+        found[message].append(StoredAttachment(*rest))
     return found
 
 
-async def take(connection: Connection, arrivals: Sequence[Arrival]) -> list[Taken]:
+async def add_arrivals(connection: Connection, arrivals: Sequence[Arrival]) -> list[DocumentIntake]:
     """A document for each arrival, one for the same bytes in the same pipeline, in the order given."""
     if not arrivals:
         return []
@@ -193,13 +195,15 @@ async def take(connection: Connection, arrivals: Sequence[Arrival]) -> list[Take
         """,
         [[key[0] for key, _ in keys], [key[1] for key, _ in keys], [media for _, media in keys]],
     )
-    found = {(row[0], bytes(row[1])): Taken(row[2], row[3]) for row in await cursor.fetchall()}
+    found = {(row[0], bytes(row[1])): DocumentIntake(row[2], row[3]) for row in await cursor.fetchall()}
     taken = [found[each.pipeline, each.sha256] for each in arrivals]
-    await _note(connection, arrivals, [each.document for each in taken])
+    await _insert_arrivals(connection, arrivals, [each.document for each in taken])
     return taken
 
 
-async def _note(connection: Connection, arrivals: Sequence[Arrival], documents: Sequence[UUID]) -> None:
+async def _insert_arrivals(
+    connection: Connection, arrivals: Sequence[Arrival], documents: Sequence[UUID]
+) -> None:
     await connection.execute(
         """
         INSERT INTO arrivals (organization_id, document_id, source, message_id, part, provider,
@@ -228,7 +232,7 @@ async def _note(connection: Connection, arrivals: Sequence[Arrival], documents: 
     )
 
 
-async def decide(connection: Connection, verdicts: Sequence[Verdict]) -> None:
+async def record_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> None:
     """Keep why each was taken or left; a later verdict on the same part takes the place of the former."""
     if not verdicts:
         return
@@ -255,7 +259,7 @@ async def decide(connection: Connection, verdicts: Sequence[Verdict]) -> None:
     )
 
 
-async def verdicts(connection: Connection, message_id: int) -> list[Verdict]:
+async def list_verdicts(connection: Connection, message_id: int) -> list[Verdict]:
     async with connection.cursor(row_factory=class_row(Verdict)) as cursor:
         await cursor.execute(
             """
@@ -276,7 +280,7 @@ async def get(connection: Connection, document: UUID) -> Document | None:
         return await cursor.fetchone()
 
 
-async def beginning_with(connection: Connection, name: str) -> list[UUID]:
+async def find_by_id_prefix(connection: Connection, name: str) -> list[UUID]:
     """Documents whose id begins so: what a person types."""
     cursor = await connection.execute(
         "SELECT id FROM documents WHERE starts_with(id::text, lower(%s)) ORDER BY id LIMIT 2", [name]
@@ -284,7 +288,7 @@ async def beginning_with(connection: Connection, name: str) -> list[UUID]:
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
+async def list_arrivals(connection: Connection, document: UUID) -> list[Arrival]:
     """Every way this document came, the first one first."""
     async with connection.cursor(row_factory=class_row(Arrival)) as cursor:
         await cursor.execute(
@@ -299,7 +303,7 @@ async def arrivals(connection: Connection, document: UUID) -> list[Arrival]:
         return await cursor.fetchall()
 
 
-async def move(
+async def change_state(
     connection: Connection,
     document: UUID,
     *,
@@ -333,7 +337,7 @@ async def move(
         return await cursor.fetchone()
 
 
-async def archived(connection: Connection, document: UUID, path: str) -> None:
+async def mark_archived(connection: Connection, document: UUID, path: str) -> None:
     await connection.execute(
         """
         UPDATE documents SET archive_path = %s, archived_at = postroom_now(), last_error = NULL WHERE id = %s
@@ -342,12 +346,12 @@ async def archived(connection: Connection, document: UUID, path: str) -> None:
     )
 
 
-async def not_archived(connection: Connection, document: UUID, reason: str) -> None:
+async def record_archive_error(connection: Connection, document: UUID, reason: str) -> None:
     """Why a document that completed is not in the archive yet, for who looks at it."""
     await connection.execute("UPDATE documents SET last_error = %s WHERE id = %s", [reason, document])
 
 
-async def listed(
+async def list_summaries(
     connection: Connection,
     *,
     state: DocumentState | None = None,
@@ -355,9 +359,9 @@ async def listed(
     skipped: bool = True,
     before: tuple[datetime, UUID] | None = None,
     limit: int = 50,
-) -> list[Listed]:
+) -> list[DocumentSummary]:
     """Newest first; `before` is the last one of the page before."""
-    async with connection.cursor(row_factory=class_row(Listed)) as cursor:
+    async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
             SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
@@ -389,9 +393,9 @@ async def listed(
         return await cursor.fetchall()
 
 
-async def of_message(connection: Connection, message_id: int) -> list[Listed]:
+async def list_by_message(connection: Connection, message_id: int) -> list[DocumentSummary]:
     """What was taken in from a message."""
-    async with connection.cursor(row_factory=class_row(Listed)) as cursor:
+    async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
             SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
@@ -405,13 +409,13 @@ async def of_message(connection: Connection, message_id: int) -> list[Listed]:
         return await cursor.fetchall()
 
 
-async def counts(connection: Connection) -> dict[DocumentState, int]:
+async def count_by_state(connection: Connection) -> dict[DocumentState, int]:
     """How many documents are in each state."""
     cursor = await connection.execute("SELECT state, count(*) FROM documents GROUP BY state")
     return {DocumentState(state): count for state, count in await cursor.fetchall()}
 
 
-async def awaiting_review(connection: Connection, *, after: UUID | None) -> UUID | None:
+async def find_next_for_review(connection: Connection, *, after: UUID | None) -> UUID | None:
     """The next document that waits for a person, the longest waiting first; after the last comes the first.
 
     One that was decided keeps its place in the row by when it began to wait.

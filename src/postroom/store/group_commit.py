@@ -20,11 +20,11 @@ class WaitLimits:
     """Where somebody waits for the answer: how many may, how long for their turn, how long for the write."""
 
     most: int
-    turn_seconds: float
+    queue_seconds: float
     write_seconds: float | None
 
 
-NO_LIMITS = WaitLimits(most=2**63, turn_seconds=math.inf, write_seconds=None)
+NO_LIMITS = WaitLimits(most=2**63, queue_seconds=math.inf, write_seconds=None)
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -99,7 +99,7 @@ class GroupCommit(Generic[Item, Result]):
                 future.set_exception(error)
 
     def _send_away_who_waited_too_long(self) -> None:
-        earliest = asyncio.get_running_loop().time() - self._patience.turn_seconds
+        earliest = asyncio.get_running_loop().time() - self._patience.queue_seconds
         if self._waiting[0][2] >= earliest:
             return
         for _, future, since in self._waiting:

@@ -59,7 +59,7 @@ class SystemHealth:
     processes: Sequence[ConnectedProcess]
     work: Sequence[WorkKindCounts]
 
-    def of_role(self, role: str) -> list[ConnectedProcess]:
+    def list_processes(self, role: str) -> list[ConnectedProcess]:
         return [process for process in self.processes if process.role == role]
 
 

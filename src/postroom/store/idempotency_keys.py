@@ -1,4 +1,4 @@
-"""The table `idempotency_keys`: answers of writes that may be asked for again, for a day."""
+"""The table `idempotency_keys`: responses to API writes that clients may repeat, for a day."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,24 +6,24 @@ from typing import Final
 from postroom.store.database import Connection
 
 KEPT_HOURS: Final = 24
-# A request that left no answer after this long never will; whether it was done, nobody knows.
+# A request without a response after this long was cut off. Its outcome is unknown.
 ABANDONED_AFTER_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A key that came before. Without a status its first request is under way, or was cut off."""
+    """An earlier request with the same key. Without a status it is running or was cut off."""
 
     request_sha256: bytes
     status: int | None
     body: bytes | None
-    cut_off: bool
+    is_abandoned: bool
 
 
 async def begin(
     connection: Connection, actor: str, key: str, request_sha256: bytes
 ) -> IdempotentRequest | None:
-    """None where the key is new, and taken from now on."""
+    """Reserve the key and return None, or return the earlier request that used it."""
     await connection.execute(
         "DELETE FROM idempotency_keys WHERE created_at < postroom_now() - %s * interval '1 hour'",
         [KEPT_HOURS],
@@ -46,7 +46,9 @@ async def begin(
         [ABANDONED_AFTER_SECONDS, actor, key],
     )
     row = await cursor.fetchone()
-    return IdempotentRequest(*row) if row else IdempotentRequest(request_sha256, None, None, cut_off=False)
+    return (
+        IdempotentRequest(*row) if row else IdempotentRequest(request_sha256, None, None, is_abandoned=False)
+    )
 
 
 async def store_response(connection: Connection, actor: str, key: str, status: int, body: bytes) -> None:
@@ -57,7 +59,7 @@ async def store_response(connection: Connection, actor: str, key: str, status: i
 
 
 async def release(connection: Connection, actor: str, key: str) -> None:
-    """What was begun came to nothing and may be tried again."""
+    """Release the key of a request that had no effect, so that it can be repeated."""
     await connection.execute(
         "DELETE FROM idempotency_keys WHERE actor_id = %s AND key = %s AND status IS NULL", [actor, key]
     )

@@ -208,10 +208,10 @@ class SyncPreconditions:
     """What a sync under way must know: whether and how much it may still keep, and if it was woken again."""
 
     policy: ContentPolicy
-    wanted: bool
+    is_active: bool
     generation: int
-    woken_seconds: float | None  # ago
-    people_forgotten: bool
+    seconds_since_enqueued: float | None  # ago
+    has_purged_people: bool
 
 
 async def get_sync_preconditions(
@@ -220,8 +220,8 @@ async def get_sync_preconditions(
     cursor = await connection.execute(
         """
         SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation,
-            extract(epoch FROM postroom_now() - woken_at)::float8,
-            EXISTS (SELECT FROM forgotten_people)
+            extract(epoch FROM postroom_now() - enqueued_at)::float8,
+            EXISTS (SELECT FROM purged_people)
         FROM mailboxes CROSS JOIN work WHERE mailboxes.id = %b AND work.id = %b
         """,
         [mailbox, work],
@@ -230,7 +230,7 @@ async def get_sync_preconditions(
     return SyncPreconditions(ContentPolicy(row[0]), *row[1:]) if row else None
 
 
-async def record_sync(connection: Connection, mailbox: MailboxId, *, but: str | None = None) -> None:
+async def record_sync(connection: Connection, mailbox: MailboxId, *, error: str | None = None) -> None:
     """A sync came to its end: the provider's trouble, if there was any, is over, but for what is said."""
     await connection.execute(
         """
@@ -240,7 +240,7 @@ async def record_sync(connection: Connection, mailbox: MailboxId, *, but: str | 
             last_error = CASE WHEN health IN ('active', 'provider_error') THEN %s::text ELSE last_error END
         WHERE id = %s
         """,
-        [but, mailbox],
+        [error, mailbox],
     )
 
 
@@ -307,7 +307,7 @@ async def remove_subscriptions(connection: Connection, mailbox: MailboxId) -> No
 
 
 async def list_others_of_account(
-    engine: Connection, provider: ProviderName, account_id: str, *, but: MailboxId
+    engine: Connection, provider: ProviderName, account_id: str, *, error: MailboxId
 ) -> list[tuple[OrganizationId, MailboxId]]:
     """The same account, connected by other organizations: while there are any, it stays subscribed."""
     cursor = await engine.execute(
@@ -315,6 +315,6 @@ async def list_others_of_account(
         SELECT organization_id, id FROM mailboxes
         WHERE provider = %s AND account_id = %s AND id <> %s AND disconnected_at IS NULL
         """,
-        [provider, account_id, but],
+        [provider, account_id, error],
     )
     return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]

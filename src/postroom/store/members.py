@@ -23,7 +23,7 @@ class Member:
     name: str
     role: Role
     has_password: bool
-    by_openid: bool
+    has_openid: bool
     locked_until: datetime | None
     created_at: datetime
     last_seen_at: datetime | None
@@ -34,7 +34,7 @@ class Member:
 
 _READ = """
     SELECT id, organization_id AS organization, address, name, role,
-        password_hash IS NOT NULL AS has_password, oidc_subject IS NOT NULL AS by_openid,
+        password_hash IS NOT NULL AS has_password, oidc_subject IS NOT NULL AS has_openid,
         CASE WHEN locked_until > postroom_now() THEN locked_until END AS locked_until, created_at,
         (SELECT max(last_seen_at) FROM sessions WHERE member_id = members.id) AS last_seen_at
     FROM members
@@ -137,7 +137,7 @@ class PasswordAttempt:
     """A password may be tried: against what is kept, and whether the member is locked unless it is right."""
 
     kept: Secret
-    locks: bool
+    locks_member: bool
 
 
 async def count_attempt(connection: Connection, member: MemberId) -> PasswordAttempt | None:

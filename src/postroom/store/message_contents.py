@@ -1,4 +1,4 @@
-"""What is kept of messages beyond their metadata, taken away again when a content policy is lowered."""
+"""Removal of message bodies and attachments after a content policy was lowered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class AttachmentWithMessage:
-    """An attachment, and what may be asked about its message."""
+    """An attachment with the message fields that pipelines decide by."""
 
     message: int
     internet_message_id: str | None
@@ -32,7 +32,7 @@ async def list_message_ids_after(
 
 
 async def strip_contents(connection: Connection, messages: Sequence[int]) -> None:
-    """Remove bodies, headers and snippets; the search finds subject and people only."""
+    """Remove bodies, headers and snippets. Search then covers subject and people only."""
     await connection.execute(
         """
         UPDATE message_contents SET headers = NULL, body_plain = NULL, body_html = NULL,
@@ -84,8 +84,8 @@ async def delete_attachments(connection: Connection, attachments: Sequence[tuple
     if attachments:
         await connection.execute(
             """
-            DELETE FROM attachments USING unnest(%b::int8[], %b::text[]) AS gone (message, part)
-            WHERE message_id = gone.message AND attachments.part = gone.part
+            DELETE FROM attachments USING unnest(%b::int8[], %b::text[]) AS removed (message, part)
+            WHERE message_id = removed.message AND attachments.part = removed.part
             """,
             [[message for message, _ in attachments], [part for _, part in attachments]],
         )

@@ -14,7 +14,7 @@ from postroom.model import MailboxId, RemoteAttachment
 from postroom.store.database import Connection, prepare_mode
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """What of a stored message may change."""
 
     key: str
@@ -32,7 +32,7 @@ class Stored(NamedTuple):
     deleted: bool
 
 
-class Standing(NamedTuple):
+class MessageState(NamedTuple):
     """How a stored message stands now. Folders are rows of ours."""
 
     id: int
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class StoredContent:
     """What of a message does not change, as far as the policy lets it be kept. People are JSON."""
 
     internet_message_id: str | None
@@ -74,7 +74,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class NewMessage:
     key: str
     thread: int
     version: str
@@ -86,10 +86,12 @@ class New:
     is_draft: bool
     importance: str
     received_at: datetime | None
-    content: Content
+    content: StoredContent
 
 
-async def known(connection: Connection, mailbox: MailboxId, keys: Collection[str]) -> dict[str, Stored]:
+async def find_by_keys(
+    connection: Connection, mailbox: MailboxId, keys: Collection[str]
+) -> dict[str, StoredMessage]:
     """Those of these that are stored, deleted ones too."""
     if not keys:
         return {}
@@ -106,12 +108,12 @@ async def known(connection: Connection, mailbox: MailboxId, keys: Collection[str
         prepare=prepare_mode(keys),
     )
     return {
-        row[0]: Stored._make((*row[:5], frozenset(row[5]), frozenset(row[6]), *row[7:]))
+        row[0]: StoredMessage._make((*row[:5], frozenset(row[5]), frozenset(row[6]), *row[7:]))
         for row in await cursor.fetchall()
     }
 
 
-async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[New]) -> dict[str, int]:
+async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[NewMessage]) -> dict[str, int]:
     """Insert messages with their contents; their ids by key."""
     if not rows:
         return {}
@@ -123,12 +125,12 @@ async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[New]) -
             mailbox,
             [row.key for row in ordered],
             [row.thread for row in ordered],
-            *_states(ordered),
-            *_columns(contents),
+            *_state_columns(ordered),
+            *_content_columns(contents),
         ],
     )
     ids: dict[str, int] = {row[0]: row[1] for row in await cursor.fetchall()}
-    await _put_bodies(connection, [(ids[row.key], row.content) for row in ordered])
+    await _upsert_contents(connection, [(ids[row.key], row.content) for row in ordered])
     return ids
 
 
@@ -152,15 +154,15 @@ _ADD = """
 """
 
 
-async def replace(connection: Connection, rows: Sequence[tuple[int, Content]]) -> None:
+async def replace_contents(connection: Connection, rows: Sequence[tuple[int, StoredContent]]) -> None:
     """Give stored messages other contents: a draft was written on, or the policy was changed."""
     if not rows:
         return
     ordered = sorted(rows, key=lambda row: row[0])
     await connection.execute(
-        _REPLACE, [[id_ for id_, _ in ordered], *_columns([content for _, content in ordered])]
+        _REPLACE, [[id_ for id_, _ in ordered], *_content_columns([content for _, content in ordered])]
     )
-    await _put_bodies(connection, ordered)
+    await _upsert_contents(connection, ordered)
 
 
 _REPLACE = """
@@ -179,7 +181,7 @@ _REPLACE = """
 """
 
 
-async def thread(connection: Connection, threads: Mapping[int, int]) -> None:
+async def move_to_threads(connection: Connection, threads: Mapping[int, int]) -> None:
     """Put stored messages into the threads that they belong to: a draft may get another one."""
     if threads:
         await connection.execute(
@@ -192,7 +194,7 @@ async def thread(connection: Connection, threads: Mapping[int, int]) -> None:
         )
 
 
-def _states(rows: Sequence[New] | Sequence[Standing]) -> list[Sequence[object]]:
+def _state_columns(rows: Sequence[NewMessage] | Sequence[MessageState]) -> list[Sequence[object]]:
     return [
         [row.version for row in rows],
         [row.folder_id for row in rows],
@@ -206,7 +208,7 @@ def _states(rows: Sequence[New] | Sequence[Standing]) -> list[Sequence[object]]:
     ]
 
 
-def _columns(contents: Sequence[Content]) -> list[Sequence[object]]:
+def _content_columns(contents: Sequence[StoredContent]) -> list[Sequence[object]]:
     return [
         [each.internet_message_id for each in contents],
         [each.from_name for each in contents],
@@ -225,7 +227,7 @@ def _columns(contents: Sequence[Content]) -> list[Sequence[object]]:
     ]
 
 
-async def _put_bodies(connection: Connection, rows: Sequence[tuple[int, Content]]) -> None:
+async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, StoredContent]]) -> None:
     await connection.execute(
         """
         INSERT INTO message_contents (organization_id, message_id, headers, body_plain, body_html, search)
@@ -247,7 +249,7 @@ async def _put_bodies(connection: Connection, rows: Sequence[tuple[int, Content]
     )
 
 
-async def change(connection: Connection, rows: Sequence[Standing]) -> None:
+async def update_states(connection: Connection, rows: Sequence[MessageState]) -> None:
     """Write how messages stand now."""
     if not rows:
         return
@@ -268,13 +270,13 @@ async def change(connection: Connection, rows: Sequence[Standing]) -> None:
         """,
         [
             [row.id for row in ordered],
-            *_states(ordered),
+            *_state_columns(ordered),
             [row.deleted for row in ordered],
         ],
     )
 
 
-class Attached(NamedTuple):
+class NewAttachment(NamedTuple):
     """An attachment, and the hash of its bytes where they are kept."""
 
     message: int
@@ -282,10 +284,14 @@ class Attached(NamedTuple):
     sha256: bytes | None
 
 
-async def attach(connection: Connection, attachments: Sequence[Attached], *, anew: Collection[int]) -> None:
+async def write_attachments(
+    connection: Connection, attachments: Sequence[NewAttachment], *, replaced_messages: Collection[int]
+) -> None:
     """Write attachments; those of the messages in `anew` that are not named any more go."""
-    if anew:
-        await connection.execute("DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(anew)])
+    if replaced_messages:
+        await connection.execute(
+            "DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(replaced_messages)]
+        )
     if not attachments:
         return
     rows = sorted(attachments, key=lambda row: (row.message, row.attachment.part))
@@ -313,7 +319,7 @@ async def attach(connection: Connection, attachments: Sequence[Attached], *, ane
     )
 
 
-async def keys_below(
+async def list_keys_below(
     connection: Connection, mailbox: MailboxId, *, below: int | None, limit: int
 ) -> list[tuple[int, str]]:
     """Ids and keys of stored messages, the newest rows first, from below an id on."""
@@ -328,7 +334,7 @@ async def keys_below(
     return await cursor.fetchall()
 
 
-async def newest(
+async def get_newest_received_at(
     connection: Connection, mailbox: MailboxId, *, before: datetime | None = None
 ) -> datetime | None:
     """When the newest message was received, or the newest before a moment."""

@@ -1,4 +1,4 @@
-"""What metrics read: counts over all organizations, by the engine's role; nothing of what is in them."""
+"""Samples for the metrics endpoint: counts over all organizations, read by the engine role."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,12 @@ from postroom.store.database import Connection
 class MetricSample:
     name: str
     label: str
-    also: str
+    second_label: str
     value: float
 
 
 async def read_samples(engine: Connection) -> list[MetricSample]:
-    cursor = await engine.execute("SELECT * FROM metrics() UNION ALL SELECT * FROM pace_metrics()")
+    cursor = await engine.execute(
+        "SELECT * FROM metrics() UNION ALL SELECT * FROM quota_and_latency_metrics()"
+    )
     return [MetricSample(*row) for row in await cursor.fetchall()]

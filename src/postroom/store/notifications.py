@@ -39,7 +39,7 @@ class PushSubscription(NamedTuple):
     provider_subscription_id: str | None
     client_state_sha256: bytes | None
     owner: NotifiedMailbox
-    reached: tuple[NotifiedMailbox, ...]
+    mailboxes: tuple[NotifiedMailbox, ...]
 
 
 class MailboxNotification(NamedTuple):
@@ -92,7 +92,7 @@ async def find_subscriptions(
     )
     found: dict[UUID, PushSubscription] = {}
     for id_, provider_id, digest, owner, mailbox, organization, reached in await cursor.fetchall():
-        before = found[id_].reached if id_ in found else ()
+        before = found[id_].mailboxes if id_ in found else ()
         also = (NotifiedMailbox(organization, reached),) if reached else ()
         found[id_] = PushSubscription(
             id_, provider_id, digest, NotifiedMailbox(owner, mailbox), before + also
@@ -202,10 +202,10 @@ async def record_lifecycle_events(
     await engine.execute(
         """
         UPDATE subscriptions SET
-            reauthorization_told_at = CASE WHEN subscriptions.id = ANY(%(renewals)s::uuid[])
-                THEN postroom_now() ELSE reauthorization_told_at END,
-            removal_told_at = CASE WHEN subscriptions.id = ANY(%(removals)s::uuid[])
-                THEN postroom_now() ELSE removal_told_at END
+            reauthorization_requested_at = CASE WHEN subscriptions.id = ANY(%(renewals)s::uuid[])
+                THEN postroom_now() ELSE reauthorization_requested_at END,
+            removal_reported_at = CASE WHEN subscriptions.id = ANY(%(removals)s::uuid[])
+                THEN postroom_now() ELSE removal_reported_at END
         FROM (
             SELECT id FROM subscriptions
             WHERE id = ANY(%(renewals)s::uuid[] || %(removals)s::uuid[]) ORDER BY id FOR NO KEY UPDATE

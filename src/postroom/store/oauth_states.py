@@ -1,4 +1,4 @@
-"""The table `oauth_states`: logins under way. Single use: taking one removes it."""
+"""The table `oauth_states`: pending OAuth logins. Each is used once: consuming it deletes it."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,7 +10,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A login as it was begun. The verifier is sealed; the state and the browser's secret are digests."""
+    """A login that was started. The verifier is sealed; state and browser secret are digests."""
 
     provider: ProviderName
     policy: ContentPolicy
@@ -55,7 +55,7 @@ async def find_organization(engine: Connection, state: Secret) -> OrganizationId
 
 
 async def consume(connection: Connection, state: Secret, browser: Secret) -> PendingLogin | None:
-    """Use up a login. Nothing comes back for one that was used, has lapsed, or began in another browser."""
+    """Delete and return a login. None if it was used, expired or started in another browser."""
     cursor = await connection.execute(
         """
         DELETE FROM oauth_states WHERE state_sha256 = %s

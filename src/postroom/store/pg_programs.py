@@ -1,6 +1,6 @@
-"""PostgreSQL's own programs, run for an operator: psql, backup and restore.
+"""Runs PostgreSQL's programs for an operator: psql, and pg_dump and pg_restore for backup and restore.
 
-The connection travels in the environment, never on a command line, where every user of the machine reads it.
+The connection is passed in the environment, never on the command line, which every user can read.
 """
 
 import asyncio
@@ -38,37 +38,37 @@ _PSQL_FOR_SCRIPTS = [
 ]
 _BEGIN = "BEGIN; SET LOCAL lock_timeout = '{}s'; SET LOCAL client_min_messages = warning;\n"
 _DROP_SCHEMA = "DROP SCHEMA IF EXISTS postroom CASCADE;\n"
-# Lines of a restore's script that may not fit the server.
+# Lines of a restore script that the server may not support.
 _TIMEOUT_OF_17 = b"SET transaction_timeout = 0;\n"
 _CREATE_SCHEMA = b"CREATE SCHEMA postroom;\n"
 
 
 def run_psql(url: str, arguments: Sequence[str]) -> int:
-    """Run psql on this terminal and return its exit code. Ctrl-C is psql's; we, and the server, stay."""
+    """Run psql on this terminal and return its exit code. Ctrl-C reaches psql only."""
     environment = _build_environment(url)
     environment.setdefault("PGOPTIONS", f"--search_path={roles.SCHEMA},public")
     command = [_find_program("psql", environment), *arguments]
     before = signal.signal(signal.SIGINT, _ignore_interrupt)
     try:
-        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - what was asked for
+        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - the operator's arguments
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def _ignore_interrupt(number: int, frame: object) -> None:
-    """Unlike SIG_IGN, a handler is not handed down to psql."""
+    """Do nothing. Unlike SIG_IGN, psql does not inherit a handler."""
 
 
 async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
-    """Write everything of Postroom's in the database to one file that only its owner can read.
+    """Write Postroom's data to one file that only its owner can read.
 
-    The file appears when it is complete and on the disk, not before.
+    The file appears only when it is complete and synced to disk.
     """
     _require_writable_path(file, overwrite=overwrite)
     async with await connect(url) as connection:
         if (await _inspect_database(connection)).tables == 0:
             raise OperatorError(
-                "The database holds nothing of Postroom's yet. Run `postroom db migrate` first."
+                "The database has no Postroom schema yet. Run `postroom db migrate` first."
             )
         with translate_errors():
             shared = await shared_state_backup.list_dump_options(connection)
@@ -87,14 +87,14 @@ def _require_writable_path(file: Path, *, overwrite: bool) -> None:
     if file.is_dir():
         raise OperatorError(f"{file} is a directory. Name a file inside it.")
     if file.exists() and not overwrite:
-        raise OperatorError(f"{file} exists already. Choose another name, or ask for it to be overwritten.")
+        raise OperatorError(f"{file} already exists. Choose another name, or pass --overwrite.")
 
 
 async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: int = 10) -> None:
-    """Bring back what `backup` wrote, in one transaction: everything or nothing.
+    """Restore a backup in one transaction: everything or nothing.
 
-    Where the database holds organizations already, that is refused, unless they are to be replaced; for
-    others who use them, it waits no longer than told.
+    Refused if the database already holds organizations, unless `replace` is set. Waits at most
+    `wait_seconds` for locks of other clients.
     """
     environment = _build_environment(url)
     listing = await _require_backup(file, environment)
@@ -103,12 +103,12 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
         holdings = await _inspect_database(connection)
         if holdings.in_use and not replace:
             raise OperatorError(
-                "The database holds data already, and nothing was changed. Restore into an empty database, "
-                "or ask for the data in it to be replaced."
+                "The database already holds data; nothing was changed. Restore into an empty database, "
+                "or pass --replace."
             )
         if holdings.tables and not holdings.may_create:
             raise OperatorError(
-                "The database role may not replace its schema. Let an administrator of the database run: "
+                "The database role may not replace its schema. Ask a database administrator to run: "
                 f"DROP SCHEMA postroom CASCADE; CREATE SCHEMA postroom AUTHORIZATION {connection.info.user};"
             )
         begin, unfit = _BEGIN.format(wait_seconds), set[bytes]()
@@ -128,9 +128,9 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
 
 @dataclass(frozen=True)
 class _DatabaseContents:
-    """What the database holds of Postroom's. A schema without an organization is not in use.
+    """Postroom's objects in the database. A schema without an organization is not in use.
 
-    The shared table is ours, somebody else's (foreign), or missing.
+    The table shared with another scheduler is owned by us (shared), by another role (foreign), or missing.
     """
 
     tables: int
@@ -160,33 +160,33 @@ async def _inspect_database(connection: Connection) -> _DatabaseContents:
 
 
 async def _require_backup(file: Path, environment: dict[str, str]) -> str:
-    """The file's list of contents. What `backup` did not write is refused before the database is touched."""
+    """The file's table of contents. Rejects other files before the database is touched."""
     with _report_file_errors(f"Cannot read {file}"), file.open("rb") as content:
         if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
-            raise OperatorError(f"{file} is not a backup that `postroom db backup` wrote. Name one that is.")
+            raise OperatorError(f"{file} was not written by `postroom db backup`. Name another file.")
     listing = await _run_program(
-        "pg_restore", ["--list", _absolute_path(file)], environment, f"{file} is damaged or cut short"
+        "pg_restore", ["--list", _absolute_path(file)], environment, f"{file} is damaged or truncated"
     )
     if b" TABLE postroom schema_migrations " not in listing:
-        raise OperatorError(f"{file} is a backup of something else, not of Postroom. Name one that is.")
+        raise OperatorError(f"{file} is not a backup of Postroom. Name another file.")
     return listing.decode()
 
 
 async def _run_restore(
     file: Path, chosen: str, environment: dict[str, str], begin: str, unfit: set[bytes]
 ) -> None:
-    """Have the chosen statements executed in one transaction. Without the last one, nothing has happened."""
+    """Execute the chosen entries in one transaction. Without the final COMMIT nothing changes."""
     with (
         tempfile.NamedTemporaryFile() as entries,
-        tempfile.TemporaryFile() as complaints,
-        tempfile.TemporaryFile() as refusals,
+        tempfile.TemporaryFile() as source_errors,
+        tempfile.TemporaryFile() as target_errors,
     ):
         entries.write(chosen.encode())
         entries.flush()
         script = ["--no-owner", "--file=-", f"--use-list={entries.name}", _absolute_path(file)]
         async with (
-            _running_program("pg_restore", script, environment, complaints) as source,
-            _running_program("psql", _PSQL_FOR_SCRIPTS, environment, refusals) as target,
+            _running_program("pg_restore", script, environment, source_errors) as source,
+            _running_program("psql", _PSQL_FOR_SCRIPTS, environment, target_errors) as target,
         ):
             assert source.stdout
             assert target.stdin
@@ -199,18 +199,18 @@ async def _run_restore(
                     )
                     await target.stdin.drain()
                 target.stdin.close()
-            refused = await target.wait() != 0
+            failed = await target.wait() != 0
             if source.returncode:
-                reason = _extract_reason(_read_text(complaints))
-                raise OperatorError(f"{file} is damaged or cut short ({reason}). Nothing was changed.")
-            if refused:
+                reason = _extract_reason(_read_text(source_errors))
+                raise OperatorError(f"{file} is damaged or truncated ({reason}). Nothing was changed.")
+            if failed:
                 raise OperatorError(
-                    f"The restore failed, and nothing was changed: {_extract_reason(_read_text(refusals))}"
+                    f"The restore failed; nothing was changed: {_extract_reason(_read_text(target_errors))}"
                 )
 
 
 async def _copy_script(source: StreamReader, target: StreamWriter, unfit: set[bytes]) -> None:
-    """Copy the script without the lines that do not fit; rows, which may say anything, stay untouched."""
+    """Copy the script without unsupported lines. Row data may contain anything and is not filtered."""
     while (line := await source.readline()) and not line.startswith(b"COPY "):
         if line not in unfit:
             target.write(line)
@@ -244,7 +244,7 @@ async def _run_program(name: str, arguments: list[str], environment: dict[str, s
 async def _running_program(
     name: str, arguments: list[str], environment: dict[str, str], complaints: IO[bytes]
 ) -> AsyncGenerator[Process]:
-    """A program that does not outlive the block."""
+    """Start a program and kill it at the end of the block."""
     process = await asyncio.create_subprocess_exec(
         _find_program(name, environment),
         *arguments,
@@ -263,7 +263,7 @@ async def _running_program(
 
 
 def _build_environment(url: str) -> dict[str, str]:
-    """Our environment with the URL's parts in the variables that PostgreSQL's programs read."""
+    """Our environment plus the URL's parts in the variables that PostgreSQL's programs read."""
     check_url(url)
     environment = {name: value for name, value in os.environ.items() if name != "PGSERVICE"}
     for option in pq.Conninfo.parse(url.encode()):
@@ -273,20 +273,20 @@ def _build_environment(url: str) -> dict[str, str]:
 
 
 def _find_program(name: str, environment: dict[str, str]) -> str:
-    """The wheel's program; for TLS, which the wheel lacks, the one of the machine."""
+    """The wheel's program, or the system's if the URL demands TLS, which the wheel lacks."""
     if environment.get("PGSSLMODE") not in _TLS_MODES:
         return binaries.find_binaries().program(name)
     found = shutil.which(name)
     if found is None:
         raise OperatorError(
-            f"The database's URL demands encryption, which Postroom's own {name} cannot do, and this machine "
+            f"The database URL demands TLS, which Postroom's own {name} does not support, and this machine "
             "has no other. Install PostgreSQL's client programs (package postgresql-client)."
         )
     return found
 
 
 def _absolute_path(file: Path) -> str:
-    """Never taken for an option, whatever its name."""
+    """An absolute path, which no program mistakes for an option."""
     return str(file.absolute())
 
 
@@ -296,14 +296,14 @@ def _read_text(file: IO[bytes]) -> str:
 
 
 def _extract_reason(complaints: str) -> str:
-    """The telling line of what a program said, without the details, which may quote rows."""
+    """The line of a program's output that names the error. Details may quote rows and are left out."""
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
-    telling = [line for line in lines if "error:" in line.lower() or "FATAL:" in line]
-    reason = (telling or lines or ["it gave no reason"])[0]
+    errors = [line for line in lines if "error:" in line.lower() or "FATAL:" in line]
+    reason = (errors or lines or ["no reason given"])[0]
     if "no encryption" in reason:
-        reason += ". Put sslmode=require into the URL."
+        reason += ". Add sslmode=require to the URL."
     if "lock timeout" in reason:
-        reason += ". Somebody uses the database: stop Postroom's other processes."
+        reason += ". The database is in use: stop Postroom's other processes."
     return reason
 
 

@@ -1,4 +1,4 @@
-"""The table `forgotten_people`: whose mail from before a moment is not stored again (K7). It names nobody."""
+"""The table `purged_people`: salted digests of senders whose older mail must not be stored again."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from postroom.store.database import Connection
 
 
 class ReceivedMessage(NamedTuple):
-    """One message: its key, who sent it, and when it came."""
+    """A message from the provider: its key, sender and time."""
 
     key: str
     address: str
@@ -16,19 +16,19 @@ class ReceivedMessage(NamedTuple):
 
 
 async def add(connection: Connection, address: str) -> None:
-    """From now on. Who is known already is forgotten anew."""
-    known = await connection.execute(
+    """Block mail that this person sent until now. Repeating it moves the time forward."""
+    updated = await connection.execute(
         """
-        UPDATE forgotten_people SET forgotten_at = postroom_now()
+        UPDATE purged_people SET purged_at = postroom_now()
         WHERE address_sha256 = sha256(salt || convert_to(%s, 'UTF8'))
         """,
         [address.lower()],
     )
-    if known.rowcount:
+    if updated.rowcount:
         return
     await connection.execute(
         """
-        INSERT INTO forgotten_people (organization_id, address_sha256, salt)
+        INSERT INTO purged_people (organization_id, address_sha256, salt)
         SELECT current_organization(), sha256(salt || convert_to(%s, 'UTF8')), salt
         FROM uuid_send(gen_random_uuid()) AS salt
         """,
@@ -37,25 +37,25 @@ async def add(connection: Connection, address: str) -> None:
 
 
 async def has_any(connection: Connection) -> bool:
-    cursor = await connection.execute("SELECT EXISTS (SELECT FROM forgotten_people)")
+    cursor = await connection.execute("SELECT EXISTS (SELECT FROM purged_people)")
     return await cursor.fetchone() == (True,)
 
 
-async def find_blocked_messages(connection: Connection, mail: Sequence[ReceivedMessage]) -> set[str]:
-    """The keys of what must not be stored: sent by them, and not known to have come since."""
+async def find_blocked_messages(connection: Connection, messages: Sequence[ReceivedMessage]) -> set[str]:
+    """Keys of messages that must not be stored: sent by a purged person before the purge."""
     cursor = await connection.execute(
         """
-        SELECT key FROM unnest(%b::text[], %b::text[], %b::timestamptz[]) AS given (key, address, received_at)
+        SELECT key FROM unnest(%b::text[], %b::text[], %b::timestamptz[]) AS message (key, address, received_at)
         WHERE EXISTS (
-            SELECT FROM forgotten_people
+            SELECT FROM purged_people
             WHERE address_sha256 = sha256(salt || convert_to(address, 'UTF8'))
-                AND (received_at IS NULL OR received_at < forgotten_at)
+                AND (received_at IS NULL OR received_at < purged_at)
         )
         """,
         [
-            [each.key for each in mail],
-            [each.address.lower() for each in mail],
-            [each.received_at for each in mail],
+            [message.key for message in messages],
+            [message.address.lower() for message in messages],
+            [message.received_at for message in messages],
         ],
     )
     return {row[0] for row in await cursor.fetchall()}

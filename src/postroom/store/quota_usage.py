@@ -1,4 +1,4 @@
-"""The table `quota_uses`: how near each mailbox came to its provider's limit, by the minute, for a day."""
+"""The table `quota_usage`: share of the provider's quota each mailbox used, per minute, for a day."""
 
 from typing import Final
 
@@ -6,24 +6,24 @@ from postroom.model import MailboxId
 from postroom.store.database import Connection
 
 KEPT_HOURS: Final = 24
-# Less is no news: a sync of a few calls leaves no row behind.
+# Smaller shares are not stored, so a sync of a few requests leaves no row.
 MINIMUM_SHARE: Final = 0.01
 
 
 async def record_share(connection: Connection, mailbox: MailboxId, share: float) -> None:
-    """So much of what its window allows is used now; of a minute the most is kept."""
+    """Record the share used now. A minute keeps its highest share."""
     if share < MINIMUM_SHARE:
         return
     await connection.execute(
         """
         WITH old AS (
-            DELETE FROM quota_uses
+            DELETE FROM quota_usage
             WHERE mailbox_id = %(mailbox)s AND minute < postroom_now() - %(hours)s * interval '1 hour'
         )
-        INSERT INTO quota_uses AS kept (organization_id, mailbox_id, minute, share)
+        INSERT INTO quota_usage AS stored (organization_id, mailbox_id, minute, share)
         VALUES (current_organization(), %(mailbox)s, date_trunc('minute', postroom_now()), %(share)s)
         ON CONFLICT (organization_id, mailbox_id, minute)
-            DO UPDATE SET share = greatest(kept.share, excluded.share)
+            DO UPDATE SET share = greatest(stored.share, excluded.share)
         """,
         {"mailbox": mailbox, "hours": KEPT_HOURS, "share": share},
     )

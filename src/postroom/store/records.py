@@ -40,7 +40,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
+class ExtractionRow:
     """What a reader made of a document: for each field its value, confidence and place; and the checks."""
 
     kind: str
@@ -51,10 +51,10 @@ class Extraction:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
-    is_recognised: bool = False  # its words are those of a picture
+    is_ocr: bool = False  # its words are those of a picture
 
 
-async def keep_transcript(
+async def store_transcript(
     connection: Connection, document: UUID, *, method: str, pages: int, text: str, words: Mapping[str, Any]
 ) -> None:
     """The newest reading of a document takes the place of the former."""
@@ -69,7 +69,7 @@ async def keep_transcript(
     )
 
 
-async def pages_of(connection: Connection, document: UUID) -> list[Any]:
+async def list_pages(connection: Connection, document: UUID) -> list[Any]:
     """Width, height and turn of each page that was read."""
     cursor = await connection.execute(
         "SELECT words->'pages' FROM transcripts WHERE document_id = %s", [document]
@@ -78,7 +78,7 @@ async def pages_of(connection: Connection, document: UUID) -> list[Any]:
     return row[0] or [] if row else []
 
 
-async def keep_extraction(connection: Connection, document: UUID, extraction: Extraction) -> None:
+async def store_extraction(connection: Connection, document: UUID, extraction: ExtractionRow) -> None:
     await connection.execute(
         """
         INSERT INTO extractions (organization_id, document_id, kind, reader, fields, checks, layout,
@@ -99,7 +99,7 @@ async def keep_extraction(connection: Connection, document: UUID, extraction: Ex
     )
 
 
-async def spent_today(connection: Connection) -> float:
+async def sum_cost_today(connection: Connection) -> float:
     """What reading cost this organization since midnight UTC, in dollars."""
     cursor = await connection.execute(
         """
@@ -113,12 +113,12 @@ async def spent_today(connection: Connection) -> float:
     return row[0]
 
 
-async def newest_extraction(connection: Connection, document: UUID) -> Extraction | None:
-    async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
+async def get_newest_extraction(connection: Connection, document: UUID) -> ExtractionRow | None:
+    async with connection.cursor(row_factory=class_row(ExtractionRow)) as cursor:
         await cursor.execute(
             """
             SELECT kind, reader, fields, checks, layout, input_tokens, output_tokens, cost::float8 AS cost,
-                coalesce(method = 'ocr', false) AS is_recognised
+                coalesce(method = 'ocr', false) AS is_ocr
             FROM extractions LEFT JOIN transcripts USING (organization_id, document_id)
             WHERE document_id = %s ORDER BY extractions.id DESC LIMIT 1
             """,
@@ -127,13 +127,13 @@ async def newest_extraction(connection: Connection, document: UUID) -> Extractio
         return await cursor.fetchone()
 
 
-async def extractions_of(connection: Connection, record: UUID) -> list[Extraction]:
+async def list_extractions(connection: Connection, record: UUID) -> list[ExtractionRow]:
     """The newest of each document that tells of this record."""
-    async with connection.cursor(row_factory=class_row(Extraction)) as cursor:
+    async with connection.cursor(row_factory=class_row(ExtractionRow)) as cursor:
         await cursor.execute(
             """
             SELECT DISTINCT ON (documents.id) extractions.kind, reader, fields, checks,
-                coalesce(method = 'ocr', false) AS is_recognised
+                coalesce(method = 'ocr', false) AS is_ocr
             FROM documents
             JOIN extractions ON document_id = documents.id
             LEFT JOIN transcripts ON transcripts.document_id = documents.id
@@ -171,7 +171,7 @@ async def confirm(
     return row[0], row[1]
 
 
-async def marked(connection: Connection, pipeline: str, marks: Sequence[bytes]) -> list[Record]:
+async def find_by_identifiers(connection: Connection, pipeline: str, marks: Sequence[bytes]) -> list[Record]:
     """Records with one of these marks, the oldest first. Until the transaction ends nobody adds another."""
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(current_organization()::text || %s, 0))", [pipeline]
@@ -180,7 +180,7 @@ async def marked(connection: Connection, pipeline: str, marks: Sequence[bytes]) 
         await cursor.execute(
             """
             SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
-            WHERE id IN (SELECT record_id FROM record_marks WHERE pipeline = %s AND mark = ANY(%s))
+            WHERE id IN (SELECT record_id FROM record_identifiers WHERE pipeline = %s AND identifier_sha256 = ANY(%s))
             ORDER BY confirmed_at, id
             """,
             [pipeline, list(marks)],
@@ -188,12 +188,14 @@ async def marked(connection: Connection, pipeline: str, marks: Sequence[bytes]) 
         return await cursor.fetchall()
 
 
-async def mark(connection: Connection, record: UUID, pipeline: str, marks: Sequence[bytes]) -> None:
+async def add_identifiers(
+    connection: Connection, record: UUID, pipeline: str, marks: Sequence[bytes]
+) -> None:
     """Have the record found by these, too."""
     await connection.execute(
         """
-        INSERT INTO record_marks (organization_id, pipeline, mark, record_id)
-        SELECT current_organization(), %s, mark, %s FROM unnest(%s::bytea[]) AS mark
+        INSERT INTO record_identifiers (organization_id, pipeline, identifier_sha256, record_id)
+        SELECT current_organization(), %s, identifier, %s FROM unnest(%s::bytea[]) AS identifier
         ON CONFLICT DO NOTHING
         """,
         [pipeline, record, list(marks)],
@@ -239,7 +241,7 @@ async def import_orders(
     return sum(made), len(made) - sum(made)
 
 
-async def open_orders(connection: Connection, kind: str) -> list[Order]:
+async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
     """What is still expected. Locked, so that two documents do not both take the same one."""
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(
@@ -252,7 +254,7 @@ async def open_orders(connection: Connection, kind: str) -> list[Order]:
         return await cursor.fetchall()
 
 
-async def orders(connection: Connection, kind: str | None = None) -> list[Order]:
+async def list_orders(connection: Connection, kind: str | None = None) -> list[Order]:
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(
             """
@@ -275,7 +277,7 @@ async def close_order(connection: Connection, order: UUID) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def exported(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
+async def list_for_export(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
     """Every record with the first document it came from, the oldest first."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(

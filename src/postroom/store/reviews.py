@@ -54,7 +54,7 @@ class Correction:
     decided_at: datetime
 
     @property
-    def former(self) -> str:
+    def read_text(self) -> str:
         """What was read, in words."""
         if isinstance(self.read_value, list):
             return f"{len(cast('list[Any]', self.read_value))} rows"

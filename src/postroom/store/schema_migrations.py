@@ -1,7 +1,7 @@
-"""Brings the schema to what this Postroom needs: numbered files, forward only, each applied once.
+"""Applies the numbered migration files and checks them against the table `schema_migrations`.
 
-The files are the truth. A file that was edited after it was applied, a number that this Postroom does not
-know and a number that was passed over are errors; nothing is repaired by guessing.
+Migrations go forward only, and each is applied once. A file edited after it was applied, an unknown number
+and a skipped number are errors; nothing is repaired by guessing.
 """
 
 import re
@@ -20,7 +20,7 @@ from postroom.store import roles
 from postroom.store.connection import Connection, connect
 from postroom.store.database_errors import translate_errors
 
-# Any number will do, as long as it is always this one.
+# The advisory lock of all migrating processes. The value is arbitrary but must never change.
 _LOCK = 0x706F7374726F6F6D
 
 
@@ -42,7 +42,7 @@ class AppliedMigration:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """How the database stands to this Postroom. `fault` says in words why migrating is impossible."""
+    """The state of the database's schema. `fault` says why migrating is impossible."""
 
     applied: list[AppliedMigration]
     pending: list[Migration]
@@ -57,34 +57,34 @@ class SchemaStatus:
 
 @cache
 def list_shipped() -> tuple[Migration, ...]:
-    """The migrations of this Postroom, in order."""
-    found: list[Migration] = []
+    """The migrations shipped with this version, in order."""
+    migrations: list[Migration] = []
     for file in files("postroom.store").joinpath("migrations").iterdir():
         match = re.fullmatch(r"(\d{4})_([a-z_]+)\.sql", file.name)
         if match:
             content = file.read_bytes()
-            found.append(Migration(int(match[1]), match[2], content, sha256(content).hexdigest()))
-    return tuple(sorted(found, key=lambda migration: migration.version))
+            migrations.append(Migration(int(match[1]), match[2], content, sha256(content).hexdigest()))
+    return tuple(sorted(migrations, key=lambda migration: migration.version))
 
 
 async def migrate(url: str, on_progress: Callable[[Migration], None] | None = None) -> list[AppliedMigration]:
-    """Apply what is pending and return it. Any number of processes may call this at the same time."""
+    """Apply pending migrations and return them. Safe to call from many processes at once."""
     async with await connect(url) as connection:
         with translate_errors():
             if (await _read_status(connection)).current:
                 return []
-            # A session's lock, since each migration is a transaction of its own; it ends with the connection.
+            # A session lock, because each migration is its own transaction. It ends with the connection.
             await connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
             await roles.ensure(connection)
             await roles.assume(connection)
             status = await _read_status(connection)
             if status.fault:
                 raise SchemaError(status.fault)
-            return [await _apply(connection, each, on_progress) for each in status.pending]
+            return [await _apply(connection, migration, on_progress) for migration in status.pending]
 
 
 async def drop_schema(url: str) -> None:
-    """Remove everything, whoever still uses it: for a demonstration, which begins anew each time."""
+    """Drop the schema and disconnect its users. Only the demo does this; it starts empty each time."""
     async with await connect(url) as connection:
         with translate_errors():
             await connection.execute(
@@ -97,7 +97,7 @@ async def drop_schema(url: str) -> None:
 
 
 async def read_status(url: str) -> SchemaStatus:
-    """Read only: what is applied, what is pending, and what is wrong."""
+    """Read which migrations are applied and pending, and what is wrong. Changes nothing."""
     async with await connect(url) as connection:
         with translate_errors():
             return await _read_status(connection)
@@ -126,23 +126,23 @@ def _find_fault(
     for each in applied:
         if each.version > newest:
             return (
-                f"The database has migration {_label(each)}, but this Postroom knows none after {newest:04}."
-                " The database is newer: install the Postroom that made it, or restore a backup."
+                f"The database has migration {_label(each)}, but this version of Postroom ends at {newest:04}."
+                " The database is newer: install the version that created it, or restore a backup."
             )
         if each.version not in known:
             return (
-                f"The database has migration {_label(each)}, which this Postroom does not know."
-                " Install the Postroom that made it, or restore a backup."
+                f"The database has migration {_label(each)}, which this version of Postroom does not know."
+                " Install the version that created it, or restore a backup."
             )
     if changed:
         return (
-            f"Migration {_label(changed[0])} was changed after it had been applied."
-            " Put its file back as it was, and write what it should do now into a new migration."
+            f"Migration {_label(changed[0])} was edited after it was applied."
+            " Restore its file, and put the change into a new migration."
         )
     for each in pending:
         if applied and each.version < applied[-1].version:
             return (
-                f"Migration {_label(each)} was passed over: {_label(applied[-1])} is applied already."
+                f"Migration {_label(each)} was skipped: {_label(applied[-1])} is already applied."
                 " Give it the next free number."
             )
     return None
@@ -183,8 +183,8 @@ async def _apply(
             await cursor.execute(migration.statements)
         except errors.InsufficientPrivilege as error:
             raise SchemaError(
-                f"Migration {_label(migration)} needs a right that the role {connection.info.user} lacks"
-                f" ({error.diag.message_primary}). Let an administrator of the database grant it."
+                f"Migration {_label(migration)} needs a privilege that the role {connection.info.user} lacks"
+                f" ({error.diag.message_primary}). Ask a database administrator to grant it."
             ) from error
         await cursor.execute(
             """

@@ -38,7 +38,7 @@ async def list_by_ids(connection: Connection, pipeline: str, messages: Sequence[
             subject
         FROM messages
         JOIN mailboxes ON mailboxes.organization_id = messages.organization_id AND mailboxes.id = mailbox_id
-        LEFT JOIN shared_ids ON shared_ids.message_id = messages.id AND pipeline = %s
+        LEFT JOIN foreign_message_ids ON foreign_message_ids.message_id = messages.id AND pipeline = %s
         WHERE messages.id = ANY(%s) ORDER BY messages.id
         """,
         [pipeline, list(messages)],
@@ -52,7 +52,7 @@ async def list_by_ids(connection: Connection, pipeline: str, messages: Sequence[
 async def store_foreign_id(connection: Connection, pipeline: str, message: int, foreign_id: str) -> None:
     await connection.execute(
         """
-        INSERT INTO shared_ids (organization_id, pipeline, message_id, foreign_id)
+        INSERT INTO foreign_message_ids (organization_id, pipeline, message_id, foreign_id)
         VALUES (current_organization(), %s, %s, %s)
         """,
         [pipeline, message, foreign_id],

@@ -1,4 +1,4 @@
-"""Rows of work that a queue outside tells of (D4): which to tell, which were told, the claim of one row."""
+"""Work rows announced by messages on an SQS queue: reserve, mark as sent, and claim by message."""
 
 from collections.abc import Sequence
 from uuid import uuid4
@@ -7,32 +7,32 @@ from postroom.store.database import Connection
 from postroom.store.work import Lease
 
 
-async def reserve_due_documents(connection: Connection, *, most: int, hold_seconds: float) -> list[str]:
-    """Documents that are due and that no message tells of. Nobody else gets them for so long."""
+async def reserve_due_documents(connection: Connection, *, limit: int, hold_seconds: float) -> list[str]:
+    """Reserve due documents that no message announces, for `hold_seconds`."""
     cursor = await connection.execute(
         """
-        UPDATE work SET carried_until = postroom_now() + %s * interval '1 second'
+        UPDATE work SET dispatched_until = postroom_now() + %s * interval '1 second'
         WHERE id IN (
             SELECT id FROM work
             WHERE kind = 'process_document' AND due_at IS NOT NULL
-                AND coalesce(carried_until, '-infinity') <= postroom_now()
+                AND coalesce(dispatched_until, '-infinity') <= postroom_now()
                 AND coalesce(leased_until, due_at) <= postroom_now()
-            ORDER BY coalesce(carried_until, '-infinity'), coalesce(leased_until, due_at)
+            ORDER BY coalesce(dispatched_until, '-infinity'), coalesce(leased_until, due_at)
             LIMIT %s FOR UPDATE SKIP LOCKED
         )
         RETURNING subject
         """,
-        [hold_seconds, most],
+        [hold_seconds, limit],
     )
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def mark_sent(connection: Connection, subjects: Sequence[str], *, again_after: float) -> None:
-    """A message tells of them now. One that was claimed meanwhile is not carried any more."""
+    """Record that messages announce these documents. Those claimed meanwhile are skipped."""
     await connection.execute(
         """
-        UPDATE work SET carried_until = postroom_now() + %s * interval '1 second'
-        WHERE kind = 'process_document' AND subject = ANY(%s) AND carried_until IS NOT NULL
+        UPDATE work SET dispatched_until = postroom_now() + %s * interval '1 second'
+        WHERE kind = 'process_document' AND subject = ANY(%s) AND dispatched_until IS NOT NULL
         """,
         [again_after, sorted(subjects)],
     )
@@ -41,14 +41,15 @@ async def mark_sent(connection: Connection, subjects: Sequence[str], *, again_af
 async def claim_work(
     connection: Connection, kind: str, subject: str, *, lease_seconds: float
 ) -> Lease | None:
-    """Lease the row of which a message tells. None: it is done, held by another, or not due."""
+    """Lease the row that a message announces. None if it is done, leased or not due."""
     cursor = await connection.execute(
         """
         UPDATE work SET lease_token = %s, leased_until = postroom_now() + %s * interval '1 second',
             attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
-            lost = CASE WHEN lease_token IS NULL THEN lost ELSE lost + 1 END, carried_until = NULL
+            lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END,
+            dispatched_until = NULL
         WHERE kind = %s AND subject = %s AND coalesce(leased_until, due_at) <= postroom_now()
-        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost
+        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost_leases
         """,
         [uuid4(), lease_seconds, kind, subject],
     )

@@ -44,7 +44,7 @@ class Subscription:
         object.__setattr__(self, "status", SubscriptionStatus(self.status))
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         return (
             self.confirmed_at is not None
             and self.status is SubscriptionStatus.ACTIVE
@@ -68,7 +68,7 @@ class SubscriptionSecret:
     mailbox: MailboxId
     provider_subscription_id: str | None
     client_state_sha256: bytes | None
-    live: bool
+    is_live: bool
 
 
 _COLUMNS = """
@@ -219,7 +219,7 @@ async def find_secrets(
     await cursor.execute(
         """
         SELECT id, mailbox_id AS mailbox, provider_subscription_id, client_state_sha256,
-            status = 'active' AND replaced_at IS NULL AS live
+            status = 'active' AND replaced_at IS NULL AS is_live
         FROM subscriptions
         WHERE id = ANY(%s::uuid[]) OR provider_subscription_id = ANY(%s::text[])
         """,
@@ -255,7 +255,7 @@ class SubscriptionProgress:
     """Where the keeping of a mailbox's channel stands: settled once nobody works on it and nothing is due."""
 
     settled: bool
-    live: bool
+    is_live: bool
     error: str | None
 
 
@@ -267,7 +267,7 @@ async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) ->
             EXISTS (
                 SELECT FROM subscriptions WHERE mailbox_id = mailboxes.id AND status = 'active'
                   AND replaced_at IS NULL AND expires_at > postroom_now()
-            ) AS live,
+            ) AS is_live,
             coalesce(work.last_error, mailboxes.last_error) AS error
         FROM mailboxes LEFT JOIN work ON kind = %s AND subject = mailboxes.id::text
         WHERE mailboxes.id = %s
@@ -275,5 +275,5 @@ async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) ->
         [kind, mailbox],
     )
     return await cursor.fetchone() or SubscriptionProgress(
-        settled=True, live=False, error="There is no such mailbox."
+        settled=True, is_live=False, error="There is no such mailbox."
     )

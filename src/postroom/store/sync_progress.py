@@ -1,4 +1,4 @@
-"""How the syncs of a mailbox are getting on, and what they did: for whoever waits for them or looks on."""
+"""Progress of a mailbox's current sync, and totals of its completed syncs."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """Settled: nothing is due or under way. Listings count what they have shown, of what they expect."""
+    """`settled`: nothing is due or running. `listed` of `expected` messages were listed."""
 
     settled: bool
     listing: bool
@@ -22,7 +22,7 @@ class SyncProgress:
 
 @dataclass(frozen=True, slots=True)
 class SyncTotals:
-    """What syncs told the ledger (Y9)."""
+    """Totals of the SYNC_COMPLETED entries in the ledger."""
 
     syncs: int
     threads: int
@@ -51,8 +51,8 @@ async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) ->
         """,
         {"mailbox": mailbox, "kind": kind},
     )
-    found = await cursor.fetchone()
-    return found or SyncProgress(
+    progress = await cursor.fetchone()
+    return progress or SyncProgress(
         settled=True, listing=False, listed=0, expected=0, error="There is no such mailbox."
     )
 
@@ -72,6 +72,6 @@ async def sum_since(connection: Connection, mailbox: MailboxId, since: datetime)
         """,
         [str(mailbox), since],
     )
-    found = await cursor.fetchone()
-    assert found is not None, "a sum has a row"
-    return found
+    totals = await cursor.fetchone()
+    assert totals is not None, "a sum has a row"
+    return totals

@@ -10,7 +10,7 @@ from postroom.store.database import Connection, prepare_mode
 class Thread(NamedTuple):
     id: int
     key: str
-    made: bool
+    is_new: bool
 
 
 class ThreadTotals(NamedTuple):

@@ -1,6 +1,6 @@
-"""The lease on a credential's row: of all processes that need a new access token, one asks the provider.
+"""The lease on a credential's row: of all processes that need a new access token, one refreshes it.
 
-No transaction stays open during that call. Whoever no longer holds the lease can store nothing.
+No transaction stays open during the provider call. Without the lease, no process can store a token.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class MailboxAccess:
-    """What a mailbox is opened with, and for how many seconds its access token still holds."""
+    """A mailbox's credential, and the seconds until its access token expires."""
 
     provider: ProviderName
     health: MailboxHealth
@@ -25,7 +25,7 @@ class MailboxAccess:
 
 
 async def get_access(connection: Connection, mailbox: MailboxId) -> MailboxAccess | None:
-    """Nothing for a mailbox that is disconnected."""
+    """The access of a mailbox. None if it is disconnected."""
     cursor = await connection.execute(
         """
         SELECT provider, health, last_error,
@@ -80,7 +80,7 @@ async def store_token(
     seconds: float,
     grant: StoredSecret | None,
 ) -> bool:
-    """Keep what the provider gave, with the new grant if there is one, and let others go on."""
+    """Store the new access token, and a new grant if there is one, and release the lease."""
     cursor = await connection.execute(
         """
         UPDATE credentials SET access_key_id = %(access_key_id)s, sealed_access = %(sealed_access)s,

@@ -1,4 +1,4 @@
-"""The table `watched_files`: which files of watched folders were seen, taken in, or refused and why."""
+"""The table `watched_files`: files of watched folders that were seen, imported or rejected."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ class WatchedFileState:
     name: str
     version: str
     seen_at: datetime
-    taken_at: datetime | None
-    refused: str | None
+    imported_at: datetime | None
+    rejection: str | None
 
     @property
     def is_done(self) -> bool:
-        return self.taken_at is not None or self.refused is not None
+        return self.imported_at is not None or self.rejection is not None
 
 
 async def list_states(connection: Connection, pipeline: str | None = None) -> list[WatchedFileState]:
     async with connection.cursor(row_factory=class_row(WatchedFileState)) as cursor:
         await cursor.execute(
             """
-            SELECT pipeline, name, version, seen_at, taken_at, refused FROM watched_files
+            SELECT pipeline, name, version, seen_at, imported_at, rejection FROM watched_files
             WHERE %(pipeline)s::text IS NULL OR pipeline = %(pipeline)s ORDER BY pipeline, name
             """,
             {"pipeline": pipeline},
@@ -37,35 +37,35 @@ async def list_states(connection: Connection, pipeline: str | None = None) -> li
 
 
 async def record_seen(connection: Connection, pipeline: str, files: Sequence[WatchedFile]) -> None:
-    """Files that are new, or not what they were."""
-    rows = sorted(files, key=lambda each: each.name)
+    """Record new files and new versions of known files."""
+    rows = sorted(files, key=lambda file: file.name)
     await connection.execute(
         """
         INSERT INTO watched_files (organization_id, pipeline, name, version)
         SELECT current_organization(), %s, * FROM unnest(%s::text[], %s::text[])
         ON CONFLICT (organization_id, pipeline, name) DO UPDATE SET
-            version = excluded.version, seen_at = postroom_now(), taken_at = NULL, refused = NULL
+            version = excluded.version, seen_at = postroom_now(), imported_at = NULL, rejection = NULL
         """,
-        [pipeline, [each.name for each in rows], [each.version for each in rows]],
+        [pipeline, [file.name for file in rows], [file.version for file in rows]],
     )
 
 
 async def record_outcome(
-    connection: Connection, pipeline: str, file: WatchedFile, *, refused: str | None = None
+    connection: Connection, pipeline: str, file: WatchedFile, *, rejection: str | None = None
 ) -> None:
-    """Remember that this version was taken in, or refused."""
+    """Record that this version was imported, or why it was rejected."""
     await connection.execute(
         """
-        UPDATE watched_files SET taken_at = CASE WHEN %(refused)s::text IS NULL THEN postroom_now() END,
-            refused = %(refused)s
+        UPDATE watched_files SET imported_at = CASE WHEN %(rejection)s::text IS NULL THEN postroom_now() END,
+            rejection = %(rejection)s
         WHERE pipeline = %(pipeline)s AND name = %(name)s AND version = %(version)s
         """,
-        {"pipeline": pipeline, "name": file.name, "version": file.version, "refused": refused},
+        {"pipeline": pipeline, "name": file.name, "version": file.version, "rejection": rejection},
     )
 
 
 async def remove_missing(connection: Connection, pipeline: str, names: Sequence[str]) -> None:
-    """They are no longer there."""
+    """Delete the rows of files that no longer exist."""
     await connection.execute(
         "DELETE FROM watched_files WHERE pipeline = %s AND name = ANY(%s)", [pipeline, sorted(names)]
     )

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 from postroom.ports import SealedSecret
 from postroom.store.database import Connection
 
-TRIED_DAYS: Final = 3
+MAX_RETRY_DAYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingDelivery:
     """A delivery that was not accepted, or that waited behind one about the same thing."""
 
     event_id: int
@@ -47,7 +47,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """What became of one delivery. Without an error it was accepted; `wait` is until the next attempt."""
 
     event_id: int
@@ -179,9 +179,9 @@ async def list_blocked_entities(connection: Connection, webhook: UUID) -> frozen
     return frozenset((row[0], row[1]) for row in await cursor.fetchall())
 
 
-async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list[Waiting]:
+async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list[PendingDelivery]:
     """What waits about things that are due, in the order of the feed."""
-    cursor = connection.cursor(row_factory=class_row(Waiting))
+    cursor = connection.cursor(row_factory=class_row(PendingDelivery))
     await cursor.execute(
         _HEADS  # noqa: S608  # of literals
         + """
@@ -191,7 +191,7 @@ async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list
         WHERE webhook_id = %s AND deliveries.due_at IS NOT NULL AND heads.due_at <= postroom_now()
         ORDER BY position LIMIT %s
         """,
-        [webhook, TRIED_DAYS, webhook, limit],
+        [webhook, MAX_RETRY_DAYS, webhook, limit],
     )
     return await cursor.fetchall()
 
@@ -204,8 +204,8 @@ async def list_pending_event_ids(connection: Connection, webhook: UUID, position
     return {row[0] for row in await cursor.fetchall()}
 
 
-async def settle(
-    connection: Connection, webhook: Webhook, outcomes: Sequence[Outcome], *, position: int | None
+async def record_outcomes(
+    connection: Connection, webhook: Webhook, outcomes: Sequence[DeliveryOutcome], *, position: int | None
 ) -> None:
     """Write what became of deliveries, and up to where the feed was told, unless a replay goes before that.
 
@@ -215,7 +215,7 @@ async def settle(
     await connection.execute(
         "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook.id, accepted]
     )
-    await _keep(
+    await _store_undelivered(
         connection, webhook, [each for each in outcomes if each.error is not None or each.wait is not None]
     )
     await connection.execute(
@@ -229,7 +229,9 @@ async def settle(
     )
 
 
-async def _keep(connection: Connection, webhook: Webhook, outcomes: Sequence[Outcome]) -> None:
+async def _store_undelivered(
+    connection: Connection, webhook: Webhook, outcomes: Sequence[DeliveryOutcome]
+) -> None:
     """Those that wait or were given up: in one statement, for after an outage there are many."""
     await connection.execute(
         """
@@ -258,7 +260,7 @@ async def _keep(connection: Connection, webhook: Webhook, outcomes: Sequence[Out
     )
 
 
-async def failed(connection: Connection, webhook: UUID, error: str) -> None:
+async def record_failure(connection: Connection, webhook: UUID, error: str) -> None:
     """Nothing was accepted."""
     await connection.execute(
         """
@@ -279,13 +281,13 @@ async def get_next_due_seconds(connection: Connection, webhook: UUID) -> float |
     return max(row[0], 0.0) if row and row[0] is not None else None
 
 
-async def values_by_key(connection: Connection) -> dict[str, int]:
+async def count_by_key(connection: Connection) -> dict[str, int]:
     """How many secrets each key of the vault sealed."""
     cursor = await connection.execute("SELECT key_id, count(*) FROM webhooks GROUP BY key_id")
     return dict(await cursor.fetchall())
 
 
-async def outdated(connection: Connection, key_id: str) -> list[tuple[UUID, SealedSecret]]:
+async def list_outdated_secrets(connection: Connection, key_id: str) -> list[tuple[UUID, SealedSecret]]:
     """Secrets that another key sealed."""
     cursor = await connection.execute(
         "SELECT id, key_id, sealed_secret FROM webhooks WHERE key_id <> %s ORDER BY id FOR UPDATE", [key_id]
@@ -293,7 +295,7 @@ async def outdated(connection: Connection, key_id: str) -> list[tuple[UUID, Seal
     return [(row[0], SealedSecret(row[1], row[2])) for row in await cursor.fetchall()]
 
 
-async def reseal(connection: Connection, webhook: UUID, secret: SealedSecret) -> None:
+async def update_secret(connection: Connection, webhook: UUID, secret: SealedSecret) -> None:
     await connection.execute(
         "UPDATE webhooks SET key_id = %s, sealed_secret = %s WHERE id = %s",
         [secret.key_id, secret.value, webhook],

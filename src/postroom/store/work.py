@@ -1,7 +1,7 @@
-"""The table `work`: what is due, who holds it, and how it ends. Claims are leases; leases fence.
+"""The table `work`: enqueue, claim, extend, finish, retry and park work items. A claim is a lease.
 
-Times are the database's (`postroom_now()`), durations are seconds. Nothing here
-sleeps or retries; `worker` does.
+Times come from the database (`postroom_now()`); durations are in seconds. Nothing here sleeps or loops;
+`worker` does.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -15,16 +15,16 @@ from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.database import Connection, Database
 
-# With fewer due rows than this, they are read to learn which lanes have some; with more, lanes are walked.
+# A claim reads at most this many due rows to learn which lanes have work. With more, it walks the lanes.
 HEAD_ROWS = 500
-# So many lanes are looked at in one walk, from a place drawn by lot: each has the same chance, and however
-# many there are, a claim costs the same.
+# A walk visits at most this many lanes, from a random start: every lane has the same chance, and the cost
+# of a claim does not grow with the number of lanes.
 MAX_WALKED_LANES = 500
 
 
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
-    """Something is due: now, or after a delay."""
+    """A request to run work: now, or after a delay in seconds."""
 
     organization: OrganizationId
     kind: str
@@ -35,10 +35,11 @@ class WorkRequest:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on one row until the lease ends. The token fences: no other claim has it.
+    """The right to run one work item until the lease expires. Each claim has its own token.
 
-    `attempts` are those that failed and this one. `lost` are the claims just before it that ended without a
-    word: a worker that is killed says nothing about the work, unless the work is what kills it every time.
+    `attempts` counts the failed attempts and this one. `lost_leases` counts the claims just before this one
+    that expired without a result. A killed worker says nothing about the work, unless the work kills it
+    every time.
     """
 
     id: int
@@ -49,12 +50,12 @@ class Lease:
     generation: int
     token: UUID
     trace: str | None = None
-    lost: int = 0
+    lost_leases: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What a claim got; where that is nothing, in how many seconds the next row falls due, if any does."""
+    """The leases of a claim; without any, the seconds until the next row is due."""
 
     leases: list[Lease]
     next_in: float | None = None
@@ -62,7 +63,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True)
 class ParkedWork:
-    """A row that failed too often, and why."""
+    """A work item that failed too often, and its last error."""
 
     organization: OrganizationId
     kind: str
@@ -73,47 +74,47 @@ class ParkedWork:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionResult:
-    """By id: leases that were prolonged, and those that are held but whose row somebody has locked now."""
+    """Ids of extended leases, and of held leases whose row is locked right now."""
 
-    prolonged: set[int]
+    extended: set[int]
     locked: set[int]
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedWork:
-    """The work is done; it is due again after a delay, or never (then the row goes)."""
+    """Work that is done. It is due again after a delay, or its row is deleted (None)."""
 
     lease: Lease
     again_after: float | None = None
 
 
-async def enqueue(connection: Connection, wakes: Sequence[WorkRequest]) -> None:
-    """Make rows due, creating them where missing, and wake idle workers when this commits.
+async def enqueue(connection: Connection, requests: Sequence[WorkRequest]) -> None:
+    """Make rows due, insert missing ones, and notify idle workers on commit.
 
-    A row being worked on is marked, so that its finish leaves it due. One that failed keeps its backoff, so
-    that a storm of notifications cannot hammer a provider that asked for patience. A parked one stays parked.
+    A leased row gets a new generation, so its finish leaves it due. A failed row keeps its backoff, so that a
+    storm of notifications cannot hammer a provider that asked for a pause. A parked row stays parked.
     """
-    if wakes:
-        await connection.execute("WITH " + ENQUEUE_CTE + NOTIFY_WORKERS, enqueue_parameters(wakes))
+    if requests:
+        await connection.execute("WITH " + ENQUEUE_CTE + NOTIFY_WORKERS, enqueue_parameters(requests))
 
 
-async def ensure_scheduled(connection: Connection, wakes: Sequence[WorkRequest]) -> int:
-    """Make rows where there are none, due after their delay; how many. What stands there is left alone."""
+async def ensure_scheduled(connection: Connection, requests: Sequence[WorkRequest]) -> int:
+    """Insert missing rows, due after their delay, and return how many. Existing rows do not change."""
     cursor = await connection.execute(
         """
         INSERT INTO work (organization_id, kind, subject, due_at, trace)
         SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second', trace
         FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[], %b::text[])
-            AS asked (organization_id, kind, subject, delay, trace)
+            AS requested (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO NOTHING
         """,
-        enqueue_parameters(wakes),
+        enqueue_parameters(requests),
     )
     return cursor.rowcount
 
 
 async def make_due(connection: Connection, kind: str, subjects: Sequence[str]) -> None:
-    """Make rows due that are there, as `wake` does; none is made."""
+    """Make existing rows due, as `enqueue` does. Missing rows are not inserted."""
     await connection.execute(
         """
         UPDATE work SET generation = generation + 1,
@@ -125,17 +126,17 @@ async def make_due(connection: Connection, kind: str, subjects: Sequence[str]) -
     )
 
 
-# For statements that wake as a part of what they do: `WITH` this, and more, and `NOTIFIED` at the end.
+# For statements that enqueue work as part of a larger write: `WITH`, this, more CTEs, then `NOTIFY_WORKERS`.
 ENQUEUE_CTE: LiteralString = """
-    woken AS (
-        INSERT INTO work (organization_id, kind, subject, due_at, woken_at, trace)
+    enqueued AS (
+        INSERT INTO work (organization_id, kind, subject, due_at, enqueued_at, trace)
         SELECT organization_id, kind, subject, postroom_now() + delay * interval '1 second',
             postroom_now(), trace
         FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::float8[], %b::text[])
-            AS asked (organization_id, kind, subject, delay, trace)
+            AS requested (organization_id, kind, subject, delay, trace)
         ON CONFLICT (kind, subject) DO UPDATE SET
             generation = work.generation + 1,
-            woken_at = excluded.woken_at,
+            enqueued_at = excluded.enqueued_at,
             trace = coalesce(excluded.trace, work.trace),
             due_at = CASE
                 WHEN work.last_error IS NOT NULL THEN work.due_at
@@ -144,16 +145,16 @@ ENQUEUE_CTE: LiteralString = """
         RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
     )
 """
-NOTIFY_WORKERS: LiteralString = "SELECT pg_notify('postroom_work', '') FROM woken WHERE claimable LIMIT 1"
+NOTIFY_WORKERS: LiteralString = "SELECT pg_notify('postroom_work', '') FROM enqueued WHERE claimable LIMIT 1"
 
 
-def enqueue_parameters(wakes: Sequence[WorkRequest]) -> list[Sequence[object]]:
-    """What `WOKEN` takes: each row once, in key order, or two of these at the same time deadlock."""
+def enqueue_parameters(requests: Sequence[WorkRequest]) -> list[Sequence[object]]:
+    """Parameters of `ENQUEUE_CTE`: each row once, sorted by key, so that concurrent calls do not deadlock."""
     earliest: dict[tuple[str, str], WorkRequest] = {}
-    for each in wakes:
-        key = (each.kind, each.subject)
-        if key not in earliest or each.delay < earliest[key].delay:
-            earliest[key] = each
+    for request in requests:
+        key = (request.kind, request.subject)
+        if key not in earliest or request.delay < earliest[key].delay:
+            earliest[key] = request
     rows = [earliest[key] for key in sorted(earliest)]
     return [
         [row.organization for row in rows],
@@ -228,9 +229,10 @@ _CLAIM = """
             lease_token = %(token)s,
             leased_until = postroom_now() + %(lease)s * interval '1 second',
             attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
-            lost = CASE WHEN lease_token IS NULL THEN lost ELSE lost + 1 END
+            lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END
         FROM picked WHERE work.id = picked.id
-        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost
+        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace,
+            lost_leases
     ), next AS (
         SELECT coalesce(leased_until, due_at) AS claimable_at FROM work
         WHERE coalesce(leased_until, due_at) > (SELECT postroom_now()) AND NOT EXISTS (SELECT FROM claimed)
@@ -246,12 +248,11 @@ _CLAIM = """
 async def claim(
     connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float
 ) -> ClaimResult:
-    """Lease up to `batch` due rows: organizations take turns, their kinds take turns, then the oldest first.
+    """Lease up to `batch` due rows. Organizations take turns, then their kinds, then the oldest row first.
 
-    What an organization already has under way counts as turns it took. A lane is one kind of one
-    organization. Where little is due, the oldest rows name all lanes there are; where much is due, the lanes
-    are walked by the index, one probe each, in a circle, so that a long backlog cannot hide another's single
-    row.
+    An organization's running work counts as turns it already took. A lane is one kind of one organization.
+    With little due work, the oldest rows show all lanes. With much, the claim walks the lanes along the index
+    in a circle, one probe per lane, so that a long backlog cannot hide another organization's single row.
     """
     cursor = await connection.execute(
         _CLAIM, claim_parameters(kinds, batch=batch, lease_seconds=lease_seconds)
@@ -275,21 +276,21 @@ def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) 
 
 
 async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> ExtensionResult:
-    """Prolong what is still held. Nobody waits here: one row that is locked would hold up all the others."""
+    """Extend the leases that are still held. Skips locked rows: waiting for one would delay all others."""
     cursor = await connection.execute(
         """
-        WITH given AS (
-            SELECT * FROM unnest(%(ids)b::int8[], %(tokens)b::uuid[]) AS given (id, token)
+        WITH held AS (
+            SELECT * FROM unnest(%(ids)b::int8[], %(tokens)b::uuid[]) AS held (id, token)
         ), free AS MATERIALIZED (
-            SELECT work.id FROM work JOIN given
-                ON work.id = given.id AND lease_token = token AND leased_until > postroom_now()
+            SELECT work.id FROM work JOIN held
+                ON work.id = held.id AND lease_token = token AND leased_until > postroom_now()
             FOR UPDATE OF work SKIP LOCKED
-        ), prolonged AS (
+        ), extended AS (
             UPDATE work SET leased_until = postroom_now() + %(lease)b * interval '1 second'
             FROM free WHERE work.id = free.id
         )
-        SELECT work.id, work.id IN (SELECT id FROM free) FROM work JOIN given
-            ON work.id = given.id AND lease_token = token AND leased_until > postroom_now()
+        SELECT work.id, work.id IN (SELECT id FROM free) FROM work JOIN held
+            ON work.id = held.id AND lease_token = token AND leased_until > postroom_now()
         """,
         {
             "ids": [lease.id for lease in leases],
@@ -303,9 +304,9 @@ async def extend(connection: Connection, leases: Sequence[Lease], *, lease_secon
 
 @asynccontextmanager
 async def fenced_transaction(database: Database, lease: Lease) -> AsyncGenerator[Connection]:
-    """A transaction of the lease's organization that commits only while the lease is held.
+    """A transaction of the lease's organization that starts only while the lease is held.
 
-    The row stays locked until the commit, so nobody can claim it in between, however long the commit takes.
+    The row stays locked until the commit, so no other worker can claim it, however long the commit takes.
     """
     with traces.span("commit"):
         async with database.transaction(lease.organization) as connection:
@@ -325,57 +326,58 @@ async def _require_lease(connection: Connection, lease: Lease) -> None:
 
 
 async def record_progress(connection: Connection, lease: Lease) -> None:
-    """A part of the work is committed with this: what was lost before was not lost because of the work."""
-    if lease.lost:
+    """Reset the lost-lease count: committed progress proves that the work does not kill its workers."""
+    if lease.lost_leases:
         await connection.execute(
-            "UPDATE work SET lost = 0 WHERE id = %s AND lease_token = %s", [lease.id, lease.token]
+            "UPDATE work SET lost_leases = 0 WHERE id = %s AND lease_token = %s", [lease.id, lease.token]
         )
 
 
 async def block_commits(connection: Connection, kind: str, subject: str) -> None:
-    """Let nobody commit a step of this work until this transaction ends."""
+    """Block commits for this work item until this transaction ends."""
     await connection.execute("SELECT FROM work WHERE kind = %s AND subject = %s FOR UPDATE", [kind, subject])
 
 
 async def block_commits_of_kind(connection: Connection, kind: str) -> None:
-    """The same for all work of this kind in the organization."""
+    """Block commits for all work of this kind in the organization."""
     await connection.execute("SELECT FROM work WHERE kind = %s ORDER BY id FOR UPDATE", [kind])
 
 
 _FINISH = """
     WITH held AS MATERIALIZED (
-        SELECT work.id, ended.again_after, work.generation > ended.generation AS woken
+        SELECT work.id, finished.again_after, work.generation > finished.generation AS requested_again
         FROM unnest(%b::int8[], %b::uuid[], %b::int8[], %b::float8[])
-            AS ended (id, token, generation, again_after)
-        JOIN work ON work.id = ended.id AND lease_token = ended.token AND leased_until > postroom_now()
+            AS finished (id, token, generation, again_after)
+        JOIN work ON work.id = finished.id AND lease_token = finished.token AND leased_until > postroom_now()
         ORDER BY work.id FOR UPDATE OF work
-    ), gone AS (
-        DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT woken
-    ), kept AS (
+    ), deleted AS (
+        DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT requested_again
+    ), rescheduled AS (
         UPDATE work SET
-            due_at = postroom_now() + CASE WHEN woken THEN 0 ELSE again_after END * interval '1 second',
-            lease_token = NULL, leased_until = NULL, attempts = 0, lost = 0, last_error = NULL,
-            trace = CASE WHEN woken THEN trace END
-        FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR woken)
+            due_at = postroom_now()
+                + CASE WHEN requested_again THEN 0 ELSE again_after END * interval '1 second',
+            lease_token = NULL, leased_until = NULL, attempts = 0, lost_leases = 0, last_error = NULL,
+            trace = CASE WHEN requested_again THEN trace END
+        FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR requested_again)
     )
-    SELECT id, pg_notify('postroom_work', '') FROM held WHERE woken
+    SELECT id, pg_notify('postroom_work', '') FROM held WHERE requested_again
     UNION ALL
-    SELECT id, NULL FROM held WHERE NOT woken
+    SELECT id, NULL FROM held WHERE NOT requested_again
 """
 
 
 async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> set[int]:
-    """End leases well. A row woken meanwhile is due again at once; the ids that come back were still held.
+    """Finish leases and return the ids of those still held. A row requested again meanwhile is due at once.
 
-    Rows are locked first, in order, so that the decision is taken on what a concurrent wake-up left there.
+    Rows are locked first, in order, so that the decision sees a concurrent `enqueue`.
     """
     cursor = await connection.execute(
         _FINISH,
         [
-            [each.lease.id for each in finishes],
-            [each.lease.token for each in finishes],
-            [each.lease.generation for each in finishes],
-            [each.again_after for each in finishes],
+            [finish.lease.id for finish in finishes],
+            [finish.lease.token for finish in finishes],
+            [finish.lease.generation for finish in finishes],
+            [finish.again_after for finish in finishes],
         ],
     )
     return {row[0] for row in await cursor.fetchall()}
@@ -384,14 +386,14 @@ async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> se
 async def retry(
     connection: Connection, lease: Lease, *, delay: float, error: str, counts: bool = True
 ) -> None:
-    """The attempt failed; it is due again after a delay. One that does not count starts the count anew.
+    """Make failed work due again after a delay. An attempt that does not count resets the count.
 
-    An error without an attempt that counts is how `resume_waiting` knows what waits for somebody to act.
+    An error with zero attempts marks work that waits for an operator; see `resume_waiting_for_operator`.
     """
     await connection.execute(
         """
         UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
-            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lost = 0,
+            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lost_leases = 0,
             lease_token = NULL, leased_until = NULL
         WHERE id = %s AND lease_token = %s
         """,
@@ -400,7 +402,7 @@ async def retry(
 
 
 async def park(connection: Connection, lease: Lease, *, error: str) -> None:
-    """The attempt failed for good; a person decides."""
+    """Park work that failed for good, until an operator decides."""
     await connection.execute(
         """
         UPDATE work SET due_at = NULL, last_error = %s, lease_token = NULL, leased_until = NULL
@@ -411,7 +413,7 @@ async def park(connection: Connection, lease: Lease, *, error: str) -> None:
 
 
 async def release(connection: Connection, leases: Sequence[Lease]) -> None:
-    """The worker stops before the work was done: due as before, and the attempt does not count."""
+    """Release leases of a stopping worker: due as before, and the attempt does not count."""
     await connection.execute(
         """
         UPDATE work SET lease_token = NULL, leased_until = NULL, attempts = attempts - 1
@@ -424,10 +426,10 @@ async def release(connection: Connection, leases: Sequence[Lease]) -> None:
 
 
 async def list_parked(connection: Connection) -> list[ParkedWork]:
-    """What waits for a person, over all organizations that the connection sees."""
+    """Parked work of all organizations that the connection can see."""
     cursor = await connection.execute(
         """
-        SELECT organization_id, kind, subject, attempts + lost, last_error FROM work
+        SELECT organization_id, kind, subject, attempts + lost_leases, last_error FROM work
         WHERE due_at IS NULL AND lease_token IS NULL ORDER BY kind, subject
         """
     )
@@ -435,10 +437,10 @@ async def list_parked(connection: Connection) -> list[ParkedWork]:
 
 
 async def unpark(connection: Connection, kind: str, subject: str | None = None) -> int:
-    """A person asks for another round of attempts, of one piece of work or of the whole kind."""
+    """Make parked work due, with its attempts reset: one subject, or the whole kind. Returns how many."""
     cursor = await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, lost = 0, last_error = NULL,
+        UPDATE work SET due_at = postroom_now(), attempts = 0, lost_leases = 0, last_error = NULL,
             generation = generation + 1
         WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
             AND due_at IS NULL AND lease_token IS NULL
@@ -449,21 +451,21 @@ async def unpark(connection: Connection, kind: str, subject: str | None = None) 
     return len(await cursor.fetchall())
 
 
-async def restart(connection: Connection, wakes: Sequence[WorkRequest]) -> None:
-    """Like `wake`, when what failed is put right: parked rows and backoffs begin anew, at once."""
+async def restart(connection: Connection, requests: Sequence[WorkRequest]) -> None:
+    """Enqueue work whose cause of failure is fixed: parked rows and backoffs start over at once."""
     await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, lost = 0, last_error = NULL
-        FROM unnest(%b::text[], %b::text[]) AS asked (kind, subject)
-        WHERE work.kind = asked.kind AND work.subject = asked.subject AND lease_token IS NULL
+        UPDATE work SET due_at = postroom_now(), attempts = 0, lost_leases = 0, last_error = NULL
+        FROM unnest(%b::text[], %b::text[]) AS requested (kind, subject)
+        WHERE work.kind = requested.kind AND work.subject = requested.subject AND lease_token IS NULL
         """,
-        [[each.kind for each in wakes], [each.subject for each in wakes]],
+        [[request.kind for request in requests], [request.subject for request in requests]],
     )
-    await enqueue(connection, wakes)
+    await enqueue(connection, requests)
 
 
 async def resume_waiting_for_operator(connection: Connection) -> int:
-    """Somebody has acted: what waits for that, wherever the connection reaches, is tried at once."""
+    """Make work due that waits for an operator, and return how many. Called after the operator acted."""
     cursor = await connection.execute(
         """
         UPDATE work SET due_at = postroom_now()
@@ -475,5 +477,5 @@ async def resume_waiting_for_operator(connection: Connection) -> int:
 
 
 async def delete_by_subject(connection: Connection, subject: str) -> None:
-    """Nothing is to be done for this any more. A step under way loses its lease and commits nothing."""
+    """Delete all work of a subject. A running step loses its lease and cannot commit."""
     await connection.execute("DELETE FROM work WHERE subject = %s", [subject])

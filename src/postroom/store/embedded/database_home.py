@@ -37,27 +37,27 @@ class DatabaseHome:
         return self.root / "server.log"
 
     @property
-    def attached(self) -> Path:
+    def attached_lock(self) -> Path:
         """Shared by every process that uses the database; the supervisor takes it exclusively to stop."""
         return self.root / "attached.lock"
 
     @property
-    def starting(self) -> Path:
+    def starting_lock(self) -> Path:
         """Exclusive while somebody starts the supervisor, so that ten arrivals start one."""
         return self.root / "starting.lock"
 
     @property
-    def supervisor(self) -> Path:
+    def supervisor_lock(self) -> Path:
         """Exclusive for the life of the supervisor; holds its pid."""
         return self.root / "supervisor.lock"
 
     @property
-    def server(self) -> Path:
+    def server_lock(self) -> Path:
         """Held by the server's own processes and nobody else: free means that none of them lives."""
         return self.root / "server.lock"
 
     @property
-    def shortcut(self) -> Path:
+    def socket_link(self) -> Path:
         """Names the short directory that leads to the socket where the path of `data` is too long for one."""
         return self.root / "shortcut"
 

@@ -48,11 +48,11 @@ def start_or_join(
     place = homes.prepare_home(home)
     deadline = time.monotonic() + wait_seconds
     with homes.explain_disk_errors(f"Cannot use {place.root}"):
-        lock = homes.take_lock(place.attached, homes.SHARED, deadline)
+        lock = homes.take_lock(place.attached_lock, homes.SHARED, deadline)
     if lock is None:
         raise DatabaseUnavailable(
             f"The database server in {place.root} is being stopped and does not end. "
-            f"End its supervisor, process {place.supervisor.read_text('ascii')}."
+            f"End its supervisor, process {place.supervisor_lock.read_text('ascii')}."
         )
     try:
         url = _ensure_running(place, major, say, deadline)
@@ -93,16 +93,16 @@ class ServerHandle:
         """Start the server again if its supervisor was killed while this process still needs it."""
         while not self._released.wait(_GUARD_SECONDS):
             with contextlib.suppress(PostroomError, OSError):
-                if homes.is_lock_free(self._home.supervisor):
+                if homes.is_lock_free(self._home.supervisor_lock):
                     _ensure_running(self._home, self._major, lambda _: None, time.monotonic() + 60)
 
 
 def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -> str:
     """Wait for the server, start it if nobody has; the URL of the database in it."""
-    if not homes.is_lock_free(home.supervisor) and _find_fault(home, deadline, create=False) is None:
+    if not homes.is_lock_free(home.supervisor_lock) and _find_fault(home, deadline, create=False) is None:
         return _build_url(home, _DATABASE, _DATABASE)
     with homes.explain_disk_errors(f"Cannot use {home.root}"):
-        starting = homes.take_lock(home.starting, homes.EXCLUSIVE, deadline)
+        starting = homes.take_lock(home.starting_lock, homes.EXCLUSIVE, deadline)
     if starting is None:
         raise DatabaseUnavailable(
             f"Another process does not finish starting the database in {home.root}. End it, and start again."
@@ -116,7 +116,7 @@ def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -
 
 def _start_server(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
     while True:
-        if homes.is_lock_free(home.supervisor):
+        if homes.is_lock_free(home.supervisor_lock):
             _launch_supervisor(home, major, say, deadline)
         fault = _find_fault(home, deadline, create=True)
         if fault is None:

@@ -35,7 +35,7 @@ def ensure_link(home: DatabaseHome) -> None:
         link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_directory())) / "data"
     link.unlink(missing_ok=True)
     link.symlink_to(home.data)
-    home.shortcut.write_text(str(link), "utf-8")
+    home.socket_link.write_text(str(link), "utf-8")
 
 
 def remove_link(home: DatabaseHome) -> None:
@@ -48,7 +48,7 @@ def remove_link(home: DatabaseHome) -> None:
 
 def _read_link_path(home: DatabaseHome) -> Path | None:
     try:
-        return Path(home.shortcut.read_text("utf-8"))
+        return Path(home.socket_link.read_text("utf-8"))
     except FileNotFoundError:
         return None
 

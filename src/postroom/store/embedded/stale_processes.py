@@ -60,14 +60,14 @@ def wait_for_exit(home: DatabaseHome) -> int:
     """
     patience_seconds = 1 if _is_server_dead(home) else 15
     for wait_seconds, then in ((patience_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
-        lock = homes.take_lock(home.server, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
+        lock = homes.take_lock(home.server_lock, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
         if lock is not None:
             return lock
         for pid in find_server_processes(home.data) if then else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, then or 0)
     raise DatabaseUnavailable(
-        f"An earlier database server still holds {home.server} and does not end. "
+        f"An earlier database server still holds {home.server_lock} and does not end. "
         f"End its processes {find_server_processes(home.data)}, or restart the machine."
     )
 

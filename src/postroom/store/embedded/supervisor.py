@@ -34,7 +34,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    own = homes.take_lock(home.supervisor, homes.EXCLUSIVE, time.monotonic() + 5)
+    own = homes.take_lock(home.supervisor_lock, homes.EXCLUSIVE, time.monotonic() + 5)
     if own is None:
         return  # another supervisor was faster
     os.ftruncate(own, 0)
@@ -79,7 +79,7 @@ def _run_server(home: DatabaseHome, server: EmbeddedServer, starter: int) -> boo
                 ready = True
                 _report(starter, "ready")
             # The lock is kept to the end: who comes now waits until the server has stopped, then starts it.
-            if homes.take_lock(home.attached, homes.EXCLUSIVE, deadline=0) is not None:
+            if homes.take_lock(home.attached_lock, homes.EXCLUSIVE, deadline=0) is not None:
                 return True
             socket_link.ensure_link(home)
             signal.sigtimedwait({signal.SIGCHLD}, _IDLE_SECONDS if ready else _STARTING_SECONDS)

@@ -16,8 +16,8 @@ class MailboxStatus:
     listing: bool  # something is still to be listed
     listed: int
     expected: int
-    channel: str | None  # the status of the push channel
-    channel_ends_at: datetime | None
+    subscription_status: str | None  # the status of the push channel
+    subscription_expires_at: datetime | None
     audited_at: datetime | None
     compared: int | None
     differing: int | None
@@ -29,7 +29,7 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
         """
         SELECT mailboxes.id AS mailbox_id, listings.listing, listings.listed,
             greatest(listings.expected, listings.listed) AS expected,
-            channel.status AS channel, channel.expires_at AS channel_ends_at,
+            subscription.status AS subscription_status, subscription.expires_at AS subscription_expires_at,
             audit.completed_at AS audited_at, audit.listed AS compared, audit.differing
         FROM mailboxes
         CROSS JOIN LATERAL (
@@ -41,7 +41,7 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
             SELECT CASE WHEN confirmed_at IS NULL THEN 'asked' ELSE status END AS status, expires_at
             FROM subscriptions
             WHERE mailbox_id = mailboxes.id AND replaced_at IS NULL ORDER BY created_at DESC LIMIT 1
-        ) AS channel ON true
+        ) AS subscription ON true
         LEFT JOIN LATERAL (
             SELECT completed_at, listed, missing + extra + different AS differing FROM audits
             WHERE mailbox_id = mailboxes.id ORDER BY id DESC LIMIT 1

@@ -20,7 +20,7 @@ class LastHour:
     quota: list[float]  # used by the mailbox nearest to its provider's limit; 1 is all
     reviews: list[int]  # that waited for a person when the minute ended
     backlog: list[int]  # documents that waited to be read when the minute ended
-    middle_seconds: float | None  # over the hour
+    median_seconds: float | None  # over the hour
 
 
 async def read_last_hour(connection: Connection) -> LastHour:
@@ -46,7 +46,7 @@ _LAST_HOUR = """
     ), used AS (
         SELECT floor(extract(epoch FROM date_trunc('minute', postroom_now()) - minute) / 60)::int AS ago,
             max(share) AS share
-        FROM quota_uses WHERE minute > postroom_now() - interval '1 hour' GROUP BY 1
+        FROM quota_usage WHERE minute > postroom_now() - interval '1 hour' GROUP BY 1
     ), asked AS (
         SELECT floor(extract(epoch FROM postroom_now() - created_at) / 60)::int AS ago,
             floor(extract(epoch FROM postroom_now() - decided_at) / 60)::int AS decided_ago
