@@ -62,7 +62,7 @@ async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopte
 
 def test_the_doctor_says_where_the_blobs_will_lie(run, tmp_path):
     found = doctor(run)
-    assert (found["state"], found["found"]) == ("ok", f"{tmp_path}/home/blobs is made at the first start")
+    assert (found["state"], found["found"]) == ("ok", f"{tmp_path}/home/blobs will be created on first start")
     refused = doctor(
         run,
         POSTROOM_BLOBS="gs://bucket",

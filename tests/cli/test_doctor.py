@@ -65,7 +65,7 @@ async def test_pending_migrations_fail_with_their_remedy(postroom, database_url,
     assert found(done)["schema"] == {
         "name": "schema",
         "state": "fail",
-        "found": "migrations pending: 1",
+        "found": "pending migrations: 1",
         "remedy": "Run `postroom db migrate`.",
     }
 
@@ -102,11 +102,11 @@ def test_a_home_that_others_can_read_is_told(tmp_path):
 HOME_OF_NOBODY = """
 import os, sys
 from pathlib import Path
-from postroom.cli import checks
+from postroom.cli import doctor_checks
 if os.geteuid() == 0:
     os.setuid(65534)
 path = Path(sys.argv[1])
-print(checks.home(path).state, checks.disk(path).name, checks.home(path).remedy)
+print(doctor_checks.check_home(path).state, doctor_checks.check_disk(path).name, doctor_checks.check_home(path).remedy)
 """
 
 
@@ -116,8 +116,8 @@ def test_a_home_that_cannot_be_made_fails_with_its_remedy(tmp_path):
         assert doctor_checks.check_home(path).state is DoctorCheckState.FAIL
     (tmp_path / "closed").mkdir(mode=0o500)
     command = [sys.executable, "-c", HOME_OF_NOBODY, str(tmp_path / "closed/home")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told == "fail disk Let this user write there, or set POSTROOM_HOME.\n"
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output == "fail disk Grant this user write access, or set POSTROOM_HOME.\n"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from zipfile import ZipFile
 import psycopg
 import pytest
 
-from documents.fields.test_language_model import Vendor, served
+from documents.fields.test_llm_reader import Vendor, served
 from mailsim import samples
 from postroom import cli
 from postroom.cli import export, output
@@ -85,7 +85,7 @@ def read_all(tmp_path, database_url):
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
         async with (
             open_database(database_url, pool_size=6, name="test") as database,
-            FileSandbox(parallel=1, engines=1) as readers,
+            FileSandbox(parallel=1, ocr_processes=1) as readers,
             open_engine(settings, database) as engine,
         ):
             kinds = wired.build_handlers(engine, readers, {})

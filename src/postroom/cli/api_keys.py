@@ -22,7 +22,7 @@ Examples:
   postroom keys create reporting --scope read
   postroom keys list""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @group.command(
@@ -38,7 +38,7 @@ def create(
         float | None, typer.Option(min=0.01, max=36_500, help="How long it is good [default: for ever]")
     ] = None,
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Make a key and print it, this once: only its digest is kept."""
     scopes = frozenset(scope or [Scope.READ])
@@ -58,7 +58,7 @@ def create(
 
 
 @group.command("list", epilog="\b\nExamples:\n  postroom keys list\n  postroom keys list --json | jq length")
-def list_(*, json: Json = False) -> None:
+def list_(*, json: JsonOption = False) -> None:
     """List the keys: what each opens, and when it was last used."""
 
     async def act(database: "Database", organization: OrganizationId) -> "list[ApiKey]":
@@ -82,7 +82,7 @@ def list_(*, json: Json = False) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom keys revoke reporting\n  postroom keys revoke pr_a1b2c3d4")
 def revoke(
-    named: Annotated[
+    key_name: Annotated[
         str, typer.Argument(metavar="KEY", help="Its name, its beginning or its id, as `keys list` has it.")
     ],
 ) -> None:
@@ -91,7 +91,7 @@ def revoke(
     async def act(database: "Database", organization: OrganizationId) -> int:
         from postroom.flow.access import api_keys
 
-        return await api_keys.revoke(database, organization, named)
+        return await api_keys.revoke(database, organization, key_name)
 
     from postroom.cli import startup
 

@@ -19,28 +19,28 @@ class AppOnlyOptions(NamedTuple):
     folder: str | None
 
 
-def read_options(given: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
+def read_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
     """The credential, the mailbox's address, the folder."""
-    if given.tenant is None or given.client_id is None or given.mailbox is None:
+    if options.tenant is None or options.client_id is None or options.mailbox is None:
         raise SettingsError("App-only needs --tenant, --client-id and --mailbox.")
-    if (given.secret_file is None) == (given.certificate is None):
+    if (options.secret_file is None) == (options.certificate is None):
         raise SettingsError("App-only needs one of --secret-file and --certificate.")
-    if not re.fullmatch(r"[A-Za-z0-9.-]{1,255}", given.tenant) or given.tenant in {
+    if not re.fullmatch(r"[A-Za-z0-9.-]{1,255}", options.tenant) or options.tenant in {
         "common",
         "organizations",
         "consumers",
     }:
         raise SettingsError("--tenant takes the id or the domain of one tenant.")
-    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", given.client_id):
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", options.client_id):
         raise SettingsError("--client-id takes the application (client) id, a GUID.")
-    if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", given.mailbox):
+    if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", options.mailbox):
         raise SettingsError("--mailbox takes one address.")
-    if given.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", given.folder):
+    if options.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", options.folder):
         raise SettingsError("--folder takes a well-known name such as Inbox or Archive, or a folder's id.")
-    secret = Secret(_read_text(given.secret_file).strip()) if given.secret_file else None
-    pem = _read_certificate(given.certificate) if given.certificate else None
-    credential = AppCredential(given.tenant.lower(), given.client_id, secret, pem)
-    return credential, given.mailbox.lower(), given.folder
+    secret = Secret(_read_text(options.secret_file).strip()) if options.secret_file else None
+    pem = _read_certificate(options.certificate) if options.certificate else None
+    credential = AppCredential(options.tenant.lower(), options.client_id, secret, pem)
+    return credential, options.mailbox.lower(), options.folder
 
 
 def _read_text(path: Path) -> str:

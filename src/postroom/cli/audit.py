@@ -1,4 +1,4 @@
-"""`postroom audit`: compare a mailbox at its provider with the store, message by message."""
+"""`postroom audit`: compare a mailbox with its provider, message by message."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,7 +6,13 @@ import typer
 
 from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
-from postroom.cli.mailboxes import Json, MailboxCommandContext, Named, find_mailbox, run_command
+from postroom.cli.mailboxes import (
+    JsonOption,
+    MailboxArgument,
+    MailboxCommandContext,
+    find_mailbox,
+    run_command,
+)
 from postroom.cli.sync import run_sync_worker
 
 if TYPE_CHECKING:
@@ -22,64 +28,66 @@ MAX_IDS_SHOWN = 10
 
 
 def audit(
-    named: Named,
+    mailbox_name: MailboxArgument,
     *,
     content: Annotated[
-        bool, typer.Option("--content", help="Fetch every message again, and compare all of it.")
+        bool, typer.Option("--content", help="Fetch every message again and compare its full content.")
     ] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Fetch or settle what differs.")] = False,
-    json: Json = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Sync the messages that differ.")] = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """List a mailbox at its provider and report what is missing, extra or different in the store.
+    """Compare a mailbox with its provider and report missing, extra and different messages.
 
-    Exit code 1 when anything is, and is not repaired.
+    Exit code 1 if any difference remains.
     """
-    return run_command(lambda at: _run_audit(at, named, content=content, repair=repair, json=json))
+    return run_command(
+        lambda context: _run_audit(context, mailbox_name, content=content, repair=repair, json=json)
+    )
 
 
 async def _run_audit(
-    at: MailboxCommandContext, named: str, *, content: bool, repair: bool, json: bool
+    context: MailboxCommandContext, mailbox_name: str, *, content: bool, repair: bool, json: bool
 ) -> ExitCode:
     from postroom.flow.mail import audit as flow
 
-    mailbox = await find_mailbox(at, named)
+    mailbox = await find_mailbox(context, mailbox_name)
     depth = flow.AuditDepth.CONTENTS if content else flow.AuditDepth.STATES
-    context = at.engine.sync
+    sync = context.engine.sync
     with progress.spinner("Comparing"):
-        found = await flow.audit_mailbox(context, mailbox, depth)
+        findings = await flow.audit_mailbox(sync, mailbox, depth)
     repaired = 0
-    if repair and found.all_keys:
-        repaired = len(found.all_keys)
-        await _repair(at, mailbox, found)
+    if repair and findings.all_keys:
+        repaired = len(findings.all_keys)
+        await _repair(context, mailbox, findings)
         with progress.spinner("Comparing again"):
-            found = await flow.audit_mailbox(context, mailbox, depth)
-    _print_findings(found, repaired - len(found.all_keys) if repaired else None, json=json)
-    return ExitCode.FAILED if found.all_keys else ExitCode.OK
+            findings = await flow.audit_mailbox(sync, mailbox, depth)
+    _print_findings(findings, repaired - len(findings.all_keys) if repaired else None, json=json)
+    return ExitCode.FAILED if findings.all_keys else ExitCode.OK
 
 
-async def _repair(at: MailboxCommandContext, mailbox: "Mailbox", found: "AuditFindings") -> None:
+async def _repair(context: MailboxCommandContext, mailbox: "Mailbox", findings: "AuditFindings") -> None:
     from postroom.cli.sync import follow_progress
     from postroom.flow.mail import audit as flow
 
-    async with at.engine.database.transaction(at.organization) as connection:
-        await flow.repair(connection, at.organization, mailbox.id, found)
-    async with run_sync_worker(at):
-        await follow_progress(at, mailbox)
+    async with context.engine.database.transaction(context.organization) as connection:
+        await flow.repair(connection, context.organization, mailbox.id, findings)
+    async with run_sync_worker(context):
+        await follow_progress(context, mailbox)
 
 
-def _print_findings(found: "AuditFindings", repaired: int | None, *, json: bool) -> None:
+def _print_findings(findings: "AuditFindings", repaired: int | None, *, json: bool) -> None:
     from postroom.cli import output
 
-    kinds = {"missing": found.missing, "extra": found.extra, "different": found.different}
+    kinds = {"missing": findings.missing, "extra": findings.extra, "different": findings.different}
     if json:
-        output.print_json({"listed": found.listed, **kinds, "repaired": repaired or 0})
+        output.print_json({"listed": findings.listed, **kinds, "repaired": repaired or 0})
         return
-    rows = [("listed", found.listed, "")]
+    rows = [("listed", findings.listed, "")]
     for name, keys in kinds.items():
         more = f" and {len(keys) - MAX_IDS_SHOWN} more" if len(keys) > MAX_IDS_SHOWN else ""
         rows.append((name, len(keys), " ".join(keys[:MAX_IDS_SHOWN]) + more))
     output.print_table(("WHAT", "COUNT", "IDS"), rows)
     if repaired is not None:
         typer.echo(f"Repaired: {repaired}.")
-    elif found.all_keys:
-        typer.echo("`postroom audit … --repair` mends it.")
+    elif findings.all_keys:
+        typer.echo("Run `postroom audit … --repair` to repair the differences.")

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from postroom import interrupts
 from postroom.cli import progress
-from postroom.cli.serve import Port
+from postroom.cli.serve import PortOption
 from postroom.errors import OperatorError, TransientError
 from postroom.model import OrganizationId, ProviderName, Secret
 
@@ -45,7 +45,7 @@ _ARRIVING_KINDS: Final = (
 _DELIVERY_SECONDS: Final = 4.0
 
 
-def demo(port: Port = 0) -> None:
+def demo(port: PortOption = 0) -> None:
     """Run Postroom against simulated providers, with its data in the directory ./.demo."""
     from postroom import config
     from postroom.cli import simulator_process, startup, up

@@ -1,4 +1,4 @@
-"""The checks of `postroom doctor`: each looks at one thing and says what to do when it is wrong."""
+"""The checks of `postroom doctor`. Each checks one thing and changes nothing."""
 
 import http.client
 import os
@@ -47,14 +47,14 @@ class DoctorCheck:
 
 
 def run_checks() -> Iterator[DoctorCheck]:
-    """Every check, one after the other, as soon as each is known."""
+    """Run all checks in order and yield each result as soon as it is known."""
     yield check_python()
     try:
         settings = config.load()
     except SettingsError as error:
         yield from (_to_failed_check("settings", line) for line in str(error).splitlines())
         return
-    yield DoctorCheck("settings", DoctorCheckState.OK, "every one is right")
+    yield DoctorCheck("settings", DoctorCheckState.OK, "valid")
     if settings.database_url is None:
         yield check_home(startup.resolve_home(settings))
         yield check_disk(startup.resolve_home(settings))
@@ -75,14 +75,14 @@ def check_python() -> DoctorCheck:
 
 
 def check_home(path: Path) -> DoctorCheck:
-    there = _nearest_existing(path)
-    if not there.is_dir() or (there != path and not os.access(there, os.W_OK | os.X_OK)):
-        found = f"{path} cannot be made: {there} is no directory that this user may write to"
+    existing = _nearest_existing(path)
+    if not existing.is_dir() or (existing != path and not os.access(existing, os.W_OK | os.X_OK)):
+        found = f"{path} cannot be created: {existing} is not a directory this user may write to"
         return DoctorCheck(
-            "home", DoctorCheckState.FAIL, found, "Let this user write there, or set POSTROOM_HOME."
+            "home", DoctorCheckState.FAIL, found, "Grant this user write access, or set POSTROOM_HOME."
         )
-    if there != path:
-        return DoctorCheck("home", DoctorCheckState.OK, f"{path} is made at the first start")
+    if existing != path:
+        return DoctorCheck("home", DoctorCheckState.OK, f"{path} will be created on first start")
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.stat().st_uid != os.geteuid() or not os.access(path, os.W_OK | os.X_OK):
         return DoctorCheck(
@@ -93,20 +93,20 @@ def check_home(path: Path) -> DoctorCheck:
         )
     if mode & 0o077:
         return DoctorCheck(
-            "home", DoctorCheckState.WARN, f"{path} is open to other users", f"Run `chmod 700 {path}`."
+            "home", DoctorCheckState.WARN, f"{path} is accessible to other users", f"Run `chmod 700 {path}`."
         )
     return DoctorCheck("home", DoctorCheckState.OK, str(path))
 
 
 def _nearest_existing(path: Path) -> Path:
-    """The path, or the first above it that is there. What this user may not look at is not there."""
-    return next(each for each in (path, *path.parents) if os.access(each, os.F_OK))
+    """The path, or its nearest parent that exists and is visible to this user."""
+    return next(candidate for candidate in (path, *path.parents) if os.access(candidate, os.F_OK))
 
 
 def check_disk(path: Path) -> DoctorCheck:
     free = shutil.disk_usage(_nearest_existing(path)).free
     found = f"{free / 1e9:.1f} GB free for {path}"
-    remedy = "Free some space, or set POSTROOM_HOME to a larger disk."
+    remedy = "Free some space, or move POSTROOM_HOME to a larger disk."
     if free < MIN_FREE_BYTES:
         return DoctorCheck("disk", DoctorCheckState.FAIL, found, remedy)
     return (
@@ -117,14 +117,16 @@ def check_disk(path: Path) -> DoctorCheck:
 
 
 def check_database(settings: Settings) -> Iterator[DoctorCheck]:
-    """The server, the schema and the clock. A home that was never started is left alone."""
+    """Check schema, server, clock and blobs. An embedded server that never ran is not created."""
     try:
         if settings.database_url is None and not os.access(
             startup.resolve_home(settings) / "postgres", os.F_OK
         ):
-            found = binaries.find_binaries()
+            server = binaries.find_binaries()
             yield DoctorCheck(
-                "database", DoctorCheckState.OK, f"embedded PostgreSQL {found.major}, made at the first start"
+                "database",
+                DoctorCheckState.OK,
+                f"embedded PostgreSQL {server.major}, to be created on first start",
             )
             return
         with startup.database_url(settings) as url:
@@ -141,90 +143,90 @@ def check_schema(status: schema_migrations.SchemaStatus) -> DoctorCheck:
     if status.fault is not None:
         return _to_failed_check("schema", status.fault)
     if not status.current:
-        found = f"migrations pending: {len(status.pending)}"
+        found = f"pending migrations: {len(status.pending)}"
         return DoctorCheck("schema", DoctorCheckState.FAIL, found, "Run `postroom db migrate`.")
     return DoctorCheck("schema", DoctorCheckState.OK, f"current, version {status.applied[-1].version}")
 
 
 async def _check_server_and_clock(url: str) -> list[DoctorCheck]:
     async with open_database(url, pool_size=3, name=health.process_name("doctor")) as opened:
-        found = await health.read_health(opened)
-    return [check_server(found.server), check_clock(found.server.now, datetime.now(UTC))]
+        server = (await health.read_health(opened)).server
+    return [check_server(server), check_clock(server.now, datetime.now(UTC))]
 
 
-def check_server(found: health.DatabaseServer) -> DoctorCheck:
-    words = f"PostgreSQL {found.version}, {found.connections} of {found.max_connections} connections"
-    if found.read_only:
+def check_server(server: health.DatabaseServer) -> DoctorCheck:
+    found = f"PostgreSQL {server.version}, {server.connections} of {server.max_connections} connections used"
+    if server.read_only:
         return DoctorCheck(
             "database",
             DoctorCheckState.FAIL,
-            f"{words}, read-only",
-            "Point POSTROOM_DATABASE_URL to the primary.",
+            f"{found}, read-only",
+            "Set POSTROOM_DATABASE_URL to the primary server.",
         )
-    if found.connections > 0.9 * found.max_connections:
+    if server.connections > 0.9 * server.max_connections:
         remedy = "Raise its max_connections, or lower POSTROOM_DATABASE_POOL_SIZE."
-        return DoctorCheck("database", DoctorCheckState.WARN, words, remedy)
-    return DoctorCheck("database", DoctorCheckState.OK, words)
+        return DoctorCheck("database", DoctorCheckState.WARN, found, remedy)
+    return DoctorCheck("database", DoctorCheckState.OK, found)
 
 
-def check_clock(theirs: datetime, ours: datetime) -> DoctorCheck:
-    apart = abs((theirs - ours).total_seconds())
-    found = f"{apart:.1f} s between this machine and the database"
-    if apart > MAX_CLOCK_SKEW_SECONDS:
+def check_clock(database_time: datetime, local_time: datetime) -> DoctorCheck:
+    skew = abs((database_time - local_time).total_seconds())
+    found = f"{skew:.1f} s difference between this machine and the database"
+    if skew > MAX_CLOCK_SKEW_SECONDS:
         return DoctorCheck(
             "clock",
             DoctorCheckState.FAIL,
             found,
-            "Synchronise both with a time server (chrony, systemd-timesyncd).",
+            "Synchronize both clocks with NTP (chrony, systemd-timesyncd).",
         )
     return DoctorCheck("clock", DoctorCheckState.OK, found)
 
 
 async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
-    """Where bytes are kept, and whether the database knows that place. Makes no directory."""
+    """Check that blobs are where the database expects them. Creates no directory."""
     name = health.process_name("doctor")
     async with open_database(url, pool_size=3, name=name) as opened, opened.engine() as connection:
-        known = await stored_blobs.get_location(connection)
-    root = startup.resolve_home(settings) / "check_blobs"
+        expected = await stored_blobs.get_location(connection)
+    root = startup.resolve_home(settings) / "blobs"
     if settings.blobs == "disk" and not os.access(root, os.F_OK):
-        here, words = None, f"{root} is made at the first start"
+        location, found = None, f"{root} will be created on first start"
     else:
         try:
-            here = words = await storage.build_blob_store(settings).check()
+            location = found = await storage.build_blob_store(settings).check()
         except PostroomError as error:
             return _to_failed_check("blobs", str(error))
-    if known is not None and known != here:
-        found = f"{blob_location.MISMATCH} ({known}, not {here or root})"
+    if expected is not None and expected != location:
+        found = f"{blob_location.MISMATCH} ({expected}, not {location or root})"
         return DoctorCheck("blobs", DoctorCheckState.FAIL, found, blob_location.MISMATCH_REMEDY)
-    return DoctorCheck("blobs", DoctorCheckState.OK, words)
+    return DoctorCheck("blobs", DoctorCheckState.OK, found)
 
 
 def check_vault(settings: Settings) -> DoctorCheck:
-    """The keys and, where chosen, AWS. Makes no key and sends nothing."""
+    """Check the vault's keys and, if configured, AWS access. Creates no key and sends nothing."""
     try:
         keys = secrets.build_vault_keys(settings)
         count = len(keys.every())
         secrets.build_vault(settings, Sealer(keys))
     except OperatorError as error:
         return _to_failed_check("vault", str(error))
-    found = f"keys in {keys.source}" if count else f"{keys.source} is made at first use"
+    found = f"keys in {keys.source}" if count else f"{keys.source} will be created on first use"
     return DoctorCheck("vault", DoctorCheckState.OK, found)
 
 
 async def check_queue(settings: Settings) -> DoctorCheck:
-    """Whether the queue outside can be used. Sends and receives nothing."""
+    """Check that the SQS queue is usable. Sends and receives nothing."""
     try:
-        found = documents.build_queue(settings)
-        has_dead_letters = found is None or await found.check()
+        queue = documents.build_queue(settings)
+        has_dead_letter_queue = queue is None or await queue.check()
     except (OperatorError, TransientError) as error:
         return _to_failed_check("queue", str(error))
-    if has_dead_letters:
+    if has_dead_letter_queue:
         return DoctorCheck(
-            "queue", DoctorCheckState.OK, "Amazon SQS answers, and has a place for dead letters"
+            "queue", DoctorCheckState.OK, "Amazon SQS is reachable and has a dead-letter queue"
         )
-    remedy = "Give the queue a redrive policy, so that messages of nobody's end in another one."
+    remedy = "Add a redrive policy, so that foreign messages move to a dead-letter queue."
     return DoctorCheck(
-        "queue", DoctorCheckState.WARN, "Amazon SQS answers, and has no place for dead letters", remedy
+        "queue", DoctorCheckState.WARN, "Amazon SQS is reachable but has no dead-letter queue", remedy
     )
 
 
@@ -234,7 +236,7 @@ def check_listen_address(settings: Settings) -> DoctorCheck:
     except OperatorError as error:
         if settings.port and _is_postroom(f"http://{settings.host}:{settings.port}"):
             return DoctorCheck(
-                "address", DoctorCheckState.OK, f"Postroom answers on {settings.host} port {settings.port}"
+                "address", DoctorCheckState.OK, f"Postroom is running on {settings.host} port {settings.port}"
             )
         return _to_failed_check("address", str(error))
     return DoctorCheck("address", DoctorCheckState.OK, f"{settings.host} port {settings.port} is free")
@@ -242,15 +244,15 @@ def check_listen_address(settings: Settings) -> DoctorCheck:
 
 def check_public_url(settings: Settings) -> DoctorCheck:
     if settings.public_url is None:
-        remedy = "Set POSTROOM_PUBLIC_URL to the https address of this Postroom, so that providers can push."
+        remedy = "Set POSTROOM_PUBLIC_URL to the https URL of this Postroom, so that providers can push."
         return DoctorCheck(
-            "public url", DoctorCheckState.WARN, "not set: new mail is found by the sweep only", remedy
+            "public url", DoctorCheckState.WARN, "not set; new mail is found by sweeps only", remedy
         )
     if _is_postroom(settings.public_url):
-        return DoctorCheck("public url", DoctorCheckState.OK, f"{settings.public_url} leads here")
-    remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
+        return DoctorCheck("public url", DoctorCheckState.OK, f"{settings.public_url} reaches a Postroom")
+    remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
     return DoctorCheck(
-        "public url", DoctorCheckState.WARN, f"no Postroom answers at {settings.public_url} from here", remedy
+        "public url", DoctorCheckState.WARN, f"no Postroom answers at {settings.public_url}", remedy
     )
 
 
@@ -268,7 +270,7 @@ def _is_postroom(url: str) -> bool:
         connection.close()
 
 
-def _to_failed_check(name: str, words: str) -> DoctorCheck:
-    """An error of ours is cause and remedy in sentences; the last one is the remedy."""
-    cause, _, remedy = words.rstrip(".").rpartition(". ")
+def _to_failed_check(name: str, message: str) -> DoctorCheck:
+    """Split an error message into cause and remedy. The remedy is its last sentence."""
+    cause, _, remedy = message.rstrip(".").rpartition(". ")
     return DoctorCheck(name, DoctorCheckState.FAIL, cause or remedy, f"{remedy}." if cause else None)

@@ -30,11 +30,13 @@ Examples:
   postroom documents list --state needs_review""",
 )
 group.command(epilog=export.EXAMPLES)(export.export)
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, or the beginning of its id.")]
-Actor = Annotated[str, typer.Option("--as", help="Who decides, as the ledger shall name them.")]
-OnlyState = Annotated[DocumentState | None, typer.Option("--state", help="Only those in this state.")]
-OnlyPipeline = Annotated[str | None, typer.Option("--pipeline", help="Only those of this pipeline.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DocumentArgument = Annotated[
+    str, typer.Argument(metavar="DOCUMENT", help="Its id, or the beginning of its id.")
+]
+ActorOption = Annotated[str, typer.Option("--as", help="Who decides, as the ledger shall name them.")]
+StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only those in this state.")]
+PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only those of this pipeline.")]
 
 
 @group.command(
@@ -64,14 +66,14 @@ Examples:
   postroom documents list --pipeline invoices --json""",
 )
 def list_documents(
-    state: OnlyState = None,
-    pipeline: OnlyPipeline = None,
+    state: StateOption = None,
+    pipeline: PipelineOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
     *,
     every: Annotated[
         bool, typer.Option("--all", help="Skipped ones too: what is nothing for a pipeline.")
     ] = False,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """List documents, the newest first; skipped ones only when asked for."""
     from postroom.cli import output, startup
@@ -106,7 +108,7 @@ Examples:
   postroom documents show 6f1c2a4e
   postroom documents show 6f1c2a4e --json | jq .fields"""
 )
-def show(document: Named, *, json: Json = False) -> None:
+def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
     """Show one document: where it came from, what was read, the checks, the decision."""
     from postroom.cli import output, startup
 
@@ -140,7 +142,7 @@ Examples:
   postroom documents confirm 6f1c2a4e --set 'vat_rates=[{"rate": "19", "net": "100.00", "vat": "19.00"}]'"""
 )
 def confirm(
-    document: Named,
+    document: DocumentArgument,
     corrections: Annotated[
         list[str] | None,
         typer.Option(
@@ -149,7 +151,7 @@ def confirm(
             help="Put a field right; repeatable. Of a table, all its rows as JSON.",
         ),
     ] = None,
-    actor: Actor = "command line",
+    actor: ActorOption = "command line",
 ) -> None:
     """Vouch for what was read, with what you put right; the next one of that supplier or layout learns."""
     from postroom.cli import startup
@@ -170,9 +172,9 @@ Examples:
   postroom documents reject 6f1c2a4e --reason "an offer, not an invoice\""""
 )
 def reject(
-    document: Named,
+    document: DocumentArgument,
     reason: Annotated[str, typer.Option(help="Why, in words.")] = "not for this pipeline",
-    actor: Actor = "command line",
+    actor: ActorOption = "command line",
 ) -> None:
     """Say that a document is nothing for its pipeline."""
     from postroom.cli import startup
@@ -194,8 +196,8 @@ Examples:
 )
 def retry(
     document: Annotated[str | None, typer.Argument(metavar="[DOCUMENT]", help="Its id.")] = None,
-    state: OnlyState = None,
-    actor: Actor = "command line",
+    state: StateOption = None,
+    actor: ActorOption = "command line",
 ) -> ExitCode:
     """Read again what ended without a record: one document, or all in a state."""
     return _requeue(document, state, None, actor)
@@ -209,7 +211,7 @@ Examples:
 def reprocess(
     pipeline: Annotated[str, typer.Option(help="The pipeline whose documents are read again.")],
     state: Annotated[DocumentState, typer.Option(help="Those in this state.")] = DocumentState.NEEDS_REVIEW,
-    actor: Actor = "command line",
+    actor: ActorOption = "command line",
 ) -> ExitCode:
     """Read all documents of a pipeline again that ended in a state: after a change of its settings."""
     return _requeue(None, state, pipeline, actor)
@@ -326,7 +328,7 @@ def _apply_corrections(
     found = dict(read)
     for name, each in corrections.items():
         actor = people.get(each.actor_id or "", each.actor_id)
-        said = f"corrected by {actor or '-'} at {each.decided_at:%Y-%m-%d %H:%M} UTC; read: {each.former}"
+        said = f"corrected by {actor or '-'} at {each.decided_at:%Y-%m-%d %H:%M} UTC; read: {each.read_text}"
         found[name] = {
             **read.get(name, {"page": None, "box": None}),
             "value": each.right_value,

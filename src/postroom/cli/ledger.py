@@ -26,8 +26,8 @@ Examples:
   postroom ledger show --limit 20
   postroom ledger verify""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Organization = Annotated[
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OrganizationOption = Annotated[
     UUID | None,
     typer.Option("--organization", help="Only this one, by its id [default: all]", show_default=False),
 ]
@@ -41,13 +41,13 @@ Examples:
   postroom ledger verify --json | jq '.[].head'"""
 )
 def verify(
-    organization: Organization = None,
+    organization: OrganizationOption = None,
     head: Annotated[
         str | None,
         typer.Option("--head", help="A head that an earlier run printed; it must still be in the ledger."),
     ] = None,
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
     """Compute every digest, chain and signature again. Exit code 1 when the ledger is broken.
 
@@ -80,10 +80,10 @@ Examples:
   postroom ledger show --limit 200 --json"""
 )
 def show(
-    organization: Organization = None,
+    organization: OrganizationOption = None,
     limit: Annotated[int, typer.Option(min=1, max=10000, help="How many entries of each organization.")] = 20,
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Show the newest entries, the newest first. Personal values are not shown."""
     from postroom.cli import output, startup

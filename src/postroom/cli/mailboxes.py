@@ -1,4 +1,4 @@
-"""`postroom mailboxes`: connect them, see how they are, pause, resume, disconnect."""
+"""`postroom mailboxes`: connect, list, show, pause, resume, change the policy, disconnect."""
 
 import asyncio
 import sys
@@ -28,22 +28,20 @@ Result = TypeVar("Result")
 
 group = typer.Typer(
     name="mailboxes",
-    help="Mailboxes: connect, list, show, pause, resume, disconnect, policy, backfill.",
+    help="Connect, list and manage mailboxes.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
   postroom mailboxes connect gmail
   postroom mailboxes list""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Named = Annotated[
-    str, typer.Argument(metavar="MAILBOX", help="Its address, its id, or the beginning of its id.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MailboxArgument = Annotated[str, typer.Argument(metavar="MAILBOX", help="Address, ID or start of the ID.")]
 POLL_SECONDS = 0.5
 
 
 class MailboxCommandContext(NamedTuple):
-    """What a command works with."""
+    """What the commands of this group need."""
 
     engine: "Engine"
     organization: OrganizationId
@@ -58,51 +56,59 @@ Examples:
       --mailbox invoices@example.org --secret-file /run/secrets/postroom"""
 )
 def connect(
-    provider: Annotated[ProviderName, typer.Argument(help="Where the mailbox is.")],
+    provider: Annotated[ProviderName, typer.Argument(help="Provider of the mailbox.")],
     policy: Annotated[
         ContentPolicy | None,
-        typer.Option(help="How much is kept. [default: as it is, else full]", show_default=False),
+        typer.Option(
+            help="How much of the mail to keep [default: unchanged; full for new mailboxes]",
+            show_default=False,
+        ),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Accept only this address; else whoever signs in.", show_default=False)
+        str | None, typer.Option(help="Accept this address only [default: any address]", show_default=False)
     ] = None,
     *,
     app_only: Annotated[
-        bool, typer.Option("--app-only", help="With an application's own credential; nobody signs in.")
+        bool, typer.Option("--app-only", help="Use an application credential instead of a sign-in.")
     ] = False,
-    tenant: Annotated[str | None, typer.Option(help="App-only: the id of the tenant.")] = None,
-    client_id: Annotated[str | None, typer.Option(help="App-only: the application's id.")] = None,
-    mailbox: Annotated[str | None, typer.Option(help="App-only: the address of the mailbox.")] = None,
-    secret_file: Annotated[Path | None, typer.Option(help="App-only: file with the client secret.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="App-only: tenant ID or domain.")] = None,
+    client_id: Annotated[str | None, typer.Option(help="App-only: application (client) ID.")] = None,
+    mailbox: Annotated[str | None, typer.Option(help="App-only: address of the mailbox.")] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="App-only: file that contains the client secret.")
+    ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="App-only: PEM file with the certificate and its private key.")
+        Path | None,
+        typer.Option(help="App-only: PEM file that contains the certificate and its private key."),
     ] = None,
     folder: Annotated[
         str | None,
         typer.Option(
-            help="App-only: the folder, by well-known name or id. [default: as it is, else Inbox]",
+            help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
             show_default=False,
         ),
     ] = None,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """Connect a mailbox: by its owner's sign-in in a browser, or app-only.
+    """Connect a mailbox by its owner's sign-in in a browser, or with an application credential.
 
-    By sign-in, a link is printed and, where there is a screen, opened; then this waits for the result.
-    A mailbox that is connected already is connected again, and goes on where it stopped.
+    For a sign-in, this prints a link, opens it if there is a display, and waits for the result. Connecting a
+    mailbox again renews its access; its sync continues where it stopped.
     """
-    given = applications.AppOnlyOptions(tenant, client_id, mailbox, secret_file, certificate, folder)
+    options = applications.AppOnlyOptions(tenant, client_id, mailbox, secret_file, certificate, folder)
     if not app_only:
-        if any(each is not None for each in given):
-            raise SettingsError("These options are for app-only mailboxes. Add --app-only.")
-        return run_command(lambda at: _connect_by_sign_in(at, provider, policy, address, json=json))
+        if any(option is not None for option in options):
+            raise SettingsError(
+                "An option that only applies to app-only mailboxes was given. Add --app-only."
+            )
+        return run_command(lambda context: _connect_by_sign_in(context, provider, policy, address, json=json))
     if provider is not ProviderName.OUTLOOK:
         raise SettingsError(
-            "App-only is for outlook: Gmail mailboxes are connected by their owner's consent."
+            "--app-only is not available for Gmail. Leave it out, to connect by the owner's sign-in."
         )
     if address is not None:
-        raise SettingsError("--address is for a sign-in. App-only takes the address as --mailbox.")
-    return _connect_app_only(given, policy, json=json)
+        raise SettingsError("--address applies to a sign-in. With --app-only, give the address as --mailbox.")
+    return _connect_app_only(options, policy, json=json)
 
 
 @group.command(
@@ -112,31 +118,31 @@ Examples:
   postroom mailboxes list
   postroom mailboxes list --json | jq '.[] | select(.health != "active")'""",
 )
-def list_(*, json: Json = False) -> None:
-    """List the mailboxes and how they are."""
+def list_(*, json: JsonOption = False) -> None:
+    """List mailboxes and their state."""
 
-    async def act(at: MailboxCommandContext) -> "list[Mailbox]":
+    async def act(context: MailboxCommandContext) -> "list[Mailbox]":
         from postroom.store import mailboxes
 
-        async with at.engine.database.transaction(at.organization) as connection:
+        async with context.engine.database.transaction(context.organization) as connection:
             return await mailboxes.list_all(connection)
 
     from postroom.cli import output
 
-    found = run_command(act)
+    mailboxes = run_command(act)
     if json:
-        output.print_json([_to_json(each) for each in found])
+        output.print_json([_to_json(mailbox) for mailbox in mailboxes])
         return
     rows = [
         (
-            str(each.id)[:8],
-            each.address,
-            each.provider,
-            each.policy,
-            describe_state(each),
-            each.last_synced_at,
+            str(mailbox.id)[:8],
+            mailbox.address,
+            mailbox.provider,
+            mailbox.policy,
+            describe_state(mailbox),
+            mailbox.last_synced_at,
         )
-        for each in found
+        for mailbox in mailboxes
     ]
     output.print_table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "LAST SYNC"), rows)
 
@@ -147,43 +153,46 @@ Examples:
   postroom mailboxes show ann@example.org
   postroom mailboxes show 5f0c --json"""
 )
-def show(named: Named, *, json: Json = False) -> ExitCode:
-    """Show one mailbox: health, last sync, notification, error and audit, how to reconnect."""
+def show(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
+    """Show one mailbox: health, last sync, push, error and audit, and how to reconnect it."""
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
-        mailbox = await find_mailbox(at, named)
-        more = {"reconnect": await _describe_reconnect(at, mailbox), **await _read_mirror_state(at, mailbox)}
+    async def act(context: MailboxCommandContext) -> ExitCode:
+        mailbox = await find_mailbox(context, mailbox_name)
+        more = {
+            "reconnect": await _describe_reconnect(context, mailbox),
+            **await _read_mirror_state(context, mailbox),
+        }
         return _print_mailbox(mailbox, json=json, more=more)
 
     return run_command(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes pause ann@example.org")
-def pause(named: Named, *, json: Json = False) -> ExitCode:
-    """Fetch nothing from a mailbox until it is resumed. Its subscription and its place are kept."""
+def pause(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
+    """Pause a mailbox: fetch nothing until it is resumed. Its subscription and cursor are kept."""
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
+    async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.pause(at.engine.connect, at.organization, mailbox.id)
-        words = "Paused." if changed else "It is paused or disconnected already."
-        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
+        mailbox = await find_mailbox(context, mailbox_name)
+        changed = await lifecycle.pause(context.engine.connect, context.organization, mailbox.id)
+        note = "Paused." if changed else "Already paused or disconnected."
+        return _print_mailbox(await find_mailbox(context, str(mailbox.id)), json=json, note=note)
 
     return run_command(act)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
-def resume(named: Named, *, json: Json = False) -> ExitCode:
-    """Let a mailbox go on where it stopped: one that is paused, or one that waits after an error."""
+def resume(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
+    """Resume a mailbox that is paused, or retry one that failed, from where it stopped."""
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
+    async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.resume(at.engine.connect, at.organization, mailbox.id)
-        words = "Resumed." if changed else "It was not paused. What it waits for is tried now."
-        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
+        mailbox = await find_mailbox(context, mailbox_name)
+        changed = await lifecycle.resume(context.engine.connect, context.organization, mailbox.id)
+        note = "Resumed." if changed else "Not paused; retrying now."
+        return _print_mailbox(await find_mailbox(context, str(mailbox.id)), json=json, note=note)
 
     return run_command(act)
 
@@ -195,23 +204,25 @@ Examples:
   postroom mailboxes policy 5f0c full"""
 )
 def policy(
-    named: Named,
-    kept: Annotated[ContentPolicy, typer.Argument(help="How much is kept from now on.")],
+    mailbox_name: MailboxArgument,
+    content_policy: Annotated[ContentPolicy, typer.Argument(help="How much of the mail to keep.")],
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """Keep more or less of a mailbox: less is purged at once, more is fetched by its next syncs.
+    """Change how much of a mailbox is kept. Less is purged at once, more is fetched by the next syncs.
 
-    More than its owner allowed needs a new sign-in.
+    To keep more than its owner allowed, connect the mailbox again.
     """
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
+    async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find_mailbox(at, named)
-        changed = await lifecycle.set_policy(at.engine.connect, at.organization, mailbox.id, kept)
-        words = "Changed." if changed else "It was so already."
-        return _print_mailbox(await find_mailbox(at, str(mailbox.id)), json=json, words=words)
+        mailbox = await find_mailbox(context, mailbox_name)
+        changed = await lifecycle.set_policy(
+            context.engine.connect, context.organization, mailbox.id, content_policy
+        )
+        note = "Changed." if changed else "Unchanged: the mailbox already has this policy."
+        return _print_mailbox(await find_mailbox(context, str(mailbox.id)), json=json, note=note)
 
     return run_command(act)
 
@@ -223,37 +234,39 @@ Examples:
   postroom mailboxes disconnect 5f0c --purge --yes"""
 )
 def disconnect(
-    named: Named,
+    mailbox_name: MailboxArgument,
     *,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete the mail that was kept, too.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a purge.")] = False,
-    json: Json = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete the stored mail.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Purge without confirmation.")] = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """End a connection: no more notifications, access given back and erased. The mail stays, or goes."""
+    """Disconnect a mailbox: remove its subscription, revoke and delete its grant. Keep or purge its mail."""
     if purge and not yes:
         if not sys.stdin.isatty():
-            raise SettingsError("A purge deletes mail for ever. Add --yes to do it without being asked.")
-        typer.confirm("Delete the mailbox and all its mail here, for ever?", abort=True)
+            raise SettingsError(
+                "--purge deletes mail permanently and must be confirmed. Without a terminal, add --yes."
+            )
+        typer.confirm("Permanently delete this mailbox and all its stored mail?", abort=True)
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
+    async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.cli import output
         from postroom.flow.mailboxes import lifecycle
 
-        mailbox = await find_mailbox(at, named)
+        mailbox = await find_mailbox(context, mailbox_name)
         await lifecycle.disconnect(
-            at.engine.connect, at.engine.tokens, at.organization, mailbox.id, purge=purge
+            context.engine.connect, context.engine.tokens, context.organization, mailbox.id, purge=purge
         )
         if json:
             output.print_json({"id": mailbox.id, "disconnected": True, "purged": purge})
         else:
-            typer.echo("Disconnected, and its mail deleted." if purge else "Disconnected. Its mail is kept.")
+            typer.echo("Disconnected; its mail was deleted." if purge else "Disconnected; its mail is kept.")
         return ExitCode.OK
 
     return run_command(act)
 
 
 def describe_state(mailbox: "Mailbox") -> str:
-    """One word for a list."""
+    """Summarize the state of a mailbox in one word."""
     if mailbox.disconnected_at:
         return "disconnected"
     return "paused" if mailbox.paused_at else mailbox.health
@@ -285,74 +298,77 @@ async def _open_and_run(
         return await act(MailboxCommandContext(engine, organization))
 
 
-async def _describe_reconnect(at: MailboxCommandContext, mailbox: "Mailbox") -> str:
-    """How it is connected again."""
+async def _describe_reconnect(context: MailboxCommandContext, mailbox: "Mailbox") -> str:
+    """Return the command or link that connects the mailbox again."""
     from postroom.store import mailboxes
 
-    async with at.engine.database.transaction(at.organization) as connection:
+    async with context.engine.database.transaction(context.organization) as connection:
         app_only = mailbox.id in await mailboxes.list_app_only_ids(connection)
-    if app_only or mailbox.provider not in at.engine.connect.sign_ins:
+    if app_only or mailbox.provider not in context.engine.connect.sign_ins:
         return f"postroom mailboxes connect {mailbox.provider} --app-only …"
-    return f"{at.engine.connect.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
+    return f"{context.engine.connect.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
 
 
-async def _read_mirror_state(at: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
-    """How its mirror is: what a listing has shown, what waits for another attempt, the last audit."""
+async def _read_mirror_state(context: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
+    """Read the state of the mirror: listing progress, failures to retry, and the last audit."""
     from postroom.store import audits, failures, sync_progress
 
-    async with at.engine.database.transaction(at.organization) as connection:
+    async with context.engine.database.transaction(context.organization) as connection:
         progress = await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
         failing = await failures.count_open(connection, mailbox.id)
         audit = await audits.get_latest(connection, mailbox.id)
-    found = None
+    last_audit = None
     if audit is not None:
-        found = (
+        last_audit = (
             f"{audit.completed_at}: {audit.listed} listed, {audit.missing} missing, {audit.extra} extra,"
             f" {audit.different} different"
         )
     listing = f"{progress.listed} of about {progress.expected}" if progress.listing else "complete"
-    return {"listing": listing, "failures": failing, "last_audit": found}
+    return {"listing": listing, "failures": failing, "last_audit": last_audit}
 
 
-async def find_mailbox(at: MailboxCommandContext, named: str) -> "Mailbox":
-    async with at.engine.database.transaction(at.organization) as connection:
-        return await find_one(connection, named)
+async def find_mailbox(context: MailboxCommandContext, mailbox_name: str) -> "Mailbox":
+    async with context.engine.database.transaction(context.organization) as connection:
+        return await find_one(connection, mailbox_name)
 
 
-async def find_one(connection: "Connection", named: str) -> "Mailbox":
-    """The mailbox of this address, or whose id begins so."""
+async def find_one(connection: "Connection", mailbox_name: str) -> "Mailbox":
+    """Find the mailbox with this address, or whose ID starts like this."""
     from postroom.store import mailboxes
 
-    found = await mailboxes.find(connection, named)
-    if not found:
-        raise PermanentError("There is no such mailbox. `postroom mailboxes list` shows all.")
-    if len(found) > 1:
-        raise PermanentError(
-            "Several mailboxes are called so. Give the id, as `postroom mailboxes list` has it."
-        )
-    return found[0]
+    matches = await mailboxes.find(connection, mailbox_name)
+    if not matches:
+        raise PermanentError("No such mailbox. Run `postroom mailboxes list` to see all.")
+    if len(matches) > 1:
+        raise PermanentError("Several mailboxes match. Give the ID shown by `postroom mailboxes list`.")
+    return matches[0]
 
 
 def _connect_app_only(
-    given: applications.AppOnlyOptions, policy: ContentPolicy | None, *, json: bool
+    options: applications.AppOnlyOptions, policy: ContentPolicy | None, *, json: bool
 ) -> ExitCode:
-    credential, address, folder = applications.read_options(given)
+    credential, address, folder = applications.read_options(options)
 
-    async def act(at: MailboxCommandContext) -> ExitCode:
+    async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import connect as flow
 
-        done = await flow.connect_app_only(
-            at.engine.connect, at.organization, credential, address=address, folder=folder, policy=policy
+        result = await flow.connect_app_only(
+            context.engine.connect,
+            context.organization,
+            credential,
+            address=address,
+            folder=folder,
+            policy=policy,
         )
         return _print_mailbox(
-            done.mailbox, json=json, words="Connected." if done.is_new else "Connected again."
+            result.mailbox, json=json, note="Connected." if result.is_new else "Reconnected."
         )
 
     return run_command(act)
 
 
 async def _connect_by_sign_in(
-    at: MailboxCommandContext,
+    context: MailboxCommandContext,
     provider: ProviderName,
     policy: ContentPolicy | None,
     address: str | None,
@@ -364,38 +380,41 @@ async def _connect_by_sign_in(
     from postroom.flow.mailboxes.invitations import Invitation
     from postroom.flow.mailboxes.login_refusals import ConnectRequest
 
-    if provider not in at.engine.connect.sign_ins:
+    if provider not in context.engine.connect.sign_ins:
         raise SettingsError(
-            f"Nobody can sign in at {provider} yet. Set what docs/how-to says:"
-            " POSTROOM_GOOGLE_CLIENT_ID, _SECRET and POSTROOM_PUBSUB_TOPIC, or POSTROOM_MICROSOFT_CLIENT_ID"
-            " and _SECRET."
+            f"Sign-in at {provider} is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
+            " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, or POSTROOM_MICROSOFT_CLIENT_ID and"
+            " POSTROOM_MICROSOFT_CLIENT_SECRET; see docs/how-to."
         )
     login = uuid4()
     link = invitations.build_url(
-        at.engine.connect, Invitation(at.organization, provider, ConnectRequest(policy, address), login)
+        context.engine.connect,
+        Invitation(context.organization, provider, ConnectRequest(policy, address), login),
     )
-    progress.print_status("Open this link in a browser and allow the access; it is good for ten minutes.")
+    progress.print_status("Open this link in a browser and grant access. It expires in ten minutes.")
     typer.echo(link, err=json)
-    await _warn_without_web_process(at)
+    await _warn_without_web_process(context)
     _open_browser(link)
     try:
         async with asyncio.timeout(2 * LOGIN_SECONDS):
-            return await _wait_for_login(at, login, json=json)
+            return await _wait_for_login(context, login, json=json)
     except TimeoutError:
-        raise OperatorError("Nobody signed in. Run the command again for a new link.") from None
+        raise OperatorError(
+            "Timed out waiting for the sign-in. Run the command again for a new link."
+        ) from None
 
 
-async def _warn_without_web_process(at: MailboxCommandContext) -> None:
+async def _warn_without_web_process(context: MailboxCommandContext) -> None:
     from postroom.store import health
 
-    if not (await health.read_health(at.engine.database)).of_role("web"):
+    if not (await health.read_health(context.engine.database)).list_processes("web"):
         progress.print_status(
-            "No web process is connected, and the link leads to it: start one with `postroom serve`."
+            "Warning: no web process is running, so the link will not work. Start one with `postroom serve`."
         )
 
 
 def _open_browser(link: str) -> None:
-    """Only where there is a screen: a browser in a terminal is no help."""
+    """Open the link if there is a display: a text browser is no help."""
     import webbrowser
 
     from postroom import config
@@ -404,34 +423,38 @@ def _open_browser(link: str) -> None:
         webbrowser.open(link)
 
 
-async def _wait_for_login(at: MailboxCommandContext, login: "UUID", *, json: bool) -> ExitCode:
-    """The ledger tells how the login ended."""
+async def _wait_for_login(context: MailboxCommandContext, login: "UUID", *, json: bool) -> ExitCode:
+    """Wait until the ledger records how the login ended."""
     from postroom.store import ledger
 
     while True:
-        async with at.engine.database.transaction(at.organization) as connection:
-            told = await ledger.list_by_entity(connection, "login", str(login))
-        if told and told[0].event_type == "LOGIN_COMPLETED":
-            mailbox = await find_mailbox(at, str(told[0].payload["mailbox"]))
-            return _print_mailbox(mailbox, json=json, words="Connected.")
-        if told:
-            reason = str(told[0].payload["reason"]).replace("_", " ")
-            raise PermanentError(f"Nothing was connected ({reason}); the page in the browser says why.")
+        async with context.engine.database.transaction(context.organization) as connection:
+            entries = await ledger.list_by_entity(connection, "login", str(login))
+        if entries and entries[0].event_type == "LOGIN_COMPLETED":
+            mailbox = await find_mailbox(context, str(entries[0].payload["mailbox"]))
+            return _print_mailbox(mailbox, json=json, note="Connected.")
+        if entries:
+            reason = str(entries[0].payload["reason"]).replace("_", " ")
+            raise PermanentError(
+                f"The mailbox was not connected ({reason}). The page in the browser says what to do."
+            )
         await asyncio.sleep(POLL_SECONDS)
 
 
 def _print_mailbox(
-    mailbox: "Mailbox", *, json: bool, words: str | None = None, more: dict[str, Any] | None = None
+    mailbox: "Mailbox", *, json: bool, note: str | None = None, more: dict[str, Any] | None = None
 ) -> ExitCode:
     from postroom.cli import output
 
-    plain = _to_json(mailbox) | (more or {})
+    fields = _to_json(mailbox) | (more or {})
     if json:
-        output.print_json(plain)
+        output.print_json(fields)
         return ExitCode.OK
-    if words:
-        typer.echo(words)
-    output.print_table(("FIELD", "VALUE"), [(name.replace("_", " "), value) for name, value in plain.items()])
+    if note:
+        typer.echo(note)
+    output.print_table(
+        ("FIELD", "VALUE"), [(name.replace("_", " "), value) for name, value in fields.items()]
+    )
     return ExitCode.OK
 
 

@@ -29,8 +29,8 @@ Examples:
   postroom members add ann@example.org --role admin
   postroom members link ann@example.org""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Address = Annotated[str, typer.Argument(help="The member's address.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AddressArgument = Annotated[str, typer.Argument(help="The member's address.")]
 
 
 class MemberCommandContext(NamedTuple):
@@ -46,7 +46,7 @@ Examples:
   postroom members add bob@example.org --name "Bob" """
 )
 def add(
-    address: Address,
+    address: AddressArgument,
     role: Annotated[Role, typer.Option(help="What the member may do.")] = Role.READER,
     name: Annotated[
         str | None, typer.Option(help="How pages call the member [default: from the address]")
@@ -54,21 +54,23 @@ def add(
 ) -> None:
     """Add a member and print a link that signs in once, within the hour."""
 
-    async def act(at: MemberCommandContext) -> str:
+    async def act(context: MemberCommandContext) -> str:
         from postroom.flow.access import members
 
-        made = await members.add(at.database, at.organization, address, role=role, name=name, actor=_ACTOR)
-        return await _create_sign_in_link(at, made)
+        made = await members.add(
+            context.database, context.organization, address, role=role, name=name, actor=_ACTOR
+        )
+        return await _create_sign_in_link(context, made)
 
     typer.echo(_run_command(act))
 
 
 @group.command(epilog="\b\nExamples:\n  postroom members link ann@example.org")
-def link(address: Address) -> None:
+def link(address: AddressArgument) -> None:
     """Print a link that signs a member in, once, within the hour."""
 
-    async def act(at: MemberCommandContext) -> str:
-        return await _create_sign_in_link(at, await _find_member(at, address))
+    async def act(context: MemberCommandContext) -> str:
+        return await _create_sign_in_link(context, await _find_member(context, address))
 
     typer.echo(_run_command(act))
 
@@ -80,13 +82,13 @@ Examples:
   postroom members list
   postroom members list --json | jq -r '.[].address'""",
 )
-def list_(*, json: Json = False) -> None:
+def list_(*, json: JsonOption = False) -> None:
     """List the members, their roles and when each was last here."""
 
-    async def act(at: MemberCommandContext) -> "list[Member]":
+    async def act(context: MemberCommandContext) -> "list[Member]":
         from postroom.store import members
 
-        async with at.database.transaction(at.organization) as connection:
+        async with context.database.transaction(context.organization) as connection:
             return await members.list_all(connection)
 
     from postroom.cli import output
@@ -107,13 +109,17 @@ def list_(*, json: Json = False) -> None:
 Examples:
   postroom members role ann@example.org reviewer"""
 )
-def role(address: Address, role: Annotated[Role, typer.Argument(help="What the member may do.")]) -> None:
+def role(
+    address: AddressArgument, role: Annotated[Role, typer.Argument(help="What the member may do.")]
+) -> None:
     """Give a member another role. It counts from the next page on."""
 
-    async def act(at: MemberCommandContext) -> bool:
+    async def act(context: MemberCommandContext) -> bool:
         from postroom.flow.access import members
 
-        return await members.set_role(at.database, await _find_member(at, address), role, actor=_ACTOR)
+        return await members.set_role(
+            context.database, await _find_member(context, address), role, actor=_ACTOR
+        )
 
     typer.echo("Changed." if _run_command(act) else "It was so already.")
 
@@ -126,7 +132,7 @@ Examples:
   postroom members password ann@example.org --remove"""
 )
 def password(
-    address: Address,
+    address: AddressArgument,
     *,
     file: Annotated[Path | None, typer.Option(help="Read it from the first line of this file.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Let the password count no more.")] = False,
@@ -134,23 +140,25 @@ def password(
     """Set a member's password, which also ends a lock-out and every session of the member."""
     given = None if remove else _read_password(file)
 
-    async def act(at: MemberCommandContext) -> None:
+    async def act(context: MemberCommandContext) -> None:
         from postroom.flow.access import members
 
-        await members.set_password(at.database, await _find_member(at, address), given, actor=_ACTOR)
+        await members.set_password(
+            context.database, await _find_member(context, address), given, actor=_ACTOR
+        )
 
     _run_command(act)
     typer.echo("Removed." if remove else "Changed.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom members remove ann@example.org")
-def remove(address: Address) -> None:
+def remove(address: AddressArgument) -> None:
     """Remove a member, and sign out whoever is signed in as that."""
 
-    async def act(at: MemberCommandContext) -> None:
+    async def act(context: MemberCommandContext) -> None:
         from postroom.flow.access import members
 
-        await members.remove(at.database, await _find_member(at, address), actor=_ACTOR)
+        await members.remove(context.database, await _find_member(context, address), actor=_ACTOR)
 
     _run_command(act)
     typer.echo("Removed.")
@@ -170,20 +178,22 @@ def _run_command(act: Callable[[MemberCommandContext], Awaitable[Result]]) -> Re
     return startup.run_with_database(run)
 
 
-async def _find_member(at: MemberCommandContext, address: str) -> "Member":
+async def _find_member(context: MemberCommandContext, address: str) -> "Member":
     from postroom.flow.access import members
 
-    return await members.find(at.database, at.organization, address)
+    return await members.find(context.database, context.organization, address)
 
 
-async def _create_sign_in_link(at: MemberCommandContext, member: "Member") -> str:
+async def _create_sign_in_link(context: MemberCommandContext, member: "Member") -> str:
     from postroom.flow.access import sign_in
 
-    return sign_in.build_link_url(at.url, await sign_in.create_link(at.database, member, actor=_ACTOR))
+    return sign_in.build_link_url(
+        context.url, await sign_in.create_link(context.database, member, actor=_ACTOR)
+    )
 
 
 def _describe_sign_in_methods(member: "Member") -> str:
-    ways = [name for name, has in (("password", member.has_password), ("openid", member.by_openid)) if has]
+    ways = [name for name, has in (("password", member.has_password), ("openid", member.has_openid)) if has]
     return ", ".join(["link", *ways]) + (" (locked)" if member.locked_until else "")
 
 

@@ -24,15 +24,15 @@ Examples:
   postroom pipelines list
   postroom pipelines try invoice.pdf""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ASKED = (
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+LLM_COST_NOTICE = (
     "The language model is paid for this. Nothing is stored, so that it does not count against the day's"
     " budget; this command alone spends no more than that."
 )
 
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom pipelines list --json")
-def list_pipelines(*, json: Json = False) -> None:
+def list_pipelines(*, json: JsonOption = False) -> None:
     """List the pipelines there are, and what each takes."""
     from postroom import config
     from postroom.cli import output
@@ -57,7 +57,7 @@ def list_pipelines(*, json: Json = False) -> None:
 
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines watched --json")
-def watched(*, json: Json = False) -> None:
+def watched(*, json: JsonOption = False) -> None:
     """List the files of watched folders: taken in, refused and why, or still being written."""
     from postroom.cli import output, startup
     from postroom.store import watched_files as store
@@ -71,7 +71,7 @@ def watched(*, json: Json = False) -> None:
     elif not found:
         typer.echo("No files. A pipeline watches a folder by its key `watch`; see docs/pipelines.md.")
     else:
-        rows = [[each.pipeline, each.name, each.taken_at or "-", each.refused] for each in found]
+        rows = [[each.pipeline, each.name, each.imported_at or "-", each.rejection] for each in found]
         output.print_table(["PIPELINE", "FILE", "TAKEN IN", "REFUSED"], rows)
 
 
@@ -115,7 +115,7 @@ def try_one(
     *,
     no_xml: Annotated[bool, typer.Option("--no-xml", help="Hide the data of an e-invoice.")] = False,
     llm: Annotated[bool, typer.Option("--llm", help="Ask the language model of POSTROOM_LLM.")] = False,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Show what every stage makes of a file, or of all that a stored message brought. Nothing is stored."""
     from postroom import config
@@ -135,7 +135,7 @@ def try_one(
         raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
         progress.print_status(
-            ASKED if llm else f"The language model {settings.llm} is not asked; --llm asks it."
+            LLM_COST_NOTICE if llm else f"The language model {settings.llm} is not asked; --llm asks it."
         )
     made_reader = documents.build_field_reader(
         settings if llm else settings.model_copy(update={"llm": "none"})

@@ -53,7 +53,7 @@ def search(
 
 
 async def _run_search(
-    database: "Database", organization: UUID, words: str, named: str | None, limit: int
+    database: "Database", organization: UUID, words: str, mailbox_name: str | None, limit: int
 ) -> "tuple[list[MessageMatch], list[DocumentMatch]]":
     from postroom.cli.mailboxes import find_one
     from postroom.errors import OperatorError
@@ -62,7 +62,7 @@ async def _run_search(
     async with database.transaction(organization) as connection:
         if not await stored.has_words(connection, words):
             raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
-        mailbox = (await find_one(connection, named)).id if named else None
+        mailbox = (await find_one(connection, mailbox_name)).id if mailbox_name else None
         messages = await stored.search_messages(connection, words, mailbox=mailbox, limit=limit)
         documents = [] if mailbox else await stored.search_documents(connection, words, limit=limit)
     return messages, documents

@@ -13,11 +13,11 @@ Examples:
   postroom serve
   postroom serve --host 0.0.0.0 --port 8080"""
 
-Host = Annotated[
+HostOption = Annotated[
     str | None,
     typer.Option("--host", help="IP address to listen on [default: POSTROOM_HOST]", show_default=False),
 ]
-Port = Annotated[
+PortOption = Annotated[
     int | None,
     typer.Option(
         "--port",
@@ -30,8 +30,8 @@ Port = Annotated[
 
 
 def serve(
-    host: Host = None,
-    port: Port = None,
+    host: HostOption = None,
+    port: PortOption = None,
     listen_file: Annotated[
         int | None, typer.Option(hidden=True, help="File descriptor of the supervisor's listening socket.")
     ] = None,

@@ -32,8 +32,8 @@ Examples:
   postroom subscriptions list
   postroom subscriptions check""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Named = Annotated[
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MailboxArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[MAILBOX]",
@@ -65,7 +65,7 @@ Examples:
   postroom subscriptions create
   postroom subscriptions create jane@example.org"""
 )
-def create(mailbox: Named = None, *, json: Json = False) -> ExitCode:
+def create(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Check settings, public address and handshake, then make what is missing.
 
     Workers do the same by themselves; this shows at once whether it works, and needs no worker beside it.
@@ -80,7 +80,7 @@ Examples:
   postroom subscriptions renew
   postroom subscriptions renew jane@example.org"""
 )
-def renew(mailbox: Named = None, *, json: Json = False) -> ExitCode:
+def renew(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Renew channels now, and make anew those that are gone or have another address."""
     return _run_command(lambda opened: _renew(opened, mailbox, json=json))
 
@@ -92,7 +92,7 @@ Examples:
   postroom subscriptions list
   postroom subscriptions list --json | jq '.[] | select(.status != "active")'""",
 )
-def list_all(*, json: Json = False) -> None:
+def list_all(*, json: JsonOption = False) -> None:
     """List the channels of every mailbox, those that were replaced in the last days too."""
     _run_command(lambda opened: _list(opened, json=json))
 
@@ -103,14 +103,14 @@ Examples:
   postroom subscriptions check
   postroom subscriptions check --json"""
 )
-def check(mailbox: Named = None, *, json: Json = False) -> ExitCode:
+def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Look at public address, handshake and every channel. Exit code 1 when one fails; nothing is changed."""
     return _run_command(lambda opened: _check(opened, mailbox, json=json))
 
 
-async def _create(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+async def _create(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     found = await _check_reachability(opened)
-    wanted = await _select_mailboxes(opened, named)
+    wanted = await _select_mailboxes(opened, mailbox_name)
     if any(_has_failed(each) for each in found):
         _print_results(found, [], json=json)
         return ExitCode.FAILED
@@ -123,15 +123,17 @@ async def _create(opened: SubscriptionCommandContext, named: str | None, *, json
     return _print_summary(found, there + await _subscribe_mailboxes(opened, missing, "made"), json=json)
 
 
-async def _renew(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+async def _renew(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     return _print_summary(
-        [], await _subscribe_mailboxes(opened, await _select_mailboxes(opened, named), "renewed"), json=json
+        [],
+        await _subscribe_mailboxes(opened, await _select_mailboxes(opened, mailbox_name), "renewed"),
+        json=json,
     )
 
 
-async def _check(opened: SubscriptionCommandContext, named: str | None, *, json: bool) -> ExitCode:
+async def _check(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     found = await _check_reachability(opened)
-    outcomes = [await _check_mailbox(opened, each) for each in await _select_mailboxes(opened, named)]
+    outcomes = [await _check_mailbox(opened, each) for each in await _select_mailboxes(opened, mailbox_name)]
     return _print_summary(found, outcomes, json=json)
 
 
@@ -232,14 +234,16 @@ def _has_failed(check: "DoctorCheck") -> bool:
 # Mailboxes
 
 
-async def _select_mailboxes(opened: SubscriptionCommandContext, named: str | None) -> "list[Mailbox]":
+async def _select_mailboxes(opened: SubscriptionCommandContext, mailbox_name: str | None) -> "list[Mailbox]":
     from postroom.errors import OperatorError
     from postroom.store import mailboxes
 
     async with opened.engine.database.transaction(opened.organization) as connection:
-        found = await (mailboxes.find(connection, named) if named else mailboxes.list_all(connection))
+        found = await (
+            mailboxes.find(connection, mailbox_name) if mailbox_name else mailboxes.list_all(connection)
+        )
     connected = [each for each in found if each.disconnected_at is None]
-    if named and not connected:
+    if mailbox_name and not connected:
         raise OperatorError("There is no such mailbox. `postroom subscriptions list` shows those there are.")
     return connected
 
@@ -249,7 +253,7 @@ async def _find_live(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> 
 
     async with opened.engine.database.transaction(opened.organization) as connection:
         rows = await subscriptions.list_by_mailbox(connection, mailbox.id)
-    return next((row for row in rows if row.live and row.seconds_left > 0), None)
+    return next((row for row in rows if row.is_live and row.seconds_left > 0), None)
 
 
 async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> MailboxSubscriptionResult:
@@ -293,7 +297,7 @@ async def _subscribe_mailboxes(
                 waited += 0.1
                 async with opened.engine.database.transaction(opened.organization) as connection:
                     found = await subscriptions.get_progress(connection, each.id, WorkKind.SUBSCRIBE)
-            ok = found.live and found.settled
+            ok = found.is_live and found.settled
             words = done if ok else found.error or "did not end in time; workers go on with it"
             outcomes.append(MailboxSubscriptionResult(str(each.id), each.provider, ok, words))
     return outcomes

@@ -1,4 +1,4 @@
-"""`postroom sync` and `postroom mailboxes backfill`: ask for a sync, see it done, tell the result."""
+"""`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, and print the result."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from postroom.cli.exit_codes import ExitCode
-from postroom.cli.mailboxes import Json, MailboxCommandContext, Named, find_mailbox, group, run_command
+from postroom.cli.mailboxes import (
+    JsonOption,
+    MailboxArgument,
+    MailboxCommandContext,
+    find_mailbox,
+    group,
+    run_command,
+)
 from postroom.model import WorkKind
 
 if TYPE_CHECKING:
     from postroom.store.database import Connection
     from postroom.store.mailboxes import Mailbox
-    from postroom.store.sync_progress import SyncProgress
+    from postroom.store.sync_progress import SyncProgress, SyncTotals
 
 EXAMPLES = """\b
 Examples:
@@ -25,22 +32,23 @@ POLL_SECONDS = 0.1
 
 
 def sync(
-    named: Named,
+    mailbox_name: MailboxArgument,
     *,
     full: Annotated[
-        bool, typer.Option("--full", help="List everything anew, and settle what is no longer there.")
+        bool,
+        typer.Option("--full", help="List the whole mailbox again, and mark missing messages as deleted."),
     ] = False,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """Sync a mailbox now, and tell what was done. Workers that run already may be the ones to do it."""
+    """Sync a mailbox now, and print what changed. A worker that is already running may do the work."""
 
-    async def ask(at: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
+    async def request(context: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests
 
-        await sync_requests.request_sync(connection, at.organization, mailbox.id, full=full)
+        await sync_requests.request_sync(connection, context.organization, mailbox.id, full=full)
         return True
 
-    return run_command(lambda at: _request_and_follow(at, named, ask, json=json))
+    return run_command(lambda context: _request_and_follow(context, mailbox_name, request, json=json))
 
 
 @group.command(
@@ -49,108 +57,104 @@ Examples:
   postroom mailboxes backfill ann@example.org --days 365"""
 )
 def backfill(
-    named: Named,
-    days: Annotated[float, typer.Option(min=0, max=36500, help="How many days back from now.")],
+    mailbox_name: MailboxArgument,
+    days: Annotated[float, typer.Option(min=0, max=36500, help="Number of days back from now.")],
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
-    """Fetch more of a mailbox's past. Interrupted, it goes on wherever a worker runs."""
+    """Fetch older mail of a mailbox. If interrupted, any worker continues."""
 
-    async def ask(at: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
+    async def request(context: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests
 
-        return await sync_requests.extend_backfill(connection, at.organization, mailbox.id, days=days)
+        return await sync_requests.extend_backfill(connection, context.organization, mailbox.id, days=days)
 
-    return run_command(lambda at: _request_and_follow(at, named, ask, json=json))
+    return run_command(lambda context: _request_and_follow(context, mailbox_name, request, json=json))
 
 
 async def _request_and_follow(
-    at: MailboxCommandContext,
-    named: str,
-    ask: "Callable[[MailboxCommandContext, Mailbox, Connection], Awaitable[bool]]",
+    context: MailboxCommandContext,
+    mailbox_name: str,
+    request: "Callable[[MailboxCommandContext, Mailbox, Connection], Awaitable[bool]]",
     *,
     json: bool,
 ) -> ExitCode:
-    """Ask, work until it is done, and say what came of it."""
+    """Request a sync, run it to its end, and print the result."""
     from postroom.cli import output
     from postroom.errors import PermanentError
     from postroom.store import subscriptions, sync_progress
 
-    mailbox = await find_mailbox(at, named)
+    mailbox = await find_mailbox(context, mailbox_name)
     if mailbox.paused_at or mailbox.disconnected_at:
-        raise PermanentError("This mailbox is paused or disconnected. Resume or connect it first.")
-    async with at.engine.database.transaction(at.organization) as connection:
-        began = await subscriptions.read_clock(connection)
-        asked = await ask(at, mailbox, connection)
-    if asked:
-        async with run_sync_worker(at):
-            found = await follow_progress(at, mailbox)
+        raise PermanentError("The mailbox is paused or disconnected. Resume or connect it first.")
+    async with context.engine.database.transaction(context.organization) as connection:
+        started_at = await subscriptions.read_clock(connection)
+        is_due = await request(context, mailbox, connection)
+    if is_due:
+        async with run_sync_worker(context):
+            state = await follow_progress(context, mailbox)
     else:
-        found = await _read_progress(at, mailbox)
-    async with at.engine.database.transaction(at.organization) as connection:
-        done = await sync_progress.sum_since(connection, mailbox.id, began)
+        state = await _read_progress(context, mailbox)
+    async with context.engine.database.transaction(context.organization) as connection:
+        totals = await sync_progress.sum_since(connection, mailbox.id, started_at)
     if json:
-        output.print_json({"mailbox": mailbox.id, **asdict(done), "error": found.error})
+        output.print_json({"mailbox": mailbox.id, **asdict(totals), "error": state.error})
+    elif not is_due:
+        typer.echo("The mailbox is already mirrored that far back.")
     else:
-        _print_result(done, found, asked=asked)
-    return ExitCode.FAILED if found.error else ExitCode.OK
+        _print_result(totals, state.error)
+    return ExitCode.FAILED if state.error else ExitCode.OK
 
 
-def _print_result(done: object, found: "SyncProgress", *, asked: bool) -> None:
+def _print_result(totals: "SyncTotals", error: str | None) -> None:
     from postroom.cli import output
-    from postroom.store.sync_progress import SyncTotals
 
-    assert isinstance(done, SyncTotals)
-    if not asked:
-        typer.echo("It reaches back so far already.")
-        return
     names = ("threads", "messages", "attachments", "events", "errors")
-    output.print_table(("WHAT", "COUNT"), [(name, getattr(done, name)) for name in names])
-    if found.error:
-        typer.echo(f"It did not end well: {found.error}", err=True)
+    output.print_table(("WHAT", "COUNT"), [(name, getattr(totals, name)) for name in names])
+    if error:
+        typer.echo(f"The sync failed: {error}", err=True)
 
 
-async def follow_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
-    """A bar of how much was listed, of how much the provider lets expect."""
+async def follow_progress(context: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
+    """Show the progress of a sync until it has ended, and return its last state.
+
+    A failed sync has ended for this command although workers will retry it. The bar measures listed messages
+    against the provider's estimate, which may change meanwhile; it never moves back.
+    """
     from postroom.cli import progress
 
-    found = await _read_progress(at, mailbox)
+    state = await _read_progress(context, mailbox)
     with progress.spinner("Syncing"):
-        while _goes_on(found) and not found.expected:
+        while not state.settled and not state.expected:
             await asyncio.sleep(POLL_SECONDS)
-            found = await _read_progress(at, mailbox)
-    total, shown = found.expected, 0
+            state = await _read_progress(context, mailbox)
+    total, shown = state.expected, 0
     with progress.bar("Listing", total) as advance:
-        while _goes_on(found):
-            share = found.listed * total // max(found.expected, 1)
+        while not state.settled:
+            share = state.listed * total // max(state.expected, 1)
             advance(max(share - shown, 0))
             shown = max(share, shown)
             await asyncio.sleep(POLL_SECONDS)
-            found = await _read_progress(at, mailbox)
-    return found
+            state = await _read_progress(context, mailbox)
+    return state
 
 
-def _goes_on(found: "SyncProgress") -> bool:
-    """A sync that failed backs off: that is an end here, and workers try again."""
-    return not found.settled
-
-
-async def _read_progress(at: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
+async def _read_progress(context: MailboxCommandContext, mailbox: "Mailbox") -> "SyncProgress":
     from postroom.store import sync_progress
 
-    async with at.engine.database.transaction(at.organization) as connection:
+    async with context.engine.database.transaction(context.organization) as connection:
         return await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
 
 
 @asynccontextmanager
-async def run_sync_worker(at: MailboxCommandContext) -> AsyncGenerator[None]:
-    """A worker for syncs alone, while the block runs. Others may be quicker; leases keep them apart."""
+async def run_sync_worker(context: MailboxCommandContext) -> AsyncGenerator[None]:
+    """Run a worker for syncs only, during the block. Leases keep it apart from other workers."""
     from postroom import worker
 
     stop = asyncio.Event()
-    handlers = {WorkKind.SYNC: at.engine.handlers[WorkKind.SYNC]}
-    limits = worker.worker_limits(at.engine.settings)
-    running = asyncio.create_task(worker.run(at.engine.database, handlers, limits, stop))
+    handlers = {WorkKind.SYNC: context.engine.handlers[WorkKind.SYNC]}
+    limits = worker.worker_limits(context.engine.settings)
+    running = asyncio.create_task(worker.run(context.engine.database, handlers, limits, stop))
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from postroom import interrupts
-from postroom.cli.serve import Host, Port
+from postroom.cli.serve import HostOption, PortOption
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ Examples:
 
 
 def up(
-    host: Host = None,
-    port: Port = None,
+    host: HostOption = None,
+    port: PortOption = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes.")] = 1,
 ) -> None:
     """Run the database, the web process and workers until Ctrl-C. Processes that crash are restarted."""

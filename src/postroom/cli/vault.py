@@ -24,7 +24,7 @@ Examples:
   postroom vault status
   postroom vault rotate""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @group.command(
@@ -33,7 +33,7 @@ Examples:
   postroom vault status
   postroom vault status --json | jq '.keys[] | select(.values == 0)'"""
 )
-def status(*, json: Json = False) -> ExitCode:
+def status(*, json: JsonOption = False) -> ExitCode:
     """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
     from postroom import config
     from postroom.cli import output
@@ -66,7 +66,7 @@ def rotate(
     finish: Annotated[
         bool, typer.Option("--finish", help="Make no new key: seal anew what older keys still hold.")
     ] = False,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> ExitCode:
     """Make a new key and seal everything anew with it, while everything runs.
 

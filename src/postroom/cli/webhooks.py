@@ -24,8 +24,10 @@ Examples:
   postroom webhooks add https://app.example.org/hooks --kind 'document.*'
   postroom webhooks list""",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Named = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, the beginning of it, or its address.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+WebhookArgument = Annotated[
+    str, typer.Argument(metavar="WEBHOOK", help="Its id, the beginning of it, or its address.")
+]
 
 
 class CreatedWebhook(NamedTuple):
@@ -45,7 +47,7 @@ def add(
         list[str] | None, typer.Option(help="Which events; may be repeated [default: all]")
     ] = None,
     *,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Add a webhook and print the secret that its deliveries are signed with, this once."""
 
@@ -68,7 +70,7 @@ def add(
 
 
 @group.command("list", epilog="\b\nExamples:\n  postroom webhooks list\n  postroom webhooks list --json")
-def list_(*, json: Json = False) -> None:
+def list_(*, json: JsonOption = False) -> None:
     """List the webhooks and how their deliveries go."""
 
     async def act(database: "Database", organization: OrganizationId) -> "list[Webhook]":
@@ -98,13 +100,15 @@ def list_(*, json: Json = False) -> None:
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks remove 5f0c")
-def remove(named: Named) -> None:
+def remove(webhook_name: WebhookArgument) -> None:
     """Remove a webhook, and what waits for it."""
 
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        await webhooks.remove(database, organization, (await _find_webhook(database, organization, named)).id)
+        await webhooks.remove(
+            database, organization, (await _find_webhook(database, organization, webhook_name)).id
+        )
 
     from postroom.cli import startup
 
@@ -113,24 +117,24 @@ def remove(named: Named) -> None:
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks enable 5f0c")
-def enable(named: Named) -> None:
+def enable(webhook_name: WebhookArgument) -> None:
     """Switch a webhook on again: what it missed is told, and what was given up is tried again."""
-    _set_enabled(named, enabled=True)
+    _set_enabled(webhook_name, enabled=True)
     typer.echo("Switched on.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks disable 5f0c")
-def disable(named: Named) -> None:
+def disable(webhook_name: WebhookArgument) -> None:
     """Switch a webhook off. What happens meanwhile is told when it is switched on again."""
-    _set_enabled(named, enabled=False)
+    _set_enabled(webhook_name, enabled=False)
     typer.echo("Switched off.")
 
 
-def _set_enabled(named: str, *, enabled: bool) -> None:
+def _set_enabled(webhook_name: str, *, enabled: bool) -> None:
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, named)
+        found = await _find_webhook(database, organization, webhook_name)
         await webhooks.change(
             database, organization, found, url=found.url, kinds=found.kinds, enabled=enabled
         )
@@ -147,7 +151,7 @@ Examples:
   postroom webhooks replay 5f0c --after 1200"""
 )
 def replay(
-    named: Named,
+    webhook_name: WebhookArgument,
     after: Annotated[int, typer.Option(min=0, help="Everything after this position of the feed.")],
 ) -> None:
     """Tell everything after a position once more, and what was given up. Enables a disabled webhook."""
@@ -155,7 +159,7 @@ def replay(
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, named)
+        found = await _find_webhook(database, organization, webhook_name)
         await webhooks.replay(database, organization, found, after=after)
 
     from postroom.cli import startup
@@ -165,13 +169,13 @@ def replay(
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks test 5f0c")
-def test(named: Named) -> ExitCode:
+def test(webhook_name: WebhookArgument) -> ExitCode:
     """Send one delivery of the type `webhook.test` now, and say what came of it."""
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, named)
+        found = await _find_webhook(database, organization, webhook_name)
         return await webhooks.send_test(_build_context(database), organization, found)
 
     from postroom.cli import startup
@@ -184,12 +188,14 @@ def test(named: Named) -> ExitCode:
     return ExitCode.FAILED
 
 
-async def _find_webhook(database: "Database", organization: OrganizationId, named: str) -> "Webhook":
+async def _find_webhook(database: "Database", organization: OrganizationId, webhook_name: str) -> "Webhook":
     from postroom.store import webhooks
 
     async with database.transaction(organization) as connection:
         every = await webhooks.list_all(connection)
-    found = [each for each in every if str(each.id).startswith(named.lower()) or each.url == named]
+    found = [
+        each for each in every if str(each.id).startswith(webhook_name.lower()) or each.url == webhook_name
+    ]
     if len(found) != 1:
         words = "Several webhooks are called so" if found else "There is no such webhook"
         raise PermanentError(f"{words}. `postroom webhooks list` shows all.")
