@@ -74,7 +74,7 @@ def cpu_seconds() -> float:
 async def session(files: Sequence[bytes]) -> float:
     """What reading these files costs from the first process to the last."""
     begin = cpu_seconds()
-    async with FileSandbox(engines=1) as readers:
+    async with FileSandbox(ocr_processes=1) as readers:
         for reading in await asyncio.gather(*(readers.read(content) for content in files)):
             assert len(reading.transcript.words) > 100
     return cpu_seconds() - begin

@@ -115,7 +115,7 @@ async def through_recognition(kind: DocumentKind, count: int = SCANS) -> tuple[l
     """The same documents with their text layer, and as scans read by the real path."""
     by_text: list[Sample] = []
     by_scan: list[Sample] = []
-    async with FileSandbox(engines=1) as readers:
+    async with FileSandbox(ocr_processes=1) as readers:
         for number, (name, content, truth) in enumerate(made(kind, count // 3)):
             by_text.append(Sample(name, await readers.read(content), truth))
             reading = await readers.read(scanned(content, number))

@@ -1,1 +1,9 @@
-"""From bytes to typed results. Pure but for a language model that was asked for; no database."""
+"""Turns the bytes of a document into typed values: text, kind, fields, checks, and how they match records.
+
+- `files`: what a file is, its text and page images, the files inside containers.
+- `sandbox`: the child processes in which untrusted files are read.
+- `kinds`: the document kinds and the fields they declare.
+- `fields`: the values of those fields, read from text, e-invoice XML or by a language model.
+
+No database and no I/O, except for the child processes and a configured language model.
+"""

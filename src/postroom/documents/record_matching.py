@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import product
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import is_valid_iban, check_vat_id
+from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban
 from postroom.documents.kinds.field_spec import FieldShape
 
 AMOUNT_TOLERANCE: Final = Decimal("0.01")

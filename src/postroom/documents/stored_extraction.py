@@ -47,7 +47,7 @@ class StoredExtraction:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
-    is_recognised: bool = False  # its words are those of a picture
+    is_ocr: bool = False  # its words are those of a picture
 
     @property
     def is_exact(self) -> bool:
@@ -75,7 +75,7 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
         input_tokens=sum(each.input_tokens for each in found.usage),
         output_tokens=sum(each.output_tokens for each in found.usage),
         cost=sum(each.cost_usd for each in found.usage),
-        is_recognised=transcript.method == "ocr",
+        is_ocr=transcript.method == "ocr",
     )
 
 

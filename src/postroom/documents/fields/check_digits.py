@@ -1,7 +1,7 @@
 """Check digits of IBANs, ISINs and VAT IDs, by python-stdnum.
 
-A wrong check digit lowers a confidence; it never drops a value. Numbers must be written compactly: stdnum itself
-also accepts spaces and small letters, and those are not what was read.
+A wrong check digit lowers a confidence; it never drops a value. Only compact numbers are valid here: stdnum would
+also accept spaces and lowercase letters.
 """
 
 import re
@@ -31,7 +31,7 @@ def iban_length(country: str) -> int | None:
 
 
 def is_valid_iban(iban: str) -> bool:
-    """Check length, structure and remainder (ISO 13616), not the check digits inside national account numbers."""
+    """Check length, structure and remainder (ISO 13616); national account check digits are ignored."""
     return bool(_COMPACT.fullmatch(iban)) and stdnum_iban.is_valid(iban, check_country=False)
 
 

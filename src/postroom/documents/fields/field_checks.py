@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from postroom.documents.fields.ambiguity import NUMBERS
-from postroom.documents.fields.check_digits import is_valid_iban, is_valid_isin, check_vat_id
+from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
 from postroom.documents.fields.document_text import DocumentText
 from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
 from postroom.documents.fields.field_validation import describe_expected_format

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import is_valid_iban, is_valid_isin, check_vat_id
+from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
 from postroom.documents.fields.document_text import TextLine
 from postroom.documents.fields.label_matching import (
     FieldCandidate,

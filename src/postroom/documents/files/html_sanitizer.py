@@ -1,6 +1,6 @@
-"""HTML of strangers as it may be shown: without scripts, without remote loads. Cleaned by a child of its own.
+"""Sanitizes the HTML of messages: no scripts, no remote content. Runs in the sandbox.
 
-Some kilobytes of nested tags make a browser's way of reading them take minutes, and no thread can be ended.
+A few kilobytes of nested tags can keep an HTML5 parser busy for minutes, and a thread cannot be killed.
 """
 
 import base64
@@ -33,38 +33,38 @@ _ATTRIBUTES: Final[dict[str, set[str]]] = {
     "font": {"color", "face", "size"},
     "table": {"border", "cellpadding", "cellspacing", "width", "bgcolor", "align"},
 }
-_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_CHARACTERS: Final = 1_000_000
-# Of all pictures that came along, each counted as often as it is shown.
+# The total size of inline images, each counted as often as it is shown.
 INLINE_IMAGE_BYTES: Final = 10_000_000
 _RESULT_BYTES: Final = 20_000_000
 
 
 class MessageHtml(msgspec.Struct, frozen=True):
-    """A body, and the pictures that came along by content id: media type and bytes."""
+    """The HTML body of a message, and its inline images by content id: media type and bytes."""
 
     body: str
-    pictures: Mapping[str, tuple[str, bytes]]
+    inline_images: Mapping[str, tuple[str, bytes]]
 
 
 encode_message_html: Final = msgspec.msgpack.Encoder().encode
-_letter_of: Final = msgspec.msgpack.Decoder(MessageHtml).decode
+_decode_message_html: Final = msgspec.msgpack.Decoder(MessageHtml).decode
 
 
-def sanitize(content: bytes, _order: TaskRequest, _limits: FileLimits) -> bytes:
-    """What may be shown of a letter: text, tables, pictures that came along, links that open elsewhere."""
-    letter = _letter_of(content)
-    pictures = _Pictures(letter.pictures)
+def sanitize(content: bytes, _request: TaskRequest, _limits: FileLimits) -> bytes:
+    """Keep text, tables, inline images, and links that open in a new tab."""
+    message = _decode_message_html(content)
+    inline_images = _InlineImages(message.inline_images)
 
     def allow(tag: str, attribute: str, value: str) -> str | None:
         if tag == "img" and attribute == "src":
-            return pictures.source(value)
+            return inline_images.source(value)
         if attribute == "style" and ("url(" in value.lower() or "\\" in value):
             return None
         return value
 
     shown = nh3.clean(
-        letter.body[:MAX_CHARACTERS],
+        message.body[:MAX_CHARACTERS],
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         attribute_filter=allow,
@@ -74,29 +74,29 @@ def sanitize(content: bytes, _order: TaskRequest, _limits: FileLimits) -> bytes:
         set_tag_attribute_values={"a": {"target": "_blank"}},
     ).encode()
     if len(shown) > _RESULT_BYTES:
-        raise UnreadableFile("The message is larger than a page can be.")
+        raise UnreadableFile("The message is too large to be shown.")
     return shown
 
 
-class _Pictures:
-    """Only what came with the message: a remote picture tells its sender that it was looked at."""
+class _InlineImages:
+    """The images that came with the message. A remote image would reveal to its sender that it was viewed."""
 
-    def __init__(self, given: Mapping[str, tuple[str, bytes]]) -> None:
-        self._given = given
+    def __init__(self, images: Mapping[str, tuple[str, bytes]]) -> None:
+        self._images = images
         self._encoded: dict[str, str] = {}
-        self._left = INLINE_IMAGE_BYTES
+        self._bytes_left = INLINE_IMAGE_BYTES
 
     def source(self, value: str) -> str | None:
         if value.lower().startswith("cid:"):
-            return self._of(unquote(value[4:]))
-        inside = value.lower().startswith(tuple(f"data:{kind};base64," for kind in _PICTURES))
+            return self._encode_image(unquote(value[4:]))
+        inside = value.lower().startswith(tuple(f"data:{kind};base64," for kind in _IMAGE_TYPES))
         return value if inside else None
 
-    def _of(self, content_id: str) -> str | None:
-        media_type, content = self._given.get(content_id, ("", b""))
-        if media_type not in _PICTURES or not 0 < len(content) <= self._left:
+    def _encode_image(self, content_id: str) -> str | None:
+        media_type, content = self._images.get(content_id, ("", b""))
+        if media_type not in _IMAGE_TYPES or not 0 < len(content) <= self._bytes_left:
             return None
-        self._left -= len(content)
+        self._bytes_left -= len(content)
         if content_id not in self._encoded:
             self._encoded[content_id] = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
         return self._encoded[content_id]

@@ -1,6 +1,6 @@
-"""Text recognition: a warm process that gets bitmaps of ours, never a file, and says which words stand where.
+"""OCR: a long-running process that receives rendered bitmaps, never a file, and returns words with positions.
 
-It runs one page at a time on one thread, which needs the least CPU time; more at once are more processes.
+It reads one page at a time on one thread, which needs the least CPU time. Several processes work in parallel.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from postroom.documents.sandbox.ipc import (
     write_all,
 )
 
-# The direction classifier of single lines is off: with it, long lines such as IBANs came out as garbage.
+# The direction classifier for single lines is off: it turned long lines such as IBANs into garbage.
 ENGINE_OPTIONS: Final[Mapping[str, object]] = {
     "Global.use_cls": False,
     "Global.return_word_box": True,
@@ -37,42 +37,42 @@ ENGINE_OPTIONS: Final[Mapping[str, object]] = {
     "Global.max_side_len": 2600,
     "Det.limit_side_len": 1280,
     "Det.limit_type": "max",
-    # Lower than the defaults: words that stand alone are found too.
+    # Lower than the defaults, so that isolated words are found too.
     "Det.thresh": 0.2,
     "Det.box_thresh": 0.4,
     "EngineConfig.onnxruntime.intra_op_num_threads": 1,
     "EngineConfig.onnxruntime.inter_op_num_threads": 1,
 }
-# Pages that stand upright come out with more than 0.9, upside down with 0.6 to 0.7.
-_SURE: Final = 0.8
-# How high a part of a strip is and how much of it the next one sees again, in widths; and rows of tolerance.
-_PART: Final = 1.6
-_SHARED: Final = 0.2
-_SLACK: Final = 4
+# Upright pages score above 0.9, pages upside down 0.6 to 0.7.
+_UPRIGHT_CERTAINTY: Final = 0.8
+# The height of a strip's part and its overlap with the next, in page widths; and a tolerance in pixel rows.
+_PART_HEIGHT: Final = 1.6
+_PART_OVERLAP: Final = 0.2
+_ROW_TOLERANCE: Final = 4
 _MEMORY_BYTES: Final = 6_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
-    """What was read from a page that was turned so far. `tall` is the share of lines that run vertically."""
+class _OcrAttempt:
+    """The words of a page read at one rotation; `tall` is the share of lines that run vertically."""
 
-    turned: Rotation
+    rotation: Rotation
     width: int
     height: int
-    pieces: list[PlacedWord]
+    words: list[PlacedWord]
     tall: float
 
     @property
     def worth(self) -> float:
-        return sum(len(piece.text) * piece.certainty for piece in self.pieces)
+        return sum(len(word.text) * word.certainty for word in self.words)
 
     @property
     def certainty(self) -> float:
-        return self.worth / (sum(len(piece.text) for piece in self.pieces) or 1)
+        return self.worth / (sum(len(word.text) for word in self.words) or 1)
 
 
 class OcrEngine:
-    """The engine with its models loaded."""
+    """The OCR engine with its models loaded."""
 
     def __init__(self) -> None:
         import cv2
@@ -83,49 +83,49 @@ class OcrEngine:
         self.numpy: Any = np
         self.engine: Any = RapidOCR(params=dict(ENGINE_OPTIONS))
 
-    def recognise(self, bitmap: bytes, page: int) -> OcrPage:
-        """The words of a page, turned so that they can be read."""
+    def read_page(self, bitmap: bytes, page: int) -> OcrPage:
+        """Read the words of a page, rotated so that they are upright."""
         width, height = BITMAP_HEADER.unpack_from(bitmap)
         if width * height > MAX_PAGE_PIXELS or len(bitmap) != BITMAP_HEADER.size + 3 * width * height:
-            raise ValueError("this is no bitmap")
+            raise ValueError("not a bitmap")
         pixels = self.numpy.frombuffer(bitmap, self.numpy.uint8, offset=BITMAP_HEADER.size)
         pixels = pixels.reshape(height, width, 3)[:, :, ::-1]  # the engine takes blue first
-        best = self._upright(pixels)
-        words = arrange_in_lines(best.pieces, page=page, width=best.width, height=best.height, seen=True)
-        return OcrPage(best.turned, tuple(words))
+        best = self._read_upright(pixels)
+        words = arrange_in_lines(best.words, page=page, width=best.width, height=best.height, is_ocr=True)
+        return OcrPage(best.rotation, tuple(words))
 
-    def _upright(self, pixels: Any) -> _Attempt:
-        """Read the page as it is. If lines run vertically or hardly make sense, read it turned and compare."""
-        attempt = self._attempt(pixels, 0)
-        if attempt.pieces and attempt.tall > 0.5:
-            # The engine turns tall lines to the left before it reads them: good if the page wants just that.
-            further = 270 if attempt.certainty > _SURE else 90
-        elif attempt.pieces and attempt.certainty < _SURE:
+    def _read_upright(self, pixels: Any) -> _OcrAttempt:
+        """Read the page as it is. If lines run vertically or score badly, read it rotated and compare."""
+        attempt = self._read_rotated(pixels, 0)
+        if attempt.words and attempt.tall > 0.5:
+            # The engine turns tall lines to the left before reading them: right if the page needs just that.
+            further = 270 if attempt.certainty > _UPRIGHT_CERTAINTY else 90
+        elif attempt.words and attempt.certainty < _UPRIGHT_CERTAINTY:
             further = 180
         else:
             return attempt
-        other = self._attempt(pixels, to_rotation(attempt.turned + further))
-        return max(attempt, other, key=lambda each: (each.tall <= 0.5, each.worth))
+        other = self._read_rotated(pixels, to_rotation(attempt.rotation + further))
+        return max(attempt, other, key=lambda result: (result.tall <= 0.5, result.worth))
 
-    def _attempt(self, pixels: Any, turned: Rotation) -> _Attempt:
-        upright = self.numpy.rot90(pixels, -turned // 90)
+    def _read_rotated(self, pixels: Any, rotation: Rotation) -> _OcrAttempt:
+        upright = self.numpy.rot90(pixels, -rotation // 90)
         height, width = upright.shape[:2]
-        pieces: list[PlacedWord] = []
+        words: list[PlacedWord] = []
         lines = tall = 0
-        for part in _parts(width, height):
+        for part in _split_strip(width, height):
             found = self.engine(self.numpy.ascontiguousarray(upright[part.begin : part.end]))
             for index, box in enumerate(() if found.boxes is None else found.boxes):
-                left, top, right, bottom = _around(box)
+                left, top, right, bottom = _bounding_box(box)
                 if part.first <= part.begin + (top + bottom) / 2 < part.last:
                     lines += 1
                     tall += bottom - top > 1.5 * (right - left)
-                    pieces += [_moved(word, part.begin) for word in _words(found, index)]
-        return _Attempt(turned, width, height, pieces, tall / (lines or 1))
+                    words += [_shift_down(word, part.begin) for word in _line_words(found, index)]
+        return _OcrAttempt(rotation, width, height, words, tall / (lines or 1))
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of a page looked at together; lines whose middle lies from `first` to `last` are its own."""
+class _StripPart:
+    """Pixel rows that are read together; lines whose middle is between `first` and `last` belong to it."""
 
     begin: int
     end: int
@@ -133,40 +133,42 @@ class _Part:
     last: float
 
 
-def _parts(width: int, height: int) -> Iterator[_Part]:
-    """The whole page, or of a long strip parts that overlap, so that each line is whole in one of them."""
+def _split_strip(width: int, height: int) -> Iterator[_StripPart]:
+    """Yield the whole page, or overlapping parts of a long strip, so that every line is complete in one part."""
     if height <= STRIP_RATIO * width:
-        yield _Part(0, height, 0, height)
+        yield _StripPart(0, height, 0, height)
         return
-    tall, shared = round(_PART * width), round(_SHARED * width)
+    tall, shared = round(_PART_HEIGHT * width), round(_PART_OVERLAP * width)
     for begin in range(0, height - shared, tall - shared):
         end = min(begin + tall, height)
-        first = begin + shared / 2 - _SLACK if begin else 0
-        yield _Part(begin, end, first, end - shared / 2 + _SLACK if end < height else height)
+        first = begin + shared / 2 - _ROW_TOLERANCE if begin else 0
+        yield _StripPart(begin, end, first, end - shared / 2 + _ROW_TOLERANCE if end < height else height)
 
 
-def _moved(word: PlacedWord, down: int) -> PlacedWord:
+def _shift_down(word: PlacedWord, down: int) -> PlacedWord:
     return replace(word, top=word.top + down, bottom=word.bottom + down) if down else word
 
 
-def _words(found: Any, index: int) -> Iterator[PlacedWord]:
-    """The words of a line where the engine places them; else the line's box divided by characters."""
+def _line_words(found: Any, index: int) -> Iterator[PlacedWord]:
+    """Yield the words of a line with the engine's boxes, else with shares of the line's box."""
     text, certainty = str(found.txts[index]), round(float(found.scores[index]), 3)
     placed: Any = found.word_results[index] if len(found.word_results) == len(found.txts) else ()
     if "".join(str(word) for word, *_ in placed) == "".join(text.split()):
         for word, _, box in placed:
-            yield PlacedWord(str(word), *_around(box), certainty)
+            yield PlacedWord(str(word), *_bounding_box(box), certainty)
         return
-    left, top, right, bottom = _around(found.boxes[index])
-    each = (right - left) / (len(text) or 1)
-    place = 0
+    left, top, right, bottom = _bounding_box(found.boxes[index])
+    character_width = (right - left) / (len(text) or 1)
+    start = 0
     for word in text.split():
-        place = text.index(word, place)
-        yield PlacedWord(word, left + each * place, top, left + each * (place + len(word)), bottom, certainty)
-        place += len(word)
+        start = text.index(word, start)
+        end = start + len(word)
+        word_left, word_right = left + character_width * start, left + character_width * end
+        yield PlacedWord(word, word_left, top, word_right, bottom, certainty)
+        start = end
 
 
-def _around(corners: Any) -> tuple[float, float, float, float]:
+def _bounding_box(corners: Any) -> tuple[float, float, float, float]:
     across, down = [float(x) for x, _ in corners], [float(y) for _, y in corners]
     return min(across), min(down), max(across), max(down)
 
@@ -176,28 +178,28 @@ def main() -> None:
     exit_with_parent(int(sys.argv[2]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    recogniser = OcrEngine()
+    engine = OcrEngine()
     control.send(encode(TaskReport(0, SUCCEEDED)))
     while True:
         message, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 2)
         if not message:
             return
-        order = decode_request(message)
-        if order.task == "recognise":
-            control.send(encode(TaskReport(order.number, _perform(recogniser, order, *files))))
+        request = decode_request(message)
+        if request.task == "ocr":
+            control.send(encode(TaskReport(request.number, _run_task(engine, request, *files))))
         for file in files:
             os.close(file)
 
 
-def _perform(recogniser: OcrEngine, order: TaskRequest, source: int, target: int) -> int:
+def _run_task(engine: OcrEngine, request: TaskRequest, source: int, target: int) -> int:
     try:
-        write_all(target, encode(recogniser.recognise(read_all(source), order.page)))
-    except Exception as error:  # noqa: BLE001  # the engine may raise anything over a strange bitmap
-        write_all(target, f"Page {order.page + 1} cannot be recognised ({type(error).__name__}).".encode())
+        write_all(target, encode(engine.read_page(read_all(source), request.page)))
+    except Exception as error:  # noqa: BLE001  # the engine may raise anything on a strange bitmap
+        write_all(target, f"OCR failed on page {request.page + 1} ({type(error).__name__}).".encode())
         return REFUSED
     return SUCCEEDED
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # whoever asked was killed meanwhile, and reads no report
+    with contextlib.suppress(BrokenPipeError):  # the worker was killed meanwhile and reads no report
         main()

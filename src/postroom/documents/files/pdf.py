@@ -1,6 +1,6 @@
-"""PDF files through pdfium: the text layer as words, embedded files, pages as bitmaps.
+"""PDF files: text layer, embedded files and page images, by pdfium.
 
-A hostile file can make pdfium end the process, so this runs only in a child of `isolation`.
+A hostile file can crash pdfium, so this runs only in the sandbox.
 """
 
 import ctypes
@@ -28,85 +28,85 @@ from postroom.documents.files.transcript import (
 from postroom.documents.sandbox.file_limits import MAX_PAGE_PIXELS, FileLimits
 from postroom.errors import UnreadableFile
 
-# Bindings that are made at run time, of which no type checker knows anything.
+# Bindings generated at run time, without types.
 pdfium: Any = pypdfium2
 raw: Any = pypdfium2.raw
 
 _Corners = tuple[float, float, float, float]
-_Place = Callable[[float, float, float, float], _Corners]
-# Fewer characters than this beside pictures that fill the page are a stamp on a scan, not its text.
-_SPARSE: Final = 100
-_FEWEST: Final = 8
+_BoxTransform = Callable[[float, float, float, float], _Corners]
+# Fewer characters than this on a page that images fill are a stamp on a scan, not its text.
+_SPARSE_CHARACTERS: Final = 100
+_MIN_CHARACTERS: Final = 8
 _MANY_OBJECTS: Final = 20
-# Small pages are not drawn larger than with 300 dots to the inch.
-_LARGEST_SCALE: Final = 300 / 72
-_MOST_GARBAGE: Final = 0.2
-_COVERED: Final = 0.5
-# A space is a quarter of the height of its line, or more.
-_NARROW: Final = 0.15
-_MOST_ANNOTATIONS: Final = 100
-# pdfium marks a hyphen at the end of a line with one of these.
+# Small pages are rendered with at most 300 dpi.
+_MAX_SCALE: Final = 300 / 72
+_MAX_GARBAGE_SHARE: Final = 0.2
+_SCAN_COVERAGE: Final = 0.5
+# A space is at least a quarter of the line height wide.
+_NARROW_GAP: Final = 0.15
+_MAX_ANNOTATIONS: Final = 100
+# pdfium reports a hyphen at the end of a line as one of these.
 _HYPHENS: Final = str.maketrans({"\x02": "-", "\ufffe": "-", "\xad": "-"})
 _WORD: Final = re.compile(r"[^\s\x00]+")
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 _UNUSUAL: Final = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
-# What fonts without a table of letters give: no character, private ones, controls, the replacement character.
+# Fonts without a character map yield these: NUL, private-use and control characters, the replacement character.
 _GARBAGE: Final = re.compile("[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
 def open_document(content: bytes, limits: FileLimits) -> Any:
-    """The document, once it is known that it can be opened and is not too long."""
+    """Open a PDF and check its length."""
     try:
         document = pdfium.PdfDocument(content)
     except pdfium.PdfiumError as error:
         if getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD:
-            raise UnreadableFile("The PDF is encrypted and asks for a password.") from None
-        raise UnreadableFile("The file is no PDF that can be opened: it is damaged or incomplete.") from None
+            raise UnreadableFile("The PDF is encrypted and needs a password.") from None
+        raise UnreadableFile("The PDF cannot be opened: it is damaged or incomplete.") from None
     count = len(document)
     if count == 0:
         raise UnreadableFile("The PDF has no pages.")
     if count > limits.pages:
-        raise UnreadableFile(f"The PDF has {count} pages; {limits.pages} are read at most.")
+        raise UnreadableFile(f"The PDF has {count} pages; the limit is {limits.pages}.")
     if document.get_formtype() != raw.FORMTYPE_NONE:
-        document.init_forms()  # so that fields without an appearance get one
-    # Neither it nor its pages are closed here: the child ends soon, and elsewhere they close themselves.
+        document.init_forms()  # renders form fields that have no appearance of their own
+    # Neither the document nor its pages are closed: the child ends soon, and elsewhere finalizers close them.
     return document
 
 
 def read(content: bytes, limits: FileLimits) -> PartialReading:
-    """The text layer and the embedded files, and which pages have no text layer worth the name."""
+    """Read the text layer and the embedded files, and list the pages without a usable text layer."""
     pages: list[TranscriptPage] = []
     words: list[Word] = []
-    blind: list[int] = []
+    pages_without_text: list[int] = []
     document = open_document(content, limits)
     for number in range(len(document)):
-        upright, found, usable = _text_layer(_page(document, number), number)
+        upright, found, usable = _read_text_layer(_page(document, number), number)
         pages.append(upright)
         words += found
         if not usable:
-            blind.append(number)
+            pages_without_text.append(number)
         if len(words) > limits.words:
             raise UnreadableFile(f"The PDF has more than {limits.words} words.")
-    embedded = tuple(_embedded(document, limits))
+    embedded = tuple(_embedded_files(document, limits))
     return PartialReading(
-        FileReading(Transcript("text_layer", tuple(pages), tuple(words)), embedded), tuple(blind)
+        FileReading(Transcript("text_layer", tuple(pages), tuple(words)), embedded), tuple(pages_without_text)
     )
 
 
 def render(
-    content: bytes, limits: FileLimits, *, page: int, within: tuple[int, int], turned: Rotation
+    content: bytes, limits: FileLimits, *, page: int, fit_within: tuple[int, int], rotation: Rotation
 ) -> Image.Image:
-    """One page as a picture that just fits when it is upright."""
+    """Render one page as large as fits when it is upright."""
     document = open_document(content, limits)
     if not 0 <= page < len(document):
         raise UnreadableFile(f"The PDF has no page {page + 1}.")
-    sheet = _page(document, page)
-    across, down = sheet.get_size()
-    if turned in {90, 270}:
+    pdf_page = _page(document, page)
+    across, down = pdf_page.get_size()
+    if rotation in {90, 270}:
         across, down = down, across
     most = math.sqrt(MAX_PAGE_PIXELS / (across * down))
-    scale = min(within[0] / across, within[1] / down, most, _LARGEST_SCALE)
-    bitmap = sheet.render(scale=scale, rotation=turned, rev_byteorder=True, prefer_bgrx=False)
+    scale = min(fit_within[0] / across, fit_within[1] / down, most, _MAX_SCALE)
+    bitmap = pdf_page.render(scale=scale, rotation=rotation, rev_byteorder=True, prefer_bgrx=False)
     return bitmap.to_pil().convert("RGB")
 
 
@@ -117,14 +117,17 @@ def _page(document: Any, number: int) -> Any:
         raise UnreadableFile(f"Page {number + 1} of the PDF is damaged.") from None
     if min(page.get_size()) <= 0:
         raise UnreadableFile(f"Page {number + 1} of the PDF has no size.")
-    if _is_written_on(page) and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS:
+    if (
+        _has_visible_annotations(page)
+        and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS
+    ):
         page = document[number]
     return page
 
 
-def _is_written_on(page: Any) -> bool:
-    """Whether there are fields of a form, notes or stamps, which people see and the text layer lacks."""
-    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
+def _has_visible_annotations(page: Any) -> bool:
+    """Check for form fields, notes and stamps, which are visible but not part of the text layer."""
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
         annotation = raw.FPDFPage_GetAnnot(page, index)
         subtype = raw.FPDFAnnot_GetSubtype(annotation)
         raw.FPDFPage_CloseAnnot(annotation)
@@ -133,19 +136,19 @@ def _is_written_on(page: Any) -> bool:
     return False
 
 
-def _text_layer(page: Any, number: int) -> tuple[TranscriptPage, list[Word], bool]:
+def _read_text_layer(page: Any, number: int) -> tuple[TranscriptPage, list[Word], bool]:
     text = page.get_textpage()
     own: int = page.get_rotation()
-    total = _upright(text, own)
-    place, width, height = _to_upright(page.get_bbox(), total)
-    units = _units(text)
-    pieces = list(_pieces(text, units, place, width, height))
-    words = arrange_in_lines(pieces, page=number, width=width, height=height)
-    return TranscriptPage(width, height, to_rotation(total - own)), words, _is_usable(page, units)
+    total = _upright_rotation(text, own)
+    to_upright, width, height = _upright_transform(page.get_bbox(), total)
+    characters = _read_characters(text)
+    placed_words = list(_split_words(text, characters, to_upright, width, height))
+    words = arrange_in_lines(placed_words, page=number, width=width, height=height)
+    return TranscriptPage(width, height, to_rotation(total - own)), words, _is_usable(page, characters)
 
 
-def _upright(text: Any, rotation: int) -> int:
-    """By how much the page must be turned so that most of its characters stand upright."""
+def _upright_rotation(text: Any, rotation: int) -> int:
+    """By how much the page must be rotation so that most of its characters stand upright."""
     count = text.count_chars()
     angles = Counter[int]()
     for index in range(0, count, max(count // 32, 1)):
@@ -155,12 +158,12 @@ def _upright(text: Any, rotation: int) -> int:
     if not angles:
         return rotation
     [(quarter, votes)] = angles.most_common(1)
-    # Without a clear majority (a form filled along two directions) the file's own rotation stands.
+    # Without a clear majority (a form filled in along two directions), keep the file's own rotation.
     return -90 * quarter % 360 if votes > 0.6 * angles.total() else rotation
 
 
-def _to_upright(bounds: _Corners, total: int) -> tuple[_Place, float, float]:
-    """A function from a box of the PDF (left, top, right, bottom) to one of the upright page; its size."""
+def _upright_transform(bounds: _Corners, total: int) -> tuple[_BoxTransform, float, float]:
+    """Return a function that maps PDF boxes (left, top, right, bottom) to the upright page, and its size."""
     left, bottom, right, top = bounds
     across, down = right - left, top - bottom
     match total:
@@ -174,19 +177,21 @@ def _to_upright(bounds: _Corners, total: int) -> tuple[_Place, float, float]:
             return (lambda x1, y1, x2, y2: (x1 - left, top - y1, x2 - left, top - y2)), across, down
 
 
-def _pieces(text: Any, units: str, place: _Place, width: float, height: float) -> Iterator[PlacedWord]:
-    """Words as pdfium separates them. What lies outside the page nobody sees, so it is not read either."""
-    around = _boxes(text)
+def _split_words(
+    text: Any, characters: str, to_upright: _BoxTransform, width: float, height: float
+) -> Iterator[PlacedWord]:
+    """Yield words as pdfium separates them. Words outside the page are invisible and therefore skipped."""
+    around = _character_boxes(text)
     last: PlacedWord | None = None
     end = -2
-    for match in _WORD.finditer(units):
+    for match in _WORD.finditer(characters):
         start = match.start()
-        word = PlacedWord(_clean(match.group()), *place(*around(start, match.end() - 1)))
-        narrow = _NARROW * (word.bottom - word.top)
+        word = PlacedWord(_clean_word(match.group()), *to_upright(*around(start, match.end() - 1)))
+        narrow = _NARROW_GAP * (word.bottom - word.top)
         if (
             last
             and start == end + 1
-            # pdfium may have taken mere kerning for a space, but that is much narrower than one.
+            # pdfium sometimes takes kerning for a space, which is much narrower than a real one.
             and 0 <= word.left - last.right < narrow
             and abs(word.top - last.top) < narrow
             and raw.FPDFText_IsGenerated(text, end) == 1
@@ -202,8 +207,8 @@ def _pieces(text: Any, units: str, place: _Place, width: float, height: float) -
         yield last
 
 
-def _boxes(text: Any) -> Callable[[int, int], _Corners]:
-    """A function that gives the box around two characters, on the page as it lies in the file."""
+def _character_boxes(text: Any) -> Callable[[int, int], _Corners]:
+    """Return a function that measures the box around two characters, in the coordinates of the file."""
     corners = (ctypes.c_float * 4)()
     into = ctypes.byref(raw.FS_RECTF.from_buffer(corners))
     measure: Any = raw.FPDFText_GetLooseCharBox
@@ -221,8 +226,8 @@ def _boxes(text: Any) -> Callable[[int, int], _Corners]:
     return around
 
 
-def _units(text: Any) -> str:
-    """One character of this string for each one that pdfium counts, so that places in both are the same."""
+def _read_characters(text: Any) -> str:
+    """Return one character for each that pdfium counts, so that positions in both agree."""
     count: int = text.count_chars()
     if count <= 0:
         return ""
@@ -232,47 +237,47 @@ def _units(text: Any) -> str:
     return "".join(chr(raw.FPDFText_GetUnicode(text, index) & 0x1FFFFF or 0) for index in range(count))
 
 
-def _clean(word: str) -> str:
-    """Whole characters only: pairs of surrogate halves joined, single ones and controls dropped."""
+def _clean_word(word: str) -> str:
+    """Join surrogate pairs, and drop lone surrogates and control characters."""
     if word.isprintable() and (word.isascii() or not _UNUSUAL.search(word)):
         return word
     word = word.translate(_HYPHENS).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     word = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match.group()), word)
-    return "".join(each for each in unicodedata.normalize("NFC", word) if each.isprintable())
+    return "".join(character for character in unicodedata.normalize("NFC", word) if character.isprintable())
 
 
-def _is_usable(page: Any, units: str) -> bool:
-    """Whether a person would find on the page what its text layer says, or nothing is there to find."""
-    signs = sum(map(len, _WORD.findall(units)))
-    garbage = len(_GARBAGE.findall(units))
-    is_legible = garbage <= _MOST_GARBAGE * (signs + garbage)
-    if signs >= _SPARSE:
+def _is_usable(page: Any, characters: str) -> bool:
+    """Check whether the text layer has what the page shows, or the page is empty."""
+    visible = sum(map(len, _WORD.findall(characters)))
+    garbage = len(_GARBAGE.findall(characters))
+    is_legible = garbage <= _MAX_GARBAGE_SHARE * (visible + garbage)
+    if visible >= _SPARSE_CHARACTERS:
         return is_legible
-    if _covered_by_pictures(page) > _COVERED:
+    if _image_coverage(page) > _SCAN_COVERAGE:
         return False
-    # Letters that were drawn as shapes are many objects and no characters.
+    # Text drawn as shapes is many objects without characters.
     drawn: int = raw.FPDFPage_CountObjects(page)
-    if signs == 0 or (signs < _FEWEST and drawn > _MANY_OBJECTS):
+    if visible == 0 or (visible < _MIN_CHARACTERS and drawn > _MANY_OBJECTS):
         return drawn == 0
     return is_legible
 
 
-def _covered_by_pictures(page: Any) -> float:
+def _image_coverage(page: Any) -> float:
     left, bottom, right, top = page.get_bbox()
     covered = 0.0
-    for each in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
-        x1, y1, x2, y2 = each.get_bounds()
+    for image in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        x1, y1, x2, y2 = image.get_bounds()
         covered += max(min(x2, right) - max(x1, left), 0) * max(min(y2, top) - max(y1, bottom), 0)
     return covered / ((right - left) * (top - bottom))
 
 
-def _embedded(document: Any, limits: FileLimits) -> Iterator[EmbeddedFile]:
-    """Files inside the PDF, up to the limits; one that cannot be taken out does not spoil the document."""
+def _embedded_files(document: Any, limits: FileLimits) -> Iterator[EmbeddedFile]:
+    """Yield the files inside the PDF, up to the limits. A file that cannot be extracted is skipped."""
     room = limits.embedded_bytes
     for index in range(min(document.count_attachments(), limits.embedded_files)):
         try:
             attachment = document.get_attachment(index)
-            name, content = _clean(attachment.get_name()), bytes(attachment.get_data())
+            name, content = _clean_word(attachment.get_name()), bytes(attachment.get_data())
         except (pdfium.PdfiumError, UnicodeDecodeError):
             continue
         room -= len(content)

@@ -1,4 +1,4 @@
-"""What stands on the pages of a document: words with their places. Made by reading."""
+"""The transcript of a document: its words and where each is on its page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ Method = Literal["text_layer", "ocr", "plain"]
 Rotation = Literal[0, 90, 180, 270]
 
 
-_TURNS: tuple[Rotation, ...] = (0, 90, 180, 270)
+_ROTATIONS: tuple[Rotation, ...] = (0, 90, 180, 270)
 
 
 def to_rotation(degrees: int) -> Rotation:
-    """The quarter turn that is meant."""
-    return _TURNS[degrees % 360 // 90]
+    """Return the quarter turn for any multiple of 90 degrees."""
+    return _ROTATIONS[degrees % 360 // 90]
 
 
-# Documents have thousands of boxes and words, and tuples are made ten times as fast as other frozen things.
+# Documents have thousands of boxes and words, and tuples are created ten times as fast as frozen dataclasses.
 
 
 class Box(NamedTuple):
-    """A place on a page, as fractions of its width and height from the top left corner."""
+    """An area of a page, as fractions of its width and height from the top left corner."""
 
     left: float
     top: float
@@ -30,9 +30,9 @@ class Box(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Some characters without a space, where they stand, and which visual line of the page they belong to.
+    """Characters without a space, their position, and the visual line of the page they belong to.
 
-    `certainty` is what the recognition of a scan says of itself; a text layer is certain.
+    `certainty` is what OCR reports about its result; a text layer is certain.
     """
 
     text: str
@@ -44,20 +44,20 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPage:
-    """A page's size in points as it is read (already turned upright).
+    """A page's size in points, as it is read (already upright).
 
-    `turned` says by how many degrees, clockwise, it was turned beyond what the file itself asks for:
-    whoever shows the page turns it as far, and the boxes fit.
+    `rotation` is by how many degrees, clockwise, it was turned beyond the rotation that the file declares.
+    A viewer that turns the page by as much can use the boxes as they are.
     """
 
     width: float
     height: float
-    turned: Rotation = 0
+    rotation: Rotation = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The words of a document in reading order: by page, line, and from left to right."""
+    """The words of a document in reading order: by page, by line, and from left to right."""
 
     method: Method
     pages: tuple[TranscriptPage, ...]
@@ -82,7 +82,7 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """All that was read from one file."""
+    """Everything that was read from one file."""
 
     transcript: Transcript
     embedded: tuple[EmbeddedFile, ...] = ()
@@ -90,15 +90,15 @@ class FileReading:
 
 @dataclass(frozen=True, slots=True)
 class OcrPage:
-    """What recognition found on one page, and by how much it had to be turned for that."""
+    """The words that OCR found on one page, and by how much the page had to be turned."""
 
-    turned: Rotation
+    rotation: Rotation
     words: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartialReading:
-    """A reading before recognition: these pages have no text layer that can be used."""
+    """A reading before OCR; `pages_without_text` have no usable text layer."""
 
     reading: FileReading
-    blind: tuple[int, ...] = ()
+    pages_without_text: tuple[int, ...] = ()

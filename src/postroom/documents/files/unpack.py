@@ -1,6 +1,6 @@
-"""What lies inside ZIP files and forwarded messages, and inside those in there, within bounds. Pure.
+"""Unpacks ZIP files, forwarded messages and winmail.dat files, nested ones included, within limits. Pure.
 
-Names are labels: nothing is ever written under one. Whatever is left out comes with its reason.
+Names are labels only: nothing is ever written under one. Every skipped entry has a reason.
 """
 
 import lzma
@@ -9,18 +9,19 @@ import struct
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
 
-from postroom.documents.files.file_type import FileType, detect, parse_zip_end
+from postroom.documents.files.file_type import TNEF_START, FileType, detect, parse_zip_end
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 
+CONTAINERS: Final = frozenset({FileType.ZIP, FileType.MESSAGE, FileType.TNEF})
 _SMALL_BYTES: Final = 1000
-# Everything that opening a ZIP file of foreign bytes raises, by each way of packing; bzip2 raises the
-# built-in ones. What is short or has wrong lengths comes as LookupError or struct.error.
-_DAMAGED: Final = (
+# Everything that opening a ZIP file of untrusted bytes raises, for each compression method; bzip2 raises the
+# built-in ones. Truncated entries and wrong lengths raise LookupError or struct.error.
+_ZIP_ERRORS: Final = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -36,19 +37,20 @@ _DAMAGED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """How far to go into one attachment, everything inside it counted together."""
+    """Limits for one attachment; everything inside it counts together."""
 
     depth: int = 3
     files: int = 100
     file_bytes: int = FILE_BYTES
     total_bytes: int = 100_000_000
-    # How much larger than packed a file may be. An empty page scanned without compression comes near.
+    # How many times larger than its packed size a file may be. An empty page scanned without compression
+    # comes close to this.
     ratio: int = 400
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """A file as a message encloses it."""
+    """A file as a message or a winmail.dat file contains it."""
 
     name: str
     media_type: str
@@ -59,12 +61,12 @@ class AttachedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnpackedFile:
-    """A file that was inside; `inside` names the containers around it, the outermost first."""
+    """A file from a container; `containers` names the containers around it, the outermost first."""
 
     name: str
-    kind: FileType
+    file_type: FileType
     content: bytes
-    inside: tuple[str, ...]
+    containers: tuple[str, ...]
     media_type: str = ""
     is_inline: bool = False
     content_id: str | None = None
@@ -72,120 +74,127 @@ class UnpackedFile:
 
 @dataclass(frozen=True, slots=True)
 class SkippedEntry:
-    """Something that was inside and is not taken out, and why."""
+    """An entry of a container that is not unpacked, and why."""
 
     name: str
-    inside: tuple[str, ...]
+    containers: tuple[str, ...]
     reason: str
 
 
-# The files that a message, given as its bytes, encloses. A forwarded message among them is its bytes again.
-ListAttachments = Callable[[bytes], Iterable[AttachedFile]]
+# Lists the files inside the bytes of a container. A message among them is given as its bytes.
+ListAttachedFiles = Callable[[bytes], Iterable[AttachedFile]]
+# The decoders for containers other than ZIP files, which are decoded here.
+ContainerDecoders = Mapping[FileType, ListAttachedFiles]
 
 
 def unpack(
-    content: bytes, name: str, read_message: ListAttachments, bounds: UnpackLimits | None = None
+    content: bytes, name: str, decoders: ContainerDecoders, limits: UnpackLimits | None = None
 ) -> Iterator[UnpackedFile | SkippedEntry]:
-    """The files inside a container, in their order; of a file that is no container, nothing."""
-    yield from _Unpacking(read_message, bounds or UnpackLimits()).open(content, sanitize_name(name), ())
+    """Yield the files inside a container, in order. A file that is no container yields nothing."""
+    yield from _Unpacker(decoders, limits or UnpackLimits()).open(content, sanitize_name(name), ())
 
 
 def sanitize_name(name: str) -> str:
-    """The last part of a path, without anything that could confuse a program or a person."""
+    """Return the last part of a path, without characters that could mislead a program or a person."""
     name = unicodedata.normalize("NFC", name.encode(errors="replace").decode())
     name = re.split(r"[/\\:]", name)[-1]
-    # Marks that turn the direction of writing make exe.pdf of fdp.exe.
-    name = "".join(each for each in name if unicodedata.category(each)[0] != "C").strip(" .")
+    # Bidirectional control characters can make fdp.exe look like exe.pdf.
+    name = "".join(character for character in name if unicodedata.category(character)[0] != "C").strip(" .")
     return name[:200] or "file"
 
 
 @dataclass(slots=True)
-class _Unpacking:
-    read_message: ListAttachments
-    bounds: UnpackLimits
+class _Unpacker:
+    decoders: ContainerDecoders
+    limits: UnpackLimits
     files: int = 0
     size: int = 0
 
     def open(
-        self, content: bytes, name: str, inside: tuple[str, ...]
+        self, content: bytes, name: str, containers: tuple[str, ...]
     ) -> Iterator[UnpackedFile | SkippedEntry]:
         detected = detect(content)
-        kind = detected.kind
-        if kind not in {FileType.ZIP, FileType.MESSAGE}:
-            if content.startswith(b"PK"):
-                yield SkippedEntry(name, inside, detected.reason)
+        if detected.file_type not in CONTAINERS:
+            if content.startswith((b"PK", TNEF_START)):
+                yield SkippedEntry(name, containers, detected.reason)
             return
-        if len(inside) >= self.bounds.depth:
-            yield SkippedEntry(name, inside, f"Containers are opened {self.bounds.depth} deep and no deeper.")
+        if len(containers) >= self.limits.depth:
+            yield SkippedEntry(name, containers, f"Containers are opened at most {self.limits.depth} deep.")
             return
-        inside = (*inside, name)
-        entries = self._entries(content, inside) if kind is FileType.ZIP else self._enclosed(content, inside)
-        for entry in entries:
-            if isinstance(entry, SkippedEntry):
-                yield entry
-            elif entry.kind in {FileType.ZIP, FileType.MESSAGE}:
-                yield from self.open(entry.content, entry.name, inside)
+        containers = (*containers, name)
+        for entry in self._entries(content, detected.file_type, containers):
+            if isinstance(entry, UnpackedFile) and entry.file_type in CONTAINERS:
+                yield from self.open(entry.content, entry.name, containers)
             else:
                 yield entry
-            if self.files > self.bounds.files or self.size > self.bounds.total_bytes:
+            if self.files > self.limits.files or self.size > self.limits.total_bytes:
                 return
 
-    def _enclosed(self, content: bytes, inside: tuple[str, ...]) -> Iterator[UnpackedFile | SkippedEntry]:
-        for each in self.read_message(content):
-            name = sanitize_name(each.name)
-            if refusal := self._count(len(each.content)):
-                yield SkippedEntry(name, inside, refusal)
+    def _entries(
+        self, content: bytes, file_type: FileType, containers: tuple[str, ...]
+    ) -> Iterator[UnpackedFile | SkippedEntry]:
+        if file_type is FileType.ZIP:
+            yield from self._zip_entries(content, containers)
+            return
+        for file in self.decoders[file_type](content):
+            name = sanitize_name(file.name)
+            if refusal := self._count(len(file.content)):
+                yield SkippedEntry(name, containers, refusal)
                 continue
-            kind = detect(each.content, each.name).kind
+            inner_type = detect(file.content, file.name).file_type
             yield UnpackedFile(
-                name, kind, each.content, inside, each.media_type, each.is_inline, each.content_id
+                name, inner_type, file.content, containers, file.media_type, file.is_inline, file.content_id
             )
 
-    def _entries(self, content: bytes, inside: tuple[str, ...]) -> Iterator[UnpackedFile | SkippedEntry]:
+    def _zip_entries(
+        self, content: bytes, containers: tuple[str, ...]
+    ) -> Iterator[UnpackedFile | SkippedEntry]:
         end = parse_zip_end(content)
-        if end is None or end[0] > 10 * self.bounds.files:
-            yield SkippedEntry(inside[-1], inside[:-1], "The ZIP file has too many entries.")
+        if end is None or end[0] > 10 * self.limits.files:
+            yield SkippedEntry(containers[-1], containers[:-1], "The ZIP file has too many entries.")
             return
         try:
             archive = zipfile.ZipFile(BytesIO(content))
-        except _DAMAGED:
-            yield SkippedEntry(inside[-1], inside[:-1], "The ZIP file is damaged.")
+        except _ZIP_ERRORS:
+            yield SkippedEntry(containers[-1], containers[:-1], "The ZIP file is damaged.")
             return
         with archive:
             for entry in archive.infolist():
                 if not entry.is_dir():
-                    yield self._entry(archive, entry, inside)
+                    yield self._zip_entry(archive, entry, containers)
 
-    def _entry(
-        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, inside: tuple[str, ...]
+    def _zip_entry(
+        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, containers: tuple[str, ...]
     ) -> UnpackedFile | SkippedEntry:
         name = sanitize_name(entry.filename)
         if entry.flag_bits & 1:
-            return SkippedEntry(name, inside, "The file is encrypted.")
-        if entry.file_size > self.bounds.ratio * max(entry.compress_size, _SMALL_BYTES):
+            return SkippedEntry(name, containers, "The file is encrypted.")
+        if entry.file_size > self.limits.ratio * max(entry.compress_size, _SMALL_BYTES):
             return SkippedEntry(
-                name, inside, f"The file is packed more than {self.bounds.ratio} times smaller."
+                name, containers, f"The file's compression ratio is above {self.limits.ratio}."
             )
         if refusal := self._count(entry.file_size):
-            return SkippedEntry(name, inside, refusal)
+            return SkippedEntry(name, containers, refusal)
         try:
             with archive.open(entry) as packed:
-                # What the directory says is a claim: one byte more than that tells a lie.
+                # The directory only claims a size: reading one byte more exposes a false claim.
                 content = packed.read(entry.file_size + 1)
-        except _DAMAGED:
-            return SkippedEntry(name, inside, "The file is damaged, or packed in a way that is not known.")
+        except _ZIP_ERRORS:
+            return SkippedEntry(
+                name, containers, "The file is damaged or uses an unknown compression method."
+            )
         if len(content) != entry.file_size:
-            return SkippedEntry(name, inside, "The file is not as large as the ZIP file says.")
-        return UnpackedFile(name, detect(content, name).kind, content, inside)
+            return SkippedEntry(name, containers, "The file is not as large as the ZIP file says.")
+        return UnpackedFile(name, detect(content, name).file_type, content, containers)
 
     def _count(self, size: int) -> str:
-        """Count a file in, or say why it may not come in."""
-        if size > self.bounds.file_bytes:
-            return f"The file has {size:,} bytes; {self.bounds.file_bytes:,} are taken at most."
+        """Count a file, or return why it exceeds the limits."""
+        if size > self.limits.file_bytes:
+            return f"The file has {size:,} bytes; the limit is {self.limits.file_bytes:,}."
         self.files += 1
-        if self.files > self.bounds.files:
-            return f"The container holds more than {self.bounds.files} files; the rest is left out."
+        if self.files > self.limits.files:
+            return f"The container holds more than {self.limits.files} files; the rest is skipped."
         self.size += size
-        if self.size > self.bounds.total_bytes:
-            return f"The container holds more than {self.bounds.total_bytes:,} bytes; the rest is left out."
+        if self.size > self.limits.total_bytes:
+            return f"The container holds more than {self.limits.total_bytes:,} bytes; the rest is skipped."
         return ""

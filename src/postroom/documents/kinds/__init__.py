@@ -1,1 +1,1 @@
-"""The kinds of documents that ship, one file each."""
+"""Document kinds: how one is declared, the built-in ones, and the registry of all installed ones."""

@@ -1,4 +1,4 @@
-"""What a child does with the one file it was forked for."""
+"""The tasks that a sandboxed child runs on the one file it was forked for."""
 
 import codecs
 import io
@@ -15,8 +15,8 @@ from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, TaskRequest
 from postroom.errors import UnreadableFile
 
-# A page with a word on it, which is read once before the first child is made.
-_SAMPLE: Final = (
+# One page with one word, read once before the first child is forked.
+_SAMPLE_PDF: Final = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
     b"2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R"
@@ -26,75 +26,75 @@ _SAMPLE: Final = (
 )
 
 
-def read_file(content: bytes, _order: TaskRequest, limits: FileLimits) -> bytes:
-    """What can be read without recognition."""
-    return msgspec.msgpack.encode(_draft(content, limits))
+def read_file(content: bytes, _request: TaskRequest, limits: FileLimits) -> bytes:
+    """Read everything that needs no OCR."""
+    return msgspec.msgpack.encode(_read_by_type(content, limits))
 
 
-def _draft(content: bytes, limits: FileLimits) -> PartialReading:
-    found = detect(content)
-    match found.kind:
+def _read_by_type(content: bytes, limits: FileLimits) -> PartialReading:
+    detected = detect(content)
+    match detected.file_type:
         case FileType.PDF:
             return pdf.read(content, limits)
         case FileType.PNG | FileType.JPEG | FileType.TIFF:
-            return images.read(content, found.kind, limits)
+            return images.read(content, detected.file_type, limits)
         case FileType.TEXT:
-            return PartialReading(
-                FileReading(_checked(plain_text.to_transcript(decode_text(content) or ""), limits))
-            )
+            transcript = plain_text.to_transcript(decode_text(content) or "")
+            return PartialReading(FileReading(_check_word_count(transcript, limits)))
         case FileType.E_INVOICE:
-            # It is its own exact data; there is no page to look at.
-            return PartialReading(
-                FileReading(Transcript("plain", (), ()), (EmbeddedFile("invoice.xml", content),))
+            # All data is in the XML; there is no page to look at.
+            empty = Transcript("plain", (), ())
+            return PartialReading(FileReading(empty, (EmbeddedFile("invoice.xml", content),)))
+        case FileType.ZIP | FileType.MESSAGE | FileType.TNEF:
+            raise UnreadableFile(
+                "The file is a container: the files inside it are read, not the file itself."
             )
-        case FileType.ZIP | FileType.MESSAGE:
-            raise UnreadableFile("The file holds other files; it is opened, not read.")
         case FileType.OTHER:
-            raise UnreadableFile(found.reason)
+            raise UnreadableFile(detected.reason)
         case _:
-            assert_never(found.kind)
+            assert_never(detected.file_type)
 
 
-def _checked(transcript: Transcript, limits: FileLimits) -> Transcript:
+def _check_word_count(transcript: Transcript, limits: FileLimits) -> Transcript:
     if len(transcript.words) > limits.words:
         raise UnreadableFile(f"The text has more than {limits.words} words.")
     return transcript
 
 
-def render_bitmap(content: bytes, order: TaskRequest, limits: FileLimits) -> bytes:
-    """A page for recognition."""
-    page = _page(content, order, limits)
+def render_bitmap(content: bytes, request: TaskRequest, limits: FileLimits) -> bytes:
+    """Render a page for OCR."""
+    page = _render_page(content, request, limits)
     return BITMAP_HEADER.pack(*page.size) + page.tobytes()
 
 
-def render_webp(content: bytes, order: TaskRequest, limits: FileLimits) -> memoryview:
-    """A page for a browser."""
+def render_webp(content: bytes, request: TaskRequest, limits: FileLimits) -> memoryview:
+    """Render a page for a browser."""
     encoded = io.BytesIO()
-    _page(content, order, limits).save(encoded, "WEBP", quality=80, method=2)
+    _render_page(content, request, limits).save(encoded, "WEBP", quality=80, method=2)
     return encoded.getbuffer()
 
 
-def _page(content: bytes, order: TaskRequest, limits: FileLimits) -> Image.Image:
-    found = detect(content)
-    if found.kind is FileType.PDF:
-        return pdf.render(content, limits, page=order.page, within=order.within, turned=order.turned)
-    if found.kind in images.PILLOW_FORMATS:
-        return images.render(content, found.kind, page=order.page, within=order.within, turned=order.turned)
-    raise UnreadableFile(found.reason or "The file has no pages to look at.")
+def _render_page(content: bytes, request: TaskRequest, limits: FileLimits) -> Image.Image:
+    detected = detect(content)
+    page, fit_within, rotation = request.page, request.fit_within, request.rotation
+    if detected.file_type is FileType.PDF:
+        return pdf.render(content, limits, page=page, fit_within=fit_within, rotation=rotation)
+    if detected.file_type in images.PILLOW_FORMATS:
+        return images.render(content, detected.file_type, page=page, fit_within=fit_within, rotation=rotation)
+    raise UnreadableFile(detected.reason or "The file has no pages to show.")
 
 
 def warm_up(limits: FileLimits) -> None:
-    """Load and initialise what a child needs: it can open nothing itself."""
+    """Load and initialize what a child needs, because a child can open no file itself."""
     images.limit_pixels()
     for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "cp1252"):
         codecs.lookup(encoding)
-    read_file(_SAMPLE, TaskRequest(0, "read"), limits)
-    render_webp(_SAMPLE, TaskRequest(0, "image", within=(20, 20)), limits)
-    for kind in images.PILLOW_FORMATS.values():
+    read_file(_SAMPLE_PDF, TaskRequest(0, "read"), limits)
+    render_webp(_SAMPLE_PDF, TaskRequest(0, "image", fit_within=(20, 20)), limits)
+    for pillow_format in images.PILLOW_FORMATS.values():
         encoded = io.BytesIO()
-        Image.new("RGB", (8, 8)).save(encoded, kind)
-        render_bitmap(encoded.getvalue(), TaskRequest(0, "bitmap", within=(20, 20)), limits)
+        Image.new("RGB", (8, 8)).save(encoded, pillow_format)
+        render_bitmap(encoded.getvalue(), TaskRequest(0, "bitmap", fit_within=(20, 20)), limits)
     detect(b"<a/>")
-    html_sanitizer.sanitize(
-        html_sanitizer.encode_message_html(MessageHtml("<p>a", {})), TaskRequest(0, "letter"), limits
-    )
+    sample_html = html_sanitizer.encode_message_html(MessageHtml("<p>a", {}))
+    html_sanitizer.sanitize(sample_html, TaskRequest(0, "sanitize_html"), limits)

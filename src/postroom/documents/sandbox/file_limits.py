@@ -1,14 +1,14 @@
-"""How much one file may cost. Whatever needs more is refused with a reason."""
+"""How many resources one file may use. A file that needs more is rejected with a reason."""
 
 from dataclasses import dataclass, replace
 from typing import Final
 
-# What one file may have, wherever it comes from.
+# Applies to every file, whatever its source.
 FILE_BYTES: Final = 25_000_000
-# What a page is drawn with for recognition; 50 MP are opened at most, and shrunk.
+# A page is rendered for OCR with at most this many pixels. Images of up to 50 megapixels are opened and shrunk.
 MAX_PAGE_PIXELS: Final = 25_000_000
 MAX_IMAGE_PIXELS: Final = 50_000_000
-# A page that is so much longer than wide is looked at part by part.
+# A page that is so many times longer than wide goes through OCR in parts.
 STRIP_RATIO: Final = 2.5
 
 
@@ -21,10 +21,10 @@ class FileLimits:
     embedded_bytes: int = 20_000_000
     memory_bytes: int = 1_500_000_000
     cpu_seconds: int = 10
-    # A person waits for a letter, and an honest one takes less than half a second.
-    letter_cpu_seconds: int = 2
-    # Counted from the start of a child; generous, since a busy machine is not the file's fault.
+    # A person waits for a message to be shown, and an honest one takes less than half a second.
+    html_cpu_seconds: int = 2
+    # From the start of a child. Generous, because a busy machine is not the file's fault.
     wall_seconds: float = 60.0
 
-    def of(self, task: str) -> "FileLimits":
-        return replace(self, cpu_seconds=self.letter_cpu_seconds) if task == "letter" else self
+    def for_task(self, task: str) -> "FileLimits":
+        return replace(self, cpu_seconds=self.html_cpu_seconds) if task == "sanitize_html" else self

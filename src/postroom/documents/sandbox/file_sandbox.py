@@ -1,6 +1,6 @@
-"""Files of strangers are read here, each in a child of its own with limits: the worker only waits.
+"""The sandbox as the worker uses it: untrusted files are read in child processes with limits.
 
-A crash, a hang or hunger for memory fails that one file with a reason and costs the others nothing.
+A crash, a hang or excessive memory use fails that one file with a reason and does not affect the others.
 """
 
 import asyncio
@@ -38,36 +38,40 @@ from postroom.documents.sandbox.ipc import (
 )
 from postroom.errors import TransientError, UnreadableFile
 
-# 205 dots to the inch for A4. With fewer, recognition was worse; with more, only slower.
-_SIDE: Final = 2400
-# The receipt of a supermarket is a strip; its width decides whether it can be read.
-_STRIP: Final = (1200, 12_000)
-_ENGINE_SECONDS: Final = 300.0
-_draft_of: Final = msgspec.msgpack.Decoder(PartialReading).decode
-_recognised_of: Final = msgspec.msgpack.Decoder(OcrPage).decode
+# 205 dpi for A4. OCR was worse with fewer pixels and only slower with more.
+_OCR_SIDE_PIXELS: Final = 2400
+# A supermarket receipt is a long strip; its width decides whether it is legible.
+_OCR_STRIP_PIXELS: Final = (1200, 12_000)
+_OCR_SECONDS: Final = 300.0
+_decode_partial_reading: Final = msgspec.msgpack.Decoder(PartialReading).decode
+_decode_ocr_page: Final = msgspec.msgpack.Decoder(OcrPage).decode
 
 
 class FileSandbox:
-    """Reads files, as many at once as there are cores. `async with` ends its processes.
+    """Reads and renders files, as many at a time as there are cores. `async with` ends its processes.
 
-    An engine for recognition takes a core and 1 GB; they start when the first scan comes.
+    An OCR process takes one core and 1 GB of memory; they start with the first scan.
     """
 
     def __init__(
-        self, limits: FileLimits | None = None, *, parallel: int | None = None, engines: int | None = None
+        self,
+        limits: FileLimits | None = None,
+        *,
+        parallel: int | None = None,
+        ocr_processes: int | None = None,
     ) -> None:
         self.limits = limits or FileLimits()
         cores = len(os.sched_getaffinity(0))
-        self.turn = asyncio.Semaphore(parallel or cores)
+        self.slots = asyncio.Semaphore(parallel or cores)
         self.zygote = HelperProcess(
             "postroom.documents.sandbox.zygote", msgspec.json.encode(self.limits).decode()
         )
-        self.engines = [
-            HelperProcess("postroom.documents.files.ocr") for _ in range(engines or max(cores // 2, 1))
+        self.ocr_processes = [
+            HelperProcess("postroom.documents.files.ocr") for _ in range(ocr_processes or max(cores // 2, 1))
         ]
-        self.idle = asyncio.LifoQueue[HelperProcess]()
-        for engine in reversed(self.engines):
-            self.idle.put_nowait(engine)
+        self.idle_ocr = asyncio.LifoQueue[HelperProcess]()
+        for process in reversed(self.ocr_processes):
+            self.idle_ocr.put_nowait(process)
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,81 +79,86 @@ class FileSandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.gather(self.zygote.stop(), *(engine.stop() for engine in self.engines))
+        await asyncio.gather(self.zygote.stop(), *(process.stop() for process in self.ocr_processes))
 
     async def read(self, content: bytes | Path) -> FileReading:
-        """All that stands in a file; `Unreadable` says in words why not."""
-        with _opened(content, self.limits) as source:
-            draft = _draft_of(await self._perform(TaskRequest(0, "read"), source))
-            pages = draft.reading.transcript.pages
-            found = {page: await self._recognise(source, page, pages[page]) for page in draft.blind}
-        return _with(draft.reading, found) if found else draft.reading
+        """Read a file. Raises UnreadableFile with the reason where that is not possible."""
+        with _open_content(content, self.limits) as source:
+            partial = _decode_partial_reading(await self._run_for_result(TaskRequest(0, "read"), source))
+            pages = partial.reading.transcript.pages
+            found = {
+                page: await self._read_by_ocr(source, page, pages[page])
+                for page in partial.pages_without_text
+            }
+        return _merge_ocr(partial.reading, found) if found else partial.reading
 
     async def page_image(
-        self, content: bytes | Path, *, page: int, width: int, turned: Rotation = 0
+        self, content: bytes | Path, *, page: int, width: int, rotation: Rotation = 0
     ) -> bytes:
-        """A page as WebP of that width, turned as `Page.turned` of its reading says."""
-        with _opened(content, self.limits) as source:
-            order = TaskRequest(0, "image", page=page, within=(width, 4 * width), turned=turned)
-            return await self._perform(order, source)
+        """Render a page as WebP of this width; `rotation` is that of its `TranscriptPage`."""
+        with _open_content(content, self.limits) as source:
+            request = TaskRequest(0, "image", page=page, fit_within=(width, 4 * width), rotation=rotation)
+            return await self._run_for_result(request, source)
 
-    async def cleaned(self, letter: MessageHtml) -> str:
-        """The HTML of a message as it may be shown."""
+    async def sanitize_html(self, html: MessageHtml) -> str:
+        """Return the HTML of a message without scripts and remote content."""
         with _memory_file() as source:
-            write_all(source, encode_message_html(letter))
-            return (await self._perform(TaskRequest(0, "letter"), source)).decode()
+            write_all(source, encode_message_html(html))
+            return (await self._run_for_result(TaskRequest(0, "sanitize_html"), source)).decode()
 
-    async def _perform(self, order: TaskRequest, source: int) -> bytes:
+    async def _run_for_result(self, request: TaskRequest, source: int) -> bytes:
         with _memory_file() as target:
-            await self._run(order, (source, target))
+            await self._run(request, (source, target))
             return read_all(target)
 
-    async def _run(self, order: TaskRequest, files: Sequence[int]) -> None:
-        """Have a child carry out the order. Whatever became of it but a result is an error."""
-        async with self.turn:
+    async def _run(self, request: TaskRequest, files: Sequence[int]) -> None:
+        """Run the task in a child. Every outcome but a result raises an error."""
+        async with self.slots:
             try:
                 async with asyncio.timeout(self.limits.wall_seconds):
-                    report = await self.zygote.ask(order, files)
+                    report = await self.zygote.request(request, files)
             except TimeoutError:
                 raise UnreadableFile(
                     f"Reading the file took more than {self.limits.wall_seconds:g} seconds."
                 ) from None
         if report.status != SUCCEEDED:
-            raise _failure(report, files[1], self.limits.of(order.task))
+            raise _to_error(report, files[1], self.limits.for_task(request.task))
 
-    async def _recognise(self, source: int, page: int, sheet: TranscriptPage) -> OcrPage:
-        """Have a child draw the page and an engine look at it; one that dies over it gets one successor."""
+    async def _read_by_ocr(self, source: int, page: int, size: TranscriptPage) -> OcrPage:
+        """Render the page in a child and read it by OCR. If the OCR process dies, try once more."""
         with _memory_file() as bitmap:
-            await self._run(TaskRequest(0, "bitmap", page=page, within=_frame(sheet)), (source, bitmap))
-            engine = await self.idle.get()
+            await self._run(
+                TaskRequest(0, "bitmap", page=page, fit_within=_ocr_frame(size)), (source, bitmap)
+            )
+            process = await self.idle_ocr.get()
             try:
                 try:
-                    return await self._look(engine, bitmap, page)
+                    return await self._request_ocr(process, bitmap, page)
                 except TransientError:
-                    return await self._look(engine, bitmap, page)
+                    return await self._request_ocr(process, bitmap, page)
             except TransientError:
-                if not engine.is_ready:
+                if not process.is_ready:
                     raise  # not the page's fault
-                raise UnreadableFile(f"Recognition broke down twice over page {page + 1}.") from None
+                raise UnreadableFile(f"OCR crashed twice on page {page + 1}.") from None
             finally:
-                self.idle.put_nowait(engine)
+                self.idle_ocr.put_nowait(process)
 
-    async def _look(self, engine: HelperProcess, bitmap: int, page: int) -> OcrPage:
+    async def _request_ocr(self, process: HelperProcess, bitmap: int, page: int) -> OcrPage:
         with _memory_file() as target:
             try:
-                async with asyncio.timeout(_ENGINE_SECONDS):
-                    report = await engine.ask(TaskRequest(0, "recognise", page=page), (bitmap, target))
+                async with asyncio.timeout(_OCR_SECONDS):
+                    report = await process.request(TaskRequest(0, "ocr", page=page), (bitmap, target))
             except TimeoutError:
-                await engine.kill()
+                await process.kill()
                 raise UnreadableFile(
-                    f"Recognition of page {page + 1} took more than {_ENGINE_SECONDS:g} seconds."
+                    f"OCR of page {page + 1} took more than {_OCR_SECONDS:g} seconds."
                 ) from None
             if report.status != SUCCEEDED:
                 raise UnreadableFile(read_all(target).decode(errors="replace")[:500])
-            return _recognised_of(read_all(target))
+            return _decode_ocr_page(read_all(target))
 
 
-def _failure(report: TaskReport, target: int, limits: FileLimits) -> UnreadableFile | TransientError:
+def _to_error(report: TaskReport, target: int, limits: FileLimits) -> UnreadableFile | TransientError:
     if report.reason:
         return TransientError(f"The file was not read: {report.reason}.")
     if report.status == REFUSED and (words := read_all(target)):
@@ -157,44 +166,44 @@ def _failure(report: TaskReport, target: int, limits: FileLimits) -> UnreadableF
     if report.status == OUT_OF_MEMORY:
         return UnreadableFile(f"Reading the file needs more than {limits.memory_bytes >> 20} MB of memory.")
     if report.status == -signal.SIGKILL:
-        return TransientError("The reader of the file was killed from outside.")
+        return TransientError("The process that read the file was killed.")
     if report.status == -signal.SIGXCPU:
         return UnreadableFile(f"Reading the file takes more than {limits.cpu_seconds} seconds of CPU time.")
     how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"
-    return UnreadableFile(f"The file broke its reader, or needs more memory than is allowed ({how}).")
+    return UnreadableFile(f"The file crashed its reader, or needs more memory than is allowed ({how}).")
 
 
-def _with(reading: FileReading, found: Mapping[int, OcrPage]) -> FileReading:
-    """The reading with these pages as recognition saw them, turned as they had to be."""
+def _merge_ocr(reading: FileReading, found: Mapping[int, OcrPage]) -> FileReading:
+    """Replace the words and rotations of these pages by those from OCR."""
     before = reading.transcript
-    # Where nothing was recognised, the little that the text layer says is better than nothing.
-    found = {number: recognised for number, recognised in found.items() if recognised.words}
+    # Where OCR finds nothing, the little text of the text layer is better than none.
+    found = {number: ocr_page for number, ocr_page in found.items() if ocr_page.words}
     pages = tuple(
-        _turned(page, found[number].turned) if number in found else page
+        _rotate_page(page, found[number].rotation) if number in found else page
         for number, page in enumerate(before.pages)
     )
     words = [word for word in before.words if word.page not in found]
-    words += [word for recognised in found.values() for word in recognised.words]
+    words += [word for ocr_page in found.values() for word in ocr_page.words]
     words.sort(key=lambda word: (word.page, word.line))  # stable: from left to right within a line
     return replace(reading, transcript=Transcript("ocr", pages, tuple(words)))
 
 
-def _frame(sheet: TranscriptPage) -> tuple[int, int]:
-    """How large to draw a page for recognition."""
-    short, long = sorted((sheet.width, sheet.height))
+def _ocr_frame(size: TranscriptPage) -> tuple[int, int]:
+    """Return the size in pixels at which to render a page for OCR."""
+    short, long = sorted((size.width, size.height))
     if long <= STRIP_RATIO * short:
-        return _SIDE, _SIDE
-    return _STRIP if sheet.height > sheet.width else (_STRIP[1], _STRIP[0])
+        return _OCR_SIDE_PIXELS, _OCR_SIDE_PIXELS
+    return _OCR_STRIP_PIXELS if size.height > size.width else (_OCR_STRIP_PIXELS[1], _OCR_STRIP_PIXELS[0])
 
 
-def _turned(page: TranscriptPage, turned: Rotation) -> TranscriptPage:
-    sideways = turned in {90, 270}
-    return TranscriptPage(*((page.height, page.width) if sideways else (page.width, page.height)), turned)
+def _rotate_page(page: TranscriptPage, rotation: Rotation) -> TranscriptPage:
+    sideways = rotation in {90, 270}
+    return TranscriptPage(*((page.height, page.width) if sideways else (page.width, page.height)), rotation)
 
 
 @contextmanager
-def _opened(content: bytes | Path, limits: FileLimits) -> Generator[int]:
-    """An open file with the content, not larger than allowed."""
+def _open_content(content: bytes | Path, limits: FileLimits) -> Generator[int]:
+    """Open the content as a file; reject it if it is too large."""
     if isinstance(content, bytes):
         with _memory_file() as file:
             _check_size(len(content), limits)
@@ -205,7 +214,7 @@ def _opened(content: bytes | Path, limits: FileLimits) -> Generator[int]:
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFile("This is no file.")
+            raise UnreadableFile("This is not a regular file.")
         _check_size(status.st_size, limits)
         yield file
     finally:
@@ -216,7 +225,7 @@ def _check_size(size: int, limits: FileLimits) -> None:
     if size == 0:
         raise UnreadableFile("The file is empty.")
     if size > limits.file_bytes:
-        raise UnreadableFile(f"The file has {size:,} bytes; {limits.file_bytes:,} are read at most.")
+        raise UnreadableFile(f"The file has {size:,} bytes; the limit is {limits.file_bytes:,}.")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""A process of ours beside the worker that takes orders: started when first needed, and anew when it died.
+"""A helper process beside the worker: started on first use, restarted after it died.
 
-An order is one message on a socket, with open files; its report comes back with the same number.
+A request is one message on a socket, with open files. Its report carries the same number.
 """
 
 import asyncio
@@ -16,41 +16,46 @@ from postroom.documents.sandbox.ipc import MAX_MESSAGE_BYTES, TaskReport, TaskRe
 from postroom.errors import TransientError
 
 _STOP_SECONDS = 5.0
-ENDED = "A process that reads documents ended; it is started again."
-NOT_STARTED = "A process that reads documents does not start; what it wrote to the standard error says why."
+ENDED = "A process that reads documents ended unexpectedly. It is restarted."
+NOT_STARTED = "A process that reads documents does not start. Its standard error output says why."
 
 
 class HelperProcess:
+    """Runs a Python module as a child process and sends it requests."""
+
     def __init__(self, module: str, *arguments: str) -> None:
         self.module = module
         self.arguments = arguments
         self.process: asyncio.subprocess.Process | None = None
         self.control: socket.socket | None = None
         self.is_ready = False
-        self.waiting: dict[int, asyncio.Future[TaskReport]] = {}
+        self.pending: dict[int, asyncio.Future[TaskReport]] = {}
         self.numbers = itertools.count(1)
-        self.starting = asyncio.Lock()
+        self.start_lock = asyncio.Lock()
 
-    async def ask(self, order: TaskRequest, files: Sequence[int]) -> TaskReport:
-        """Have the order carried out; cancelled, it is ended there too. Its death is transient."""
-        control = await self._started()
-        order = replace(order, number=next(self.numbers))
+    async def request(self, request: TaskRequest, files: Sequence[int]) -> TaskReport:
+        """Run a task and wait for its report. Cancelling this call cancels the task in the process too.
+
+        Raises TransientError when the process dies.
+        """
+        control = await self._ensure_started()
+        request = replace(request, number=next(self.numbers))
         report = asyncio.get_running_loop().create_future()
-        self.waiting[order.number] = report
+        self.pending[request.number] = report
         try:
-            self._send(control, order, files)
+            self._send(control, request, files)
             return await report
         except asyncio.CancelledError:
             if self.control is control:
-                self._send(control, replace(order, task="end"), ())
+                self._send(control, replace(request, task="cancel"), ())
             raise
         finally:
-            del self.waiting[order.number]
+            del self.pending[request.number]
 
     async def stop(self) -> None:
-        """End the process, by force when it does not end by itself."""
+        """End the process, by force if it does not end in time."""
         process = self.process
-        self._forget()
+        self._disconnect()
         self.process = None
         if process is None:
             return
@@ -60,9 +65,9 @@ class HelperProcess:
             await self._kill(process)
 
     async def kill(self) -> None:
-        """End the process now; whatever it was doing fails."""
+        """Kill the process now. Its pending tasks fail."""
         process = self.process
-        self._forget()
+        self._disconnect()
         if process is not None:
             await self._kill(process)
 
@@ -71,8 +76,8 @@ class HelperProcess:
             process.kill()
         await process.wait()
 
-    async def _started(self) -> socket.socket:
-        async with self.starting:
+    async def _ensure_started(self) -> socket.socket:
+        async with self.start_lock:
             if self.control is None:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 ours.setblocking(False)
@@ -80,10 +85,10 @@ class HelperProcess:
                     with theirs:
                         self.process = await self._start(theirs.fileno())
                 except BaseException:
-                    ours.close()  # a process that did start hears that, and ends
+                    ours.close()  # if the process did start, this makes it end
                     raise
                 self.control, self.is_ready = ours, False
-                asyncio.get_running_loop().add_reader(ours, self._hear, ours)
+                asyncio.get_running_loop().add_reader(ours, self._receive_report, ours)
             return self.control
 
     async def _start(self, theirs: int) -> asyncio.subprocess.Process:
@@ -97,18 +102,18 @@ class HelperProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=[theirs],
-            # Nothing of ours: the environment holds secrets.
+            # Not the worker's environment, which holds secrets.
             env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,
         )
 
-    def _send(self, control: socket.socket, order: TaskRequest, files: Sequence[int]) -> None:
+    def _send(self, control: socket.socket, request: TaskRequest, files: Sequence[int]) -> None:
         try:
-            socket.send_fds(control, [encode(order)], files)
-        except OSError:  # it died a moment ago; whoever waits is told by `_hear`
-            self._forget()
+            socket.send_fds(control, [encode(request)], files)
+        except OSError:  # the process just died
+            self._disconnect()
 
-    def _hear(self, control: socket.socket) -> None:
+    def _receive_report(self, control: socket.socket) -> None:
         try:
             message = control.recv(MAX_MESSAGE_BYTES)
         except BlockingIOError:
@@ -116,20 +121,20 @@ class HelperProcess:
         except OSError:
             message = b""
         if not message:
-            self._forget()
+            self._disconnect()
             return
         report = decode_report(message)
         self.is_ready = True
-        waiting = self.waiting.get(report.number)
-        if waiting and not waiting.done():
-            waiting.set_result(report)
+        pending = self.pending.get(report.number)
+        if pending and not pending.done():
+            pending.set_result(report)
 
-    def _forget(self) -> None:
-        """Hang up on a process that is gone or is to go, and fail what it was doing."""
+    def _disconnect(self) -> None:
+        """Close the connection to a process that ended or should end, and fail its pending tasks."""
         if self.control is not None:
             asyncio.get_running_loop().remove_reader(self.control)
             self.control.close()
             self.control = None
-        for waiting in self.waiting.values():
-            if not waiting.done():
-                waiting.set_exception(TransientError(ENDED if self.is_ready else NOT_STARTED))
+        for pending in self.pending.values():
+            if not pending.done():
+                pending.set_exception(TransientError(ENDED if self.is_ready else NOT_STARTED))

@@ -1,4 +1,4 @@
-"""What the worker and the processes beside it say to each other: orders with open files, and reports."""
+"""The messages between the worker and its helper processes: task requests with open files, and reports."""
 
 import ctypes
 import os
@@ -12,14 +12,14 @@ import msgspec
 
 from postroom.documents.files.transcript import Rotation
 
-# How a child ends when it has written a result, or in words why there is none.
+# Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory.
 SUCCEEDED: Final = 0
 REFUSED: Final = 10
 OUT_OF_MEMORY: Final = 11
 MAX_MESSAGE_BYTES: Final = 4096
 # More than any result needs: the bitmap of a page, or the words and embedded files of a document.
 MAX_RESULT_BYTES: Final = 160_000_000
-# Width and height before the pixels of a bitmap: three bytes each, red, green and blue, from the top left.
+# Width and height, before the pixels of a bitmap: three bytes each (red, green, blue), from the top left.
 BITMAP_HEADER: Final = struct.Struct("<II")
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -27,21 +27,24 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """Do this with the file that comes along, and write the result into the other. `end` ends an order."""
+    """A task for the first file that comes with the request; its result goes into the second.
+
+    `cancel` comes without files and ends the task with the same number.
+    """
 
     number: int
-    task: Literal["read", "bitmap", "image", "letter", "recognise", "end"]
+    task: Literal["read", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
     page: int = 0
-    # What a picture of the page shall fit into when it is upright.
-    within: tuple[int, int] = (0, 0)
-    turned: Rotation = 0
+    # The size in pixels that the upright page image must fit into.
+    fit_within: tuple[int, int] = (0, 0)
+    rotation: Rotation = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """An order has ended: the exit status of its child, or the signal that ended it, negative.
+    """The end of a task: the exit status of its child, or the negative number of the signal that ended it.
 
-    Number 0 is no order: the process has loaded what it needs and begins to work.
+    Number 0 is no task: the process has loaded its libraries and is ready.
     """
 
     number: int
@@ -55,20 +58,20 @@ decode_report = msgspec.msgpack.Decoder(TaskReport).decode
 
 
 def exit_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent ends, however that happens."""
+    """Have the kernel kill this process when its parent ends, however that happens."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
-        sys.exit(1)  # it ended before we asked
+        sys.exit(1)  # the parent ended before the call above
 
 
 def read_all(file: int) -> bytes:
-    """All of an open file, from its beginning, whoever else reads it."""
-    parts: list[bytes] = []
-    place = 0
-    while part := os.pread(file, 1 << 24, place):
-        parts.append(part)
-        place += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    """Read an open file from its beginning, without moving its offset, which other processes share."""
+    chunks: list[bytes] = []
+    offset = 0
+    while chunk := os.pread(file, 1 << 24, offset):
+        chunks.append(chunk)
+        offset += len(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def write_all(file: int, content: bytes | memoryview) -> None:

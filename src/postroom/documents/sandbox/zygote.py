@@ -1,7 +1,7 @@
-"""The process from which children for hostile files are forked: one child a file, with limits.
+"""The zygote: a process that has loaded every library and forks one child with limits for each file.
 
-It has loaded what they need and holds no secret: it starts with an empty environment, gets open files from
-the worker and never looks into them itself. It ends when the worker does, and its children end with it.
+It holds no secrets: it starts with an empty environment, receives open files from the worker and never looks
+into them itself. It ends when the worker ends, and its children end with it.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ _TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | me
     "read": child_tasks.read_file,
     "bitmap": child_tasks.render_bitmap,
     "image": child_tasks.render_webp,
-    "letter": html_sanitizer.sanitize,
+    "sanitize_html": html_sanitizer.sanitize,
 }
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     exit_with_parent(int(sys.argv[2]))
     limits = msgspec.json.decode(sys.argv[3], type=FileLimits)
     child_tasks.warm_up(limits)
-    gc.freeze()  # so that children do not copy pages only to count references
+    gc.freeze()  # otherwise children would copy memory pages only to update reference counts
     gc.disable()
     control.send(encode(TaskReport(0, SUCCEEDED)))
     _Zygote(control, limits).serve()
@@ -60,93 +60,94 @@ class _Zygote:
     def __init__(self, control: socket.socket, limits: FileLimits) -> None:
         self.control = control
         self.limits = limits
-        self.numbers: dict[int, int] = {}
-        self.nothing = os.open(os.devnull, os.O_RDWR)
-        ended, wakes = socket.socketpair()
-        ended.setblocking(False)
-        wakes.setblocking(False)
-        self.ended, self.wakes = ended, wakes
+        self.task_numbers: dict[int, int] = {}  # by process id of the child
+        self.dev_null = os.open(os.devnull, os.O_RDWR)
+        exit_reader, exit_writer = socket.socketpair()
+        exit_reader.setblocking(False)
+        exit_writer.setblocking(False)
+        self.exit_reader, self.exit_writer = exit_reader, exit_writer
         self.selector = selectors.DefaultSelector()
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, _wake)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends this process
-        signal.set_wakeup_fd(self.wakes.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.exit_writer.fileno(), warn_on_full_buffer=False)
         self.selector.register(self.control, selectors.EVENT_READ)
-        self.selector.register(self.ended, selectors.EVENT_READ)
+        self.selector.register(self.exit_reader, selectors.EVENT_READ)
         while True:
             for key, _ in self.selector.select():
                 if key.fileobj is self.control:
-                    if not self.take_order():
+                    if not self.receive_request():
                         return
                 else:
-                    self.reap()
+                    self.reap_children()
 
-    def take_order(self) -> bool:
+    def receive_request(self) -> bool:
         message, files, _, _ = socket.recv_fds(self.control, MAX_MESSAGE_BYTES, 2)
         if not message:
             return False
-        order = decode_request(message)
-        if order.task == "end":
-            for pid in [pid for pid, number in self.numbers.items() if number == order.number]:
-                os.kill(pid, signal.SIGKILL)  # not reaped yet, so the number is still this child's
+        request = decode_request(message)
+        if request.task == "cancel":
+            for pid in [pid for pid, number in self.task_numbers.items() if number == request.number]:
+                os.kill(pid, signal.SIGKILL)  # not reaped yet, so the process id is still this child's
             return True
-        self.start(order, files[0], files[1])
+        self.start_child(request, files[0], files[1])
         for file in files:
             os.close(file)
         return True
 
-    def start(self, order: TaskRequest, source: int, target: int) -> None:
+    def start_child(self, request: TaskRequest, source: int, target: int) -> None:
         parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            self.control.send(encode(TaskReport(order.number, -1, f"no process could be started: {error}")))
+            self.control.send(encode(TaskReport(request.number, -1, f"cannot start a process: {error}")))
             return
         if pid:
-            self.numbers[pid] = order.number
+            self.task_numbers[pid] = request.number
         else:
-            self.become_child(parent, order, source, target)
+            self.run_child(parent, request, source, target)
 
-    def reap(self) -> None:
+    def reap_children(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            self.ended.recv(4096)
-        while self.numbers:
+            self.exit_reader.recv(4096)
+        while self.task_numbers:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            self.control.send(encode(TaskReport(self.numbers.pop(pid), os.waitstatus_to_exitcode(status))))
+            number = self.task_numbers.pop(pid)
+            self.control.send(encode(TaskReport(number, os.waitstatus_to_exitcode(status))))
 
-    def become_child(self, parent: int, order: TaskRequest, source: int, target: int) -> Never:
+    def run_child(self, parent: int, request: TaskRequest, source: int, target: int) -> Never:
         status = REFUSED
         try:
             exit_with_parent(parent)
-            self.let_go()
-            apply_limits(self.limits.of(order.task))
-            status = run_task(order, source, target, self.limits)
+            self.close_inherited()
+            apply_limits(self.limits.for_task(request.task))
+            status = run_task(request, source, target, self.limits)
         finally:
             os._exit(status)
 
-    def let_go(self) -> None:
-        """Keep nothing of the zygote's through which a child could speak or listen."""
+    def close_inherited(self) -> None:
+        """Close everything of the zygote's through which a child could communicate."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.selector.close()
         self.control.close()
-        self.ended.close()
-        self.wakes.close()
+        self.exit_reader.close()
+        self.exit_writer.close()
         for standard in (0, 1, 2):
-            os.dup2(self.nothing, standard)
-        os.close(self.nothing)
+            os.dup2(self.dev_null, standard)
+        os.close(self.dev_null)
 
 
 def _wake(_number: int, _frame: FrameType | None) -> None:
-    """That there is a handler makes Python write to the wake-up socket."""
+    """Do nothing: Python writes to the wake-up socket only for signals that have a handler."""
 
 
 def apply_limits(limits: FileLimits) -> None:
-    """From here on this process opens nothing, not even a socket, starts nothing."""
-    # The first limit sends a signal of its own, so that it can be told from any other death.
+    """Limit this process: from here on it can open no file or socket and start no process."""
+    # The soft CPU limit sends its own signal, which distinguishes it from any other death.
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 1))
     for what, most in {
         resource.RLIMIT_AS: limits.memory_bytes,
@@ -158,21 +159,22 @@ def apply_limits(limits: FileLimits) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def run_task(order: TaskRequest, source: int, target: int, limits: FileLimits) -> int:
+def run_task(request: TaskRequest, source: int, target: int, limits: FileLimits) -> int:
+    """Write the task's result, or the reason why there is none; return the exit status."""
     try:
-        result = _TASKS[order.task](read_all(source), order, limits)
+        result = _TASKS[request.task](read_all(source), request, limits)
         write_all(target, result)
     except UnreadableFile as refusal:
         write_all(target, str(refusal).encode())
         return REFUSED
     except MemoryError:
         return OUT_OF_MEMORY
-    except Exception as error:  # noqa: BLE001  # a parser may raise anything over a broken file
+    except Exception as error:  # noqa: BLE001  # a parser may raise anything on a broken file
         write_all(target, f"The file is damaged ({type(error).__name__}).".encode())
         return REFUSED
     return SUCCEEDED
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # whoever asked was killed meanwhile, and reads no report
+    with contextlib.suppress(BrokenPipeError):  # the worker was killed meanwhile and reads no report
         main()

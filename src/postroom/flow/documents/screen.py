@@ -10,13 +10,13 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from postroom.documents.files.file_type import E_INVOICE_ROOTS
+from postroom.documents.files.file_type import E_INVOICE_ROOTS, TNEF_START
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.model import FolderRole
 
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
-CONTAINERS: Final = frozenset({"zip", "message"})
+CONTAINERS: Final = frozenset({"zip", "message", "tnef"})
 # What says that it is XML; or, where nothing does, the first element of an e-invoice.
 _ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICE_ROOTS))
 _XML: Final = re.compile(rf"\s*(?:<\?xml\s|(?:<!--.*?-->\s*)*<(?:[\w.-]+:)?(?:{_ROOTS})[\s>])", re.DOTALL)
@@ -44,6 +44,8 @@ _BY_MEDIA_TYPE: Final = {
     "application/zip": "zip",
     "application/x-zip-compressed": "zip",
     "message/rfc822": "message",
+    "application/ms-tnef": "tnef",
+    "application/vnd.ms-tnef": "tnef",
     "application/xml": "xml",
     "text/xml": "xml",
 }
@@ -152,6 +154,8 @@ def detect_type(head: bytes) -> str:
     """What the first bytes say a file is. A PDF may begin with some other bytes."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"  # even where a PDF stands at its beginning, packed as it is
+    if head.startswith(TNEF_START):
+        return "tnef"  # Outlook's winmail.dat; a PDF inside it may begin in the first bytes as well
     if b"%PDF-" in head[:1024]:
         return "pdf"
     if head.startswith(b"\x89PNG\r\n\x1a\n"):

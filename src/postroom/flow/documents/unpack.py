@@ -6,21 +6,23 @@ The part of such a file continues the container's: "2/0" is the first file insid
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from postroom import mime
 from postroom.documents.files import unpack
-from postroom.documents.files.file_type import detect
-from postroom.documents.files.unpack import AttachedFile, SkippedEntry, UnpackedFile
+from postroom.documents.files.file_type import FileType, detect
+from postroom.documents.files.unpack import AttachedFile, ContainerDecoders, SkippedEntry, UnpackedFile
 from postroom.documents.pipelines import Pipelines
 from postroom.flow.documents import intake, screen
 from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
+from postroom.mime import tnef
 from postroom.model import StepResult
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
 from postroom.store import documents, work
 from postroom.store.database import Database
-from postroom.store.documents import Attachment, Incoming, Verdict
+from postroom.store.documents import IncomingMessage, StoredAttachment, Verdict
 from postroom.store.work import Lease
 
 
@@ -46,7 +48,7 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     """One container of one message. What was inside before a crash is found again, and is the same."""
     message_id, _, part = lease.subject.partition("/")
     async with context.database.transaction(lease.organization) as connection:
-        found = await documents.incoming(connection, [int(message_id)])
+        found = await documents.list_incoming_messages(connection, [int(message_id)])
     container = next((file for each in found for file in each.files if file.part == part), None)
     if container is None or container.sha256 is None:
         return StepResult()  # the message or its bytes are gone meanwhile
@@ -61,10 +63,10 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     return StepResult()
 
 
-def unpack_container(content: bytes, container: Attachment) -> list[ScreenedFile]:
+def unpack_container(content: bytes, container: StoredAttachment) -> list[ScreenedFile]:
     """Everything inside, each with its verdict."""
     name = container.name or ("message.eml" if container.kind == "item" else "container")
-    found = unpack.unpack(content, name, iterate_files)
+    found = unpack.unpack(content, name, CONTAINER_DECODERS)
     return [_screen_file(f"{container.part}/{number}", each) for number, each in enumerate(found)]
 
 
@@ -100,10 +102,22 @@ def iterate_files(message: bytes) -> Iterator[AttachedFile]:
             yield AttachedFile(name, each.media_type, each.content, each.is_inline, each.content_id)
 
 
+def iterate_tnef_files(stream: bytes) -> Iterator[AttachedFile]:
+    """Yield the files inside a winmail.dat attachment."""
+    for file in tnef.extract_files(stream):
+        yield AttachedFile(file.name or "", file.media_type or "", file.content)
+
+
+CONTAINER_DECODERS: Final[ContainerDecoders] = {
+    FileType.MESSAGE: iterate_files,
+    FileType.TNEF: iterate_tnef_files,
+}
+
+
 async def _record_files(
     context: UnpackContext,
     lease: Lease,
-    message: Incoming,
+    message: IncomingMessage,
     inside: Sequence[ScreenedFile],
     kept: Sequence[tuple[ScreenedFile, Blob]],
 ) -> None:
@@ -128,5 +142,5 @@ async def _record_files(
     ]
     async with work.fenced_transaction(context.database, lease) as connection:
         await stored.record(connection, lease.organization, [blob for _, blob in kept])
-        await documents.decide(connection, verdicts)
+        await documents.record_verdicts(connection, verdicts)
         await intake.record_arrivals(connection, lease.organization, arrivals)

@@ -12,10 +12,10 @@ def children(pid):
 
 
 async def main(slow, scan):
-    async with FileSandbox(engines=1) as readers:
+    async with FileSandbox(ocr_processes=1) as readers:
         await readers.read(scan)
         readings = [asyncio.create_task(readers.page_image(slow, page=0, width=900))]
-        zygote, engine = readers.zygote.process.pid, readers.engines[0].process.pid
+        zygote, engine = readers.zygote.process.pid, readers.ocr_processes[0].process.pid
         for _ in range(1000):
             if found := children(zygote):
                 break

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from documents.fields.test_reading import BILL, NOTE
+from documents.fields.test_offline_reader import BILL, NOTE
 from postroom.documents import classifier
 from postroom.documents.analysis import analyze
 from postroom.documents.fields import einvoice_xml

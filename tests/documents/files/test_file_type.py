@@ -2,30 +2,34 @@
 
 import pytest
 
-from documents.reading import hostile, samples
+from documents.files import hostile_files, sample_files
 from postroom.documents.files.file_type import FileType, detect
 
 CII = b'<a:CrossIndustryInvoice xmlns:a="urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100"/>'
 ZUGFERD_1 = b'<CrossIndustryDocument xmlns="urn:ferd:CrossIndustryDocument:invoice:1p0"/>'
 UBL = b'<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"><a>1</a></Invoice>'
 MESSAGE = b"From: Jane <jane@example.org>\r\nSubject: Invoice\r\n\r\nHello\r\n"
-PDF = samples.pdf([(50, 700, "Invoice")])
+PDF = sample_files.pdf([(50, 700, "Invoice")])
 
 
 @pytest.mark.parametrize(
-    "content, kind",
+    "content, file_type",
     [
         (PDF, FileType.PDF),
         (b"\n\r " + PDF, FileType.PDF),
         (b"\x1b%-12345X@PJL SET COPIES=1\r\n" + PDF, FileType.PDF),
-        (hostile.picture("PNG"), FileType.PNG),
-        (hostile.picture("JPEG"), FileType.JPEG),
-        (hostile.picture("JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0"), FileType.JPEG),
-        (hostile.picture("TIFF"), FileType.TIFF),
-        (hostile.picture("TIFF", big_tiff=True), FileType.TIFF),
-        (hostile.archive({"a.txt": b"a"}), FileType.ZIP),
-        (hostile.archive({"invoice.pdf": PDF}), FileType.ZIP),  # stored as it is: a PDF begins at byte 41
-        (hostile.archive({}), FileType.ZIP),
+        (hostile_files.picture("PNG"), FileType.PNG),
+        (hostile_files.picture("JPEG"), FileType.JPEG),
+        (hostile_files.picture("JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0"), FileType.JPEG),
+        (hostile_files.picture("TIFF"), FileType.TIFF),
+        (hostile_files.picture("TIFF", big_tiff=True), FileType.TIFF),
+        (hostile_files.archive({"a.txt": b"a"}), FileType.ZIP),
+        (
+            hostile_files.archive({"invoice.pdf": PDF}),
+            FileType.ZIP,
+        ),  # stored as it is: a PDF begins at byte 41
+        (hostile_files.archive({}), FileType.ZIP),
+        (hostile_files.tnef({"invoice.pdf": PDF}), FileType.TNEF),  # a PDF begins in the first bytes
         (MESSAGE, FileType.MESSAGE),
         (b"Received: from a\r\n by b\r\nX-Odd: 1\r\nDate: today\r\n", FileType.MESSAGE),
         (b"\r\n  \r\n" + MESSAGE, FileType.MESSAGE),
@@ -44,25 +48,25 @@ PDF = samples.pdf([(50, 700, "Invoice")])
         (b"Wertpapier: Muster AG\nBetrag: 12,00\n", FileType.TEXT),
     ],
 )
-def test_what_is_read_is_recognised_whatever_it_is_called(content, kind):
-    assert detect(content).kind is kind
-    assert detect(content, "program.exe").kind is kind
+def test_the_type_is_detected_from_the_bytes_whatever_the_name(content, file_type):
+    assert detect(content).file_type is file_type
+    assert detect(content, "program.exe").file_type is file_type
 
 
 @pytest.mark.parametrize("group", ["polyglots", "blanks", "markup"])
-def test_what_is_not_read_has_a_reason(group):
-    for name, content in hostile.GROUPS[group]().items():
+def test_every_unsupported_file_has_a_reason(group):
+    for name, content in hostile_files.GROUPS[group]().items():
         found = detect(content)
-        assert found.kind in {FileType.OTHER, FileType.TEXT, FileType.PDF}, name
-        assert (found.kind is FileType.OTHER) is bool(found.reason), name
+        assert found.file_type in {FileType.OTHER, FileType.TEXT, FileType.PDF}, name
+        assert (found.file_type is FileType.OTHER) is bool(found.reason), name
 
 
 def test_a_file_that_is_two_things_is_neither():
-    found = detect(PDF + hostile.archive({"a": b"a"}), "invoice.pdf")
-    assert found.kind is FileType.OTHER
+    found = detect(PDF + hostile_files.archive({"a": b"a"}), "invoice.pdf")
+    assert found.file_type is FileType.OTHER
     assert "a PDF and a ZIP file at once" in found.reason
 
 
-def test_a_wrong_name_is_said_in_the_reason():
-    assert "called a PDF" in detect(b"\x7fELF\0\0\0", "invoice.PDF").reason
-    assert "called" not in detect(b"\x7fELF\0\0\0", "invoice.bin").reason
+def test_a_misleading_name_is_part_of_the_reason():
+    assert "named like a PDF" in detect(b"\x7fELF\0\0\0", "invoice.PDF").reason
+    assert "named" not in detect(b"\x7fELF\0\0\0", "invoice.bin").reason

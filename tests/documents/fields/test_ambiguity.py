@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from documents.fields.test_reading import BILL, NOTE
-from documents.fields.test_understanding import UBL, reading
+from documents.fields.test_offline_reader import BILL, NOTE
+from documents.test_analysis import UBL, reading
 from postroom.documents.analysis import analyze
 from postroom.documents.kinds.kind_registry import list_installed
 

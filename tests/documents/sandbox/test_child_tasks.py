@@ -5,13 +5,13 @@ import os
 import msgspec
 import pytest
 
-from documents.reading import hostile, samples
+from documents.files import hostile_files, sample_files
 from postroom.documents.files.transcript import PartialReading
 from postroom.documents.sandbox import zygote
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, REFUSED, SUCCEEDED, TaskRequest, read_all, write_all
 
-PDF = samples.pdf([(50, 700, "Rechnung 4711")])
+PDF = sample_files.pdf([(50, 700, "Rechnung 4711")])
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def perform():
 
 
 def test_a_draft_comes_back_as_it_was(perform):
-    status, written = perform(samples.with_files(PDF, a_xml=b"<a/>"))
+    status, written = perform(sample_files.with_files(PDF, a_xml=b"<a/>"))
     draft = msgspec.msgpack.decode(written, type=PartialReading)
     assert status == SUCCEEDED
     assert draft.reading.transcript.text == "Rechnung 4711"
@@ -38,9 +38,9 @@ def test_a_draft_comes_back_as_it_was(perform):
     assert draft.reading.embedded[0].content == b"<a/>"
 
 
-@pytest.mark.parametrize("content", [PDF, samples.encoded(samples.blank((300, 200)), "PNG")])
+@pytest.mark.parametrize("content", [PDF, sample_files.encoded(sample_files.blank((300, 200)), "PNG")])
 def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
-    status, written = perform(content, "bitmap", within=(120, 120))
+    status, written = perform(content, "bitmap", fit_within=(120, 120))
     width, height = BITMAP_HEADER.unpack_from(written)
     assert status == SUCCEEDED
     assert max(width, height) == 120
@@ -48,12 +48,12 @@ def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
 
 
 def test_pictures_of_pages_are_drawn_where_there_are_pages(perform):
-    status, written = perform(b"only text", "image", within=(120, 120))
+    status, written = perform(b"only text", "image", fit_within=(120, 120))
     assert (status, written) == (REFUSED, b"The file has no pages to look at.")
 
 
 def test_a_refusal_is_written_in_words(perform):
-    status, written = perform(hostile.polyglots()["PDF and ZIP"])
+    status, written = perform(hostile_files.polyglots()["PDF and ZIP"])
     assert status == REFUSED
     assert b"at once" in written
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import Image
 
-from documents.reading import samples
+from documents.files import sample_files
 from postroom.documents.files import images
 from postroom.documents.files.file_type import FileType
 from postroom.documents.sandbox.file_limits import FileLimits
@@ -15,7 +15,7 @@ LARGE = (4000, 4000)
 
 
 def render(content, kind, **options):
-    chosen = {"page": 0, "within": LARGE, "turned": 0} | options
+    chosen = {"page": 0, "fit_within": LARGE, "rotation": 0} | options
     return images.render(content, kind, **chosen)
 
 
@@ -43,7 +43,7 @@ def halves(mode, dark, light, size=(20, 40)):
 )
 def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, kind):
     sheet = halves("L", 0, 255).convert("P") if mode == "P" else halves(mode, dark, light)
-    page = render(samples.encoded(sheet, images.PILLOW_FORMATS[kind]), kind)
+    page = render(sample_files.encoded(sheet, images.PILLOW_FORMATS[kind]), kind)
     assert page.mode == "RGB"
     assert max(page.getpixel((10, 5))) < 40
     assert min(page.getpixel((10, 35))) > 215
@@ -51,7 +51,7 @@ def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, 
 
 def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
     first, second = halves("L", 0, 255, (100, 200)), halves("L", 255, 0, (300, 100))
-    content = samples.encoded(first, "TIFF", second, dpi=(100, 100))
+    content = sample_files.encoded(first, "TIFF", second, dpi=(100, 100))
     draft = images.read(content, FileType.TIFF, FileLimits())
     assert [(page.width, page.height) for page in draft.reading.transcript.pages] == [(72, 144), (216, 72)]
     assert draft.blind == (0, 1)
@@ -63,7 +63,7 @@ def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
 def test_a_photograph_is_turned_as_its_camera_says():
     exif = Image.Exif()
     exif[0x0112] = 6  # turn it to the right
-    content = samples.encoded(halves("L", 0, 255, (40, 20)), "JPEG", exif=exif)
+    content = sample_files.encoded(halves("L", 0, 255, (40, 20)), "JPEG", exif=exif)
     [page] = images.read(content, FileType.JPEG, FileLimits()).reading.transcript.pages
     assert page.width < page.height
     sheet = render(content, FileType.JPEG)
@@ -73,7 +73,7 @@ def test_a_photograph_is_turned_as_its_camera_says():
 
 
 def test_a_fax_gets_square_pixels():
-    content = samples.encoded(Image.new("1", (204, 98)), "TIFF", dpi=(204, 98))
+    content = sample_files.encoded(Image.new("1", (204, 98)), "TIFF", dpi=(204, 98))
     [page] = images.read(content, FileType.TIFF, FileLimits()).reading.transcript.pages
     assert page.width == pytest.approx(page.height)
     sheet = render(content, FileType.TIFF)
@@ -81,15 +81,15 @@ def test_a_fax_gets_square_pixels():
 
 
 def test_a_resolution_that_cannot_be_is_not_believed():
-    content = samples.encoded(Image.new("1", (200, 200)), "TIFF", dpi=(1, 30_000))
+    content = sample_files.encoded(Image.new("1", (200, 200)), "TIFF", dpi=(1, 30_000))
     [page] = images.read(content, FileType.TIFF, FileLimits()).reading.transcript.pages
     assert (page.width, page.height) == (72, 72)
 
 
 def test_pictures_are_made_smaller_and_turned_but_never_larger():
-    content = samples.encoded(Image.new("L", (400, 200)), "PNG")
-    assert render(content, FileType.PNG, within=(100, 100)).size == (100, 50)
-    assert render(content, FileType.PNG, within=(100, 100), turned=90).size == (50, 100)
+    content = sample_files.encoded(Image.new("L", (400, 200)), "PNG")
+    assert render(content, FileType.PNG, fit_within=(100, 100)).size == (100, 50)
+    assert render(content, FileType.PNG, fit_within=(100, 100), rotation=90).size == (50, 100)
     assert render(content, FileType.PNG).size == (400, 200)
 
 
@@ -97,7 +97,11 @@ def test_pictures_are_made_smaller_and_turned_but_never_larger():
 def test_turning_is_clockwise(turned, corner):
     sheet = Image.new("L", (20, 40), 255)
     sheet.paste(0, (0, 0, 5, 5))
-    assert render(samples.encoded(sheet, "PNG"), FileType.PNG, turned=turned).getpixel(corner) == (0, 0, 0)
+    assert render(sample_files.encoded(sheet, "PNG"), FileType.PNG, rotation=turned).getpixel(corner) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_a_palette_with_transparency_lies_on_white_paper():

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from aiohttp import web
 
-from documents.fields.test_reading import NOTE
+from documents.fields.test_offline_reader import NOTE
 from postroom.documents.analysis import SourceFile, analyze_with
 from postroom.documents.fields.llm_reader import LanguageModelReader, OfflineReader, choose_field_reader
 from postroom.documents.files import plain_text

@@ -16,12 +16,12 @@ ENDLESS = "".join(f"<font color=i{n}>" for n in range(20_000)) + "<p>x" * 20_000
 
 @pytest.fixture
 async def readers():
-    async with FileSandbox(FileLimits(letter_cpu_seconds=1), parallel=1) as made:
+    async with FileSandbox(FileLimits(html_cpu_seconds=1), parallel=1) as made:
         yield made
 
 
 async def test_a_picture_shown_very_often_is_shown_until_the_page_is_full(readers):
-    shown = await readers.cleaned(MessageHtml("<img src=cid:a>" * 500, {"a": PICTURE}))
+    shown = await readers.sanitize_html(MessageHtml("<img src=cid:a>" * 500, {"a": PICTURE}))
     assert shown.count("<img") == 500
     assert shown.count("data:image/png;base64,") == INLINE_IMAGE_BYTES // len(PICTURE[1])
     assert base64.b64encode(PICTURE[1]).decode() in shown
@@ -30,11 +30,13 @@ async def test_a_picture_shown_very_often_is_shown_until_the_page_is_full(reader
 async def test_only_pictures_that_came_along_are_shown_and_only_as_pictures(readers):
     given = {"a@b": ("image/gif", b"GIF89a"), "c": ("image/svg+xml", b"<svg/>")}
     sources = ("cid:a%40b", "cid:c", "https://example.org/x.png", "data:text/html;base64,")
-    shown = await readers.cleaned(MessageHtml("".join(f"<img src='{each}'>" for each in sources), given))
+    shown = await readers.sanitize_html(
+        MessageHtml("".join(f"<img src='{each}'>" for each in sources), given)
+    )
     assert shown == '<img src="data:image/gif;base64,R0lGODlh"><img><img><img>'
 
 
 async def test_a_letter_that_takes_for_ever_is_given_up_and_the_next_is_shown(readers):
     with pytest.raises(UnreadableFile, match="more than 1 seconds"):
-        await readers.cleaned(MessageHtml(ENDLESS, {}))
-    assert await readers.cleaned(MessageHtml("<p onclick=x>Hello", {})) == "<p>Hello</p>"
+        await readers.sanitize_html(MessageHtml(ENDLESS, {}))
+    assert await readers.sanitize_html(MessageHtml("<p onclick=x>Hello", {})) == "<p>Hello</p>"

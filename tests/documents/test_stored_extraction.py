@@ -4,7 +4,7 @@ from postroom.documents import record_matching, stored_extraction
 from postroom.documents.kinds import kind_registry
 from postroom.documents.stored_extraction import StoredCheck, StoredExtraction, StoredField
 from postroom.flow.documents.process import lesson_applies
-from postroom.store.reviews import Lesson
+from postroom.store.reviews import FieldCorrection
 
 SHAPES = {name: each.shape for name, each in kind_registry.list_installed()["invoice"].fields.items()}
 WRONG, RIGHT = "DE02120300000000202052", "DE02120300000000202051"
@@ -42,7 +42,7 @@ def test_a_supplier_is_known_by_what_was_read_rightly_the_surest_first():
 
 
 def test_another_supplier_whose_papers_look_alike_is_left_alone():
-    lesson = Lesson("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
+    lesson = FieldCorrection("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
     assert lesson_applies(lesson, {"vat_id": "vat_id=de136695976"})
     assert lesson_applies(lesson, {})
     assert not lesson_applies(lesson, {"vat_id": "vat_id=de811128135"})

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from documents.reading import hostile
+from documents.files import hostile_files
 from postroom.documents.files.transcript import FileReading
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -23,9 +23,9 @@ async def outcome(readers, content):
         return reason
 
 
-@pytest.mark.parametrize("group", hostile.GROUPS)
+@pytest.mark.parametrize("group", hostile_files.GROUPS)
 async def test_no_file_does_harm_and_each_has_its_reason(group):
-    files = hostile.GROUPS[group]()
+    files = hostile_files.GROUPS[group]()
     async with FileSandbox(LIMITS) as readers:
         outcomes = await asyncio.gather(*(outcome(readers, content) for content in files.values()))
         zygote = readers.zygote.process
@@ -39,12 +39,12 @@ async def test_no_file_does_harm_and_each_has_its_reason(group):
 
 
 def test_there_are_two_hundred_of_them():
-    assert sum(len(make()) for make in hostile.GROUPS.values()) >= 200
+    assert sum(len(make()) for make in hostile_files.GROUPS.values()) >= 200
 
 
 async def test_a_file_that_needs_too_much_costs_the_others_nothing():
-    bombs = [*hostile.flate_bombs().values()][:4]
-    good = hostile.page(hostile.WORDS)
+    bombs = [*hostile_files.flate_bombs().values()][:4]
+    good = hostile_files.page(hostile_files.WORDS)
     async with FileSandbox(LIMITS) as readers:
         mixed = await asyncio.gather(*(outcome(readers, each) for bomb in bombs for each in (bomb, good)))
     assert all(isinstance(each, UnreadableFile) for each in mixed[::2])
@@ -52,11 +52,16 @@ async def test_a_file_that_needs_too_much_costs_the_others_nothing():
 
 
 async def test_reasons_say_what_is_wrong():
-    files = hostile.lengths() | hostile.encrypted() | hostile.polyglots() | hostile.pictures()
+    files = (
+        hostile_files.lengths()
+        | hostile_files.encrypted()
+        | hostile_files.polyglots()
+        | hostile_files.pictures()
+    )
     async with FileSandbox(LIMITS) as readers:
         for name, words in {
-            "10,000 pages": "10000 pages; 20 are read at most",
-            "asks for a password, AES-256": "asks for a password",
+            "10,000 pages": "10000 pages; the limit is 20",
+            "asks for a password, AES-256": "needs a password",
             "PDF and ZIP": "a PDF and a ZIP file at once",
             "PNG of 400 million pixels": "more than 50 million pixels",
             "TIFF of 25 pages": "more than 20 pages",
@@ -66,7 +71,10 @@ async def test_reasons_say_what_is_wrong():
 
 
 async def test_too_much_cpu_time_is_told_from_too_much_memory():
-    slow, hungry = hostile.operators()["tiles finer than dust"], hostile.flate_bombs()["content of 200 MB"]
+    slow, hungry = (
+        hostile_files.operators()["tiles finer than dust"],
+        hostile_files.flate_bombs()["content of 200 MB"],
+    )
     async with FileSandbox(LIMITS) as readers:
         with pytest.raises(UnreadableFile, match="1 seconds of CPU time"):
             await readers.page_image(slow, page=0, width=800)
@@ -77,12 +85,12 @@ async def test_too_much_cpu_time_is_told_from_too_much_memory():
 async def test_too_much_time_ends_a_file_as_well(tmp_path):
     async with FileSandbox(FileLimits(wall_seconds=0.0)) as readers:
         with pytest.raises(UnreadableFile, match="took more than"):
-            await readers.read(hostile.page(hostile.WORDS))
+            await readers.read(hostile_files.page(hostile_files.WORDS))
 
 
 async def test_what_is_no_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     async with FileSandbox() as readers:
         for path in (tmp_path / "pipe", tmp_path):
-            with pytest.raises(UnreadableFile, match="no file"):
+            with pytest.raises(UnreadableFile, match="not a regular file"):
                 await readers.read(path)

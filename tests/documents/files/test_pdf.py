@@ -2,7 +2,7 @@
 
 import pytest
 
-from documents.reading import hostile, samples
+from documents.files import hostile_files, sample_files
 from postroom.documents.files import pdf
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.errors import UnreadableFile
@@ -19,14 +19,14 @@ def words(content):
 
 
 def test_a_line_is_whole_however_its_words_were_drawn():
-    draft = read(samples.pdf(TOTAL))
+    draft = read(sample_files.pdf(TOTAL))
     assert draft.reading.transcript.text == "Gesamtbetrag 119,00 €\nZahlbar sofort"
     assert draft.reading.transcript.method == "text_layer"
     assert draft.blind == ()
 
 
 def test_words_stand_where_a_person_sees_them():
-    [word] = words(samples.pdf([(59.5, 421, "Rechnung")]))
+    [word] = words(sample_files.pdf([(59.5, 421, "Rechnung")]))
     assert word.box.left == pytest.approx(0.1, abs=0.005)
     assert word.box.right == pytest.approx(0.1 + 53 / 595, abs=0.01)
     assert word.box.top < 0.5 < word.box.bottom
@@ -35,33 +35,33 @@ def test_words_stand_where_a_person_sees_them():
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
 def test_a_page_that_the_file_rotates_is_read_as_it_is_shown(rotate):
-    content = samples.pdf([(60, 780 if rotate % 180 == 0 else 535, "Oben links")], rotate=rotate)
+    content = sample_files.pdf([(60, 780 if rotate % 180 == 0 else 535, "Oben links")], rotate=rotate)
     transcript = read(content).reading.transcript
     assert transcript.text == "Oben links"
     # The text lies sideways on a page that is shown so, and the page is turned back for reading.
-    assert transcript.pages[0].turned == -rotate % 360
+    assert transcript.pages[0].rotation == -rotate % 360
     assert transcript.words[0].box.left < 0.15
     assert transcript.words[0].box.bottom < 0.15
 
 
 @pytest.mark.parametrize("drawn", [90, 180, 270])
 def test_text_that_was_drawn_turned_is_read_upright_in_lines(drawn):
-    content = samples.pdf([(40, 100, "Betrag"), (200, 100, "119,00"), (40, 80, "Summe")], drawn=drawn)
+    content = sample_files.pdf([(40, 100, "Betrag"), (200, 100, "119,00"), (40, 80, "Summe")], drawn=drawn)
     transcript = read(content).reading.transcript
     assert transcript.text == "Betrag 119,00\nSumme"
     page = transcript.pages[0]
-    assert page.turned == drawn
+    assert page.rotation == drawn
     assert (page.width > page.height) is (drawn != 180)
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
 def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
     """Where a word's box is, the drawn page is dark; that holds for every rotation."""
-    content = samples.pdf([(60, 500, "Rechnung"), (300, 90, "1.234,56")], rotate=rotate)
+    content = sample_files.pdf([(60, 500, "Rechnung"), (300, 90, "1.234,56")], rotate=rotate)
     transcript = read(content).reading.transcript
     assert transcript.text == "Rechnung\n1.234,56"
-    turned = transcript.pages[0].turned
-    sheet = pdf.render(content, FileLimits(), page=0, within=(800, 800), turned=turned).convert("L")
+    turned = transcript.pages[0].rotation
+    sheet = pdf.render(content, FileLimits(), page=0, fit_within=(800, 800), rotation=turned).convert("L")
     assert (sheet.width > sheet.height) is (transcript.pages[0].width > transcript.pages[0].height)
     for word in transcript.words:
         box = word.box
@@ -75,30 +75,34 @@ def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
 
 def test_german_and_french_letters_come_as_they_are():
     text = "Größe Übermaß Straße Français déjà reçu à l'échéance où 12,50 €"
-    assert read(samples.pdf([(50, 700, text)])).reading.transcript.text == text
+    assert read(sample_files.pdf([(50, 700, text)])).reading.transcript.text == text
 
 
 def test_columns_side_by_side_share_their_lines():
     left = [(50, 700 - 14 * n, f"links{n}") for n in range(5)]
     right = [(350, 700 - 14 * n, f"rechts{n}") for n in range(5)]
-    text = read(samples.pdf([*left, *right])).reading.transcript.text
+    text = read(sample_files.pdf([*left, *right])).reading.transcript.text
     assert text.splitlines() == [f"links{n} rechts{n}" for n in range(5)]
 
 
 def test_letters_of_other_sizes_on_the_same_baseline_are_the_same_line():
-    content = hostile.page(
-        hostile.stream(b"BT/F 24 Tf 5 60 Td(Big)Tj ET BT/F 9 Tf 60 60 Td(small)Tj ET"), box=b"0 0 120 160"
+    content = hostile_files.page(
+        hostile_files.stream(b"BT/F 24 Tf 5 60 Td(Big)Tj ET BT/F 9 Tf 60 60 Td(small)Tj ET"),
+        box=b"0 0 120 160",
     )
     assert read(content).reading.transcript.text == "Big small"
 
 
 def test_a_word_drawn_twice_to_make_it_bold_is_there_once():
-    assert [word.text for word in words(samples.pdf([(50, 700, "Summe"), (50.3, 700, "Summe")]))] == ["Summe"]
+    assert [word.text for word in words(sample_files.pdf([(50, 700, "Summe"), (50.3, 700, "Summe")]))] == [
+        "Summe"
+    ]
 
 
 def test_what_lies_outside_the_page_is_not_read():
     assert [
-        word.text for word in words(samples.pdf([(50, 700, "sichtbar"), (50, 900, "oben"), (-99, 5, "x")]))
+        word.text
+        for word in words(sample_files.pdf([(50, 700, "sichtbar"), (50, 900, "oben"), (-99, 5, "x")]))
     ] == ["sichtbar"]
 
 
@@ -112,13 +116,14 @@ def test_halves_of_characters_and_controls_are_dropped():
 
 def test_what_was_filled_into_a_form_is_read_with_its_label():
     assert (
-        read(samples.form("Invoice number:", "RE-4711")).reading.transcript.text == "Invoice number: RE-4711"
+        read(sample_files.form("Invoice number:", "RE-4711")).reading.transcript.text
+        == "Invoice number: RE-4711"
     )
 
 
 def test_pages_are_numbered_and_lines_begin_anew_on_each():
     transcript = read(
-        samples.pdf([(50, 700, "eins"), (50, 600, "zwei")], [(50, 700, "drei")])
+        sample_files.pdf([(50, 700, "eins"), (50, 600, "zwei")], [(50, 700, "drei")])
     ).reading.transcript
     assert [(word.text, word.page, word.line) for word in transcript.words] == [
         ("eins", 0, 0),
@@ -128,7 +133,7 @@ def test_pages_are_numbered_and_lines_begin_anew_on_each():
 
 
 def test_files_inside_are_taken_out_within_their_limits():
-    content = samples.with_files(samples.pdf(TOTAL), factur_x_xml=b"<a/>", note_txt=b"n" * 1000)
+    content = sample_files.with_files(sample_files.pdf(TOTAL), factur_x_xml=b"<a/>", note_txt=b"n" * 1000)
     embedded = read(content).reading.embedded
     assert {each.name: each.content for each in embedded} == {
         "factur.x.xml": b"<a/>",
@@ -139,14 +144,14 @@ def test_files_inside_are_taken_out_within_their_limits():
 
 
 def test_a_page_without_text_is_left_to_recognition_and_an_empty_one_to_nobody():
-    scan = samples.scanned_pdf(samples.picture(samples.letter()), note="Scanned by somebody")
+    scan = sample_files.scanned_pdf(sample_files.picture(sample_files.letter()), note="Scanned by somebody")
     assert read(scan).blind == (0,)
-    assert read(samples.pdf([])).blind == ()
+    assert read(sample_files.pdf([])).blind == ()
 
 
 def test_a_font_without_letters_is_left_to_recognition():
-    page = hostile.page(
-        hostile.stream(b"BT/F 9 Tf 5 60 Td(" + b"\x01\x03\x04 " * 50 + b")Tj ET"),
+    page = hostile_files.page(
+        hostile_files.stream(b"BT/F 9 Tf 5 60 Td(" + b"\x01\x03\x04 " * 50 + b")Tj ET"),
         resources=b"/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding"
         b"<</Type/Encoding/Differences[1/g01/g02/g03/g04]>>>>>>",
     )
@@ -154,17 +159,22 @@ def test_a_font_without_letters_is_left_to_recognition():
 
 
 def test_too_many_pages_or_words_are_refused():
-    with pytest.raises(UnreadableFile, match="3 pages; 2 are read"):
-        read(samples.pdf(*[TOTAL] * 3), pages=2)
+    with pytest.raises(UnreadableFile, match="3 pages; the limit is 2"):
+        read(sample_files.pdf(*[TOTAL] * 3), pages=2)
     with pytest.raises(UnreadableFile, match="more than 3 words"):
-        read(samples.pdf(TOTAL), words=3)
+        read(sample_files.pdf(TOTAL), words=3)
 
 
 def test_a_page_is_drawn_as_wide_as_asked_and_no_page_that_is_not_there():
-    assert pdf.render(samples.pdf(TOTAL), FileLimits(), page=0, within=(600, 9999), turned=0).size == (
+    assert pdf.render(
+        sample_files.pdf(TOTAL), FileLimits(), page=0, fit_within=(600, 9999), rotation=0
+    ).size == (
         600,
         850,
     )
-    assert pdf.render(samples.pdf(TOTAL), FileLimits(), page=0, within=(600, 9999), turned=90).size[0] == 600
+    assert (
+        pdf.render(sample_files.pdf(TOTAL), FileLimits(), page=0, fit_within=(600, 9999), rotation=90).size[0]
+        == 600
+    )
     with pytest.raises(UnreadableFile, match="no page 2"):
-        pdf.render(samples.pdf(TOTAL), FileLimits(), page=1, within=(600, 600), turned=0)
+        pdf.render(sample_files.pdf(TOTAL), FileLimits(), page=1, fit_within=(600, 600), rotation=0)

@@ -8,7 +8,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from documents.reading import hostile, samples
+from documents.files import hostile_files, sample_files
 from postroom.documents.files.file_type import FileType
 from postroom.documents.files.unpack import (
     AttachedFile,
@@ -18,8 +18,9 @@ from postroom.documents.files.unpack import (
     sanitize_name,
     unpack,
 )
+from postroom.flow.documents.unpack import iterate_tnef_files
 
-PDF = samples.pdf([(50, 700, "Invoice")])
+PDF = sample_files.pdf([(50, 700, "Invoice")])
 TRAVERSALS = [
     "../../../../tmp/{}.pdf",
     "/tmp/{}.pdf",
@@ -51,8 +52,11 @@ def read_message(content):
             )
 
 
+DECODERS = {FileType.MESSAGE: read_message, FileType.TNEF: iterate_tnef_files}
+
+
 def found(content, name="outer.zip", **bounds):
-    return list(unpack(content, name, read_message, UnpackLimits(**bounds)))
+    return list(unpack(content, name, DECODERS, UnpackLimits(**bounds)))
 
 
 def mail(attachment, name, subtype="pdf", *, inline=False):
@@ -70,7 +74,7 @@ def mail(attachment, name, subtype="pdf", *, inline=False):
 
 
 def test_files_in_a_zip_come_with_their_kind_and_where_they_were():
-    content = hostile.archive({"a/": b"", "a/invoice.pdf": PDF, "note.txt": b"Hello"})
+    content = hostile_files.archive({"a/": b"", "a/invoice.pdf": PDF, "note.txt": b"Hello"})
     assert found(content) == [
         UnpackedFile("invoice.pdf", FileType.PDF, PDF, ("outer.zip",)),
         UnpackedFile("note.txt", FileType.TEXT, b"Hello", ("outer.zip",)),
@@ -83,16 +87,16 @@ def test_a_forwarded_message_gives_its_attachments_and_those_of_messages_inside(
     outer.set_content("See below.")
     outer.add_attachment(mail(PDF, "invoice.pdf", inline=True))
     [inside] = found(outer.as_bytes(), "mail.eml")
-    assert (inside.name, inside.kind, inside.content) == ("invoice.pdf", FileType.PDF, PDF)
-    assert inside.inside == ("mail.eml", "forwarded.eml")
+    assert (inside.name, inside.file_type, inside.content) == ("invoice.pdf", FileType.PDF, PDF)
+    assert inside.containers == ("mail.eml", "forwarded.eml")
     assert inside.is_inline
 
 
 def test_a_zip_in_a_message_in_a_zip_is_opened():
-    inner = hostile.archive({"invoice.pdf": PDF})
-    content = hostile.archive({"mail.eml": mail(inner, "all.zip", "zip").as_bytes()})
+    inner = hostile_files.archive({"invoice.pdf": PDF})
+    content = hostile_files.archive({"mail.eml": mail(inner, "all.zip", "zip").as_bytes()})
     [inside] = found(content)
-    assert inside.inside == ("outer.zip", "mail.eml", "all.zip")
+    assert inside.containers == ("outer.zip", "mail.eml", "all.zip")
     assert inside.content == PDF
 
 
@@ -103,25 +107,57 @@ def test_a_file_that_is_no_container_holds_nothing():
 def test_containers_are_not_opened_without_end():
     content = PDF
     for level in range(6):
-        content = hostile.archive({f"{level}.zip": content})
+        content = hostile_files.archive({f"{level}.zip": content})
     [left] = found(content)
     assert isinstance(left, SkippedEntry)
-    assert "3 deep" in left.reason
+    assert "at most 3 deep" in left.reason
+
+
+def test_a_winmail_dat_file_gives_its_files_and_those_of_containers_inside():
+    stream = hostile_files.tnef(
+        {
+            "invoice.pdf": PDF,
+            "all.zip": hostile_files.archive({"a.txt": b"Hello"}),
+            "again.dat": b"\x78\x9f\x3e\x22",
+        }
+    )
+    assert found(stream, "winmail.dat") == [
+        UnpackedFile("invoice.pdf", FileType.PDF, PDF, ("winmail.dat",)),
+        UnpackedFile("a.txt", FileType.TEXT, b"Hello", ("winmail.dat", "all.zip")),
+        UnpackedFile("again.dat", FileType.OTHER, b"\x78\x9f\x3e\x22", ("winmail.dat",)),
+    ]
+
+
+def test_nested_winmail_dat_files_stay_within_the_depth_limit():
+    stream = hostile_files.tnef({"a.txt": b"Hello"})
+    for _ in range(5):
+        stream = hostile_files.tnef({"winmail.dat": stream})
+    [skipped] = found(stream, "winmail.dat")
+    assert "at most 3 deep" in skipped.reason
+
+
+def test_a_truncated_winmail_dat_file_is_reported():
+    [skipped] = found(b"\x78\x9f\x3e\x22\x01", "winmail.dat")
+    assert "damaged or truncated" in skipped.reason
 
 
 @pytest.mark.parametrize(
     "content, bounds, reason",
     [
-        (hostile.archive({f"{n}.txt": b"a" for n in range(9)}), {"files": 5}, "more than 5 files"),
-        (hostile.archive({f"{n}.txt": b"a" for n in range(99)}), {"files": 5}, "too many entries"),
-        (hostile.archive({"a.txt": b"ab" * 99}), {"file_bytes": 99}, "198 bytes"),
+        (hostile_files.archive({f"{n}.txt": b"a" for n in range(9)}), {"files": 5}, "more than 5 files"),
+        (hostile_files.archive({f"{n}.txt": b"a" for n in range(99)}), {"files": 5}, "too many entries"),
+        (hostile_files.archive({"a.txt": b"ab" * 99}), {"file_bytes": 99}, "198 bytes"),
         (
-            hostile.archive({"a.txt": b"a" * 60, "b.txt": b"b" * 60}),
+            hostile_files.archive({"a.txt": b"a" * 60, "b.txt": b"b" * 60}),
             {"total_bytes": 99},
             "more than 99 bytes",
         ),
-        (hostile.archive({"a.txt": bytes(5_000_000)}, compress_type=zipfile.ZIP_DEFLATED), {}, "400 times"),
-        (hostile.archive({"a.txt": b"a" * 99})[:60] + b"PK", {}, "damaged"),
+        (
+            hostile_files.archive({"a.txt": bytes(5_000_000)}, compress_type=zipfile.ZIP_DEFLATED),
+            {},
+            "ratio is above 400",
+        ),
+        (hostile_files.archive({"a.txt": b"a" * 99})[:60] + b"PK", {}, "damaged"),
     ],
 )
 def test_what_is_too_much_is_left_out_with_its_reason(content, bounds, reason):
@@ -131,21 +167,21 @@ def test_what_is_too_much_is_left_out_with_its_reason(content, bounds, reason):
 
 
 def test_bombs_inside_bombs_stay_within_the_bounds_of_all():
-    inner = hostile.archive(
+    inner = hostile_files.archive(
         {f"{n}.txt": bytes(900_000) for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED
     )
-    outer = hostile.archive({f"{n}.zip": inner for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED)
+    outer = hostile_files.archive({f"{n}.zip": inner for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED)
     results = found(outer, total_bytes=3_000_000, ratio=2000)
     assert sum(len(each.content) for each in results if isinstance(each, UnpackedFile)) <= 3_000_000
-    assert "the rest is left out" in results[-1].reason
+    assert "the rest is skipped" in results[-1].reason
 
 
 def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
-    good = hostile.archive({"a.txt": b"hello hello", "b.txt": b"world"})
+    good = hostile_files.archive({"a.txt": b"hello hello", "b.txt": b"world"})
     place = good.index(b"PK\x01\x02")
     locked = bytearray(good)
     locked[place + 8] |= 1
-    lying = bytearray(hostile.archive({"a.txt": b"hello" * 9, "b.txt": b"world"}, compress_type=8))
+    lying = bytearray(hostile_files.archive({"a.txt": b"hello" * 9, "b.txt": b"world"}, compress_type=8))
     lying[lying.index(b"PK\x01\x02") + 24] = 99
     damaged = bytearray(good)
     damaged[good.index(b"hello")] ^= 1
@@ -165,7 +201,7 @@ def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
 
 @pytest.mark.parametrize("way", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_whatever_byte_is_damaged_the_rest_comes_out_or_is_told(way):
-    whole = hostile.archive({"a.txt": b"hello hello " * 40}, compress_type=way)
+    whole = hostile_files.archive({"a.txt": b"hello hello " * 40}, compress_type=way)
     for place in range(0, len(whole), 2):
         for change in (1, 0x80, 0xFF):
             damaged = bytearray(whole)
@@ -176,7 +212,7 @@ def test_whatever_byte_is_damaged_the_rest_comes_out_or_is_told(way):
 
 
 def test_files_that_share_their_bytes_are_counted_each():
-    content = bytearray(hostile.archive({"a.txt": b"a" * 1000}))
+    content = bytearray(hostile_files.archive({"a.txt": b"a" * 1000}))
     place = content.index(b"PK\x01\x02")
     entry, end = content[place : content.index(b"PK\x05\x06")], content[content.index(b"PK\x05\x06") :]
     end[8:12], end[12:16] = struct.pack("<HH", 50, 50), struct.pack("<I", len(entry) * 50)
@@ -188,7 +224,7 @@ def test_files_that_share_their_bytes_are_counted_each():
 def test_a_name_never_becomes_a_path(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written = name.format("postroom-escaped")
-    [inside] = found(hostile.archive({written: PDF}))
+    [inside] = found(hostile_files.archive({written: PDF}))
     assert not set("/\\:\n\u202e") & set(inside.name)
     assert inside.name not in {"", ".", ".."}
     assert len(inside.name) <= 200
@@ -203,7 +239,7 @@ def test_a_link_in_a_zip_is_only_its_text():
     with zipfile.ZipFile(written, "w") as made:
         made.writestr(link, "/etc/passwd")
     [inside] = found(written.getvalue())
-    assert (inside.kind, inside.content) == (FileType.TEXT, b"/etc/passwd")
+    assert (inside.file_type, inside.content) == (FileType.TEXT, b"/etc/passwd")
 
 
 @pytest.mark.parametrize(

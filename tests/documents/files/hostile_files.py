@@ -10,7 +10,7 @@ import zlib
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
 
-from documents.reading import samples
+from documents.files import sample_files
 
 
 def objects(*bodies, root=1, trailer=b""):
@@ -238,14 +238,14 @@ def lengths():
         ),
         "minus one pages": objects(CATALOG, b"<</Type/Pages/Kids[3 0 R]/Count -1>>", sheet),
         "no pages": objects(CATALOG, b"<</Type/Pages/Kids[]/Count 0>>"),
-        "21 pages": samples.pdf(*[[(50, 700, "Invoice")]] * 21),
+        "21 pages": sample_files.pdf(*[[(50, 700, "Invoice")]] * 21),
         "a million objects": objects(CATALOG, PAGES, sheet, *[b"null"] * 100_000),
     }
 
 
 def encrypted():
     made = {}
-    plain = PdfReader(io.BytesIO(samples.pdf([(50, 700, "Secret")])))
+    plain = PdfReader(io.BytesIO(sample_files.pdf([(50, 700, "Secret")])))
     for way in ("RC4-40", "RC4-128", "AES-128", "AES-256"):
         writer = PdfWriter(clone_from=plain)
         writer.encrypt("s3cret", algorithm=way)
@@ -269,11 +269,11 @@ def picture(kind, size=(64, 48), **options):
 
 def truncated():
     whole = {
-        "PDF": samples.pdf([(50, 700, "Invoice 4711")]),
+        "PDF": sample_files.pdf([(50, 700, "Invoice 4711")]),
         "PNG": picture("PNG"),
         "JPEG": picture("JPEG"),
         "TIFF": picture("TIFF", compression="tiff_lzw"),
-        "ZIP": archive({"a.pdf": samples.pdf([(50, 700, "Invoice")])}),
+        "ZIP": archive({"a.pdf": sample_files.pdf([(50, 700, "Invoice")])}),
     }
     return {
         f"{name} cut after {part} tenths": content[: len(content) * part // 10]
@@ -287,7 +287,7 @@ def damaged():
     chance = random.Random(4711)
     made = {}
     for name, whole in {
-        "PDF": samples.pdf([(50, 700, "Invoice 4711")], [(50, 700, "Total 99.00")]),
+        "PDF": sample_files.pdf([(50, 700, "Invoice 4711")], [(50, 700, "Total 99.00")]),
         "PNG": picture("PNG", (24, 24)),
         "JPEG": picture("JPEG", (24, 24)),
         "TIFF": picture("TIFF", (24, 24), compression="tiff_deflate"),
@@ -352,7 +352,7 @@ def pictures():
 
 
 def polyglots():
-    good, zipped = samples.pdf([(50, 700, "Invoice")]), archive({"a.txt": b"a"})
+    good, zipped = sample_files.pdf([(50, 700, "Invoice")]), archive({"a.txt": b"a"})
     gif = b"GIF89a\x01\0\x01\0\0\0\0"
     jpeg, head = picture("JPEG"), b"\xff\xd8\xff\xfe\x00\x40%PDF-1.4\nendobj".ljust(66)
     return {
@@ -419,6 +419,19 @@ def archive(files, **options):
                 zipfile.ZipInfo(name) if "\0" not in name else zipfile.ZipInfo("x"), content, **options
             )
     return written.getvalue()
+
+
+def tnef(files):
+    """A winmail.dat stream with these files (MS-OXTNEF)."""
+
+    def attribute(identity, data):
+        return struct.pack("<BII", 2, identity, len(data)) + data + struct.pack("<H", sum(data) & 0xFFFF)
+
+    stream = struct.pack("<IH", 0x223E9F78, 1)
+    for name, content in files.items():
+        stream += attribute(0x00069002, bytes(14)) + attribute(0x00018010, name.encode() + b"\0")
+        stream += attribute(0x0006800F, content)
+    return stream
 
 
 GROUPS = {

@@ -7,26 +7,26 @@ import signal
 import pytest
 import pytest_asyncio
 
-from documents.reading import samples
+from documents.files import sample_files
 from postroom.documents.files import pdf
-from postroom.documents.files.ocr import _parts, _words
+from postroom.documents.files.ocr import _line_words, _split_strip
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import TransientError, UnreadableFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LETTER = samples.letter()
+LETTER = sample_files.letter()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def readers():
-    async with FileSandbox(engines=1) as readers:
+    async with FileSandbox(ocr_processes=1) as readers:
         yield readers
 
 
 def right(text):
     """How many of the letter's words were read, of all of them."""
-    wanted = " ".join(samples.LETTER).split()
+    wanted = " ".join(sample_files.LETTER).split()
     found = text.split()
     return sum(word in found for word in wanted) / len(wanted)
 
@@ -42,28 +42,30 @@ def assert_places_fit(transcript, page):
 
 
 async def test_a_tiff_of_several_pages_is_read_each_turned_upright(readers):
-    pages = [samples.picture(LETTER, turn=turn) for turn in (0, 90, 180)]
+    pages = [sample_files.picture(LETTER, turn=turn) for turn in (0, 90, 180)]
     transcript = (
-        await readers.read(samples.encoded(pages[0], "TIFF", *pages[1:], dpi=(150, 150)))
+        await readers.read(sample_files.encoded(pages[0], "TIFF", *pages[1:], dpi=(150, 150)))
     ).transcript
     assert transcript.method == "ocr"
-    assert [page.turned for page in transcript.pages] == [0, 270, 180]
+    assert [page.rotation for page in transcript.pages] == [0, 270, 180]
     assert {(round(page.width), round(page.height)) for page in transcript.pages} == {(298, 420)}
     for number in range(3):
         words = [word.text for word in transcript.words if word.page == number]
         assert right(" ".join(words)) > 0.85
         assert_places_fit(transcript, number)
     lines = transcript.text.splitlines()
-    assert lines[:3] == samples.LETTER[:3]
+    assert lines[:3] == sample_files.LETTER[:3]
     assert all(0.5 < word.certainty <= 1 for word in transcript.words)
 
 
 async def test_pages_with_and_without_a_text_layer_mix(readers):
-    turned = samples.picture(LETTER, turn=270)
-    scan = samples.scanned_pdf(turned, note="Scanned by somebody", size=samples.A6[::-1], last="Anhang 1")
+    turned = sample_files.picture(LETTER, turn=270)
+    scan = sample_files.scanned_pdf(
+        turned, note="Scanned by somebody", size=sample_files.A6[::-1], last="Anhang 1"
+    )
     transcript = (await readers.read(scan)).transcript
     assert right(transcript.text) > 0.85
-    assert [page.turned for page in transcript.pages] == [90, 0]
+    assert [page.rotation for page in transcript.pages] == [90, 0]
     assert transcript.pages[0].width < transcript.pages[0].height
     assert [(word.text, word.certainty) for word in transcript.words if word.page == 1] == [
         ("Anhang", 1.0),
@@ -73,46 +75,56 @@ async def test_pages_with_and_without_a_text_layer_mix(readers):
 
 async def test_a_receipt_as_long_as_a_strip_is_read_in_parts_and_no_line_twice(readers):
     lines = [f"{number} Kaffee {number / 7:.2f}" for number in range(10, 54)]
-    strip = samples.pdf([(20, 1380 - 30 * n, text) for n, text in enumerate(lines)], size=(200, 1400))
-    transcript = (await readers.read(samples.encoded(samples.picture(strip, dots=144), "PNG"))).transcript
+    strip = sample_files.pdf([(20, 1380 - 30 * n, text) for n, text in enumerate(lines)], size=(200, 1400))
+    transcript = (
+        await readers.read(sample_files.encoded(sample_files.picture(strip, dots=144), "PNG"))
+    ).transcript
     assert transcript.text.splitlines() == lines
 
 
 async def test_a_page_on_which_nothing_stands_has_no_words(readers):
-    reading = await readers.read(samples.encoded(samples.blank(), "PNG"))
+    reading = await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     assert reading.transcript.words == ()
     assert len(reading.transcript.pages) == 1
 
 
 async def test_an_engine_that_is_killed_gets_a_successor_and_the_page_is_read(readers):
-    await readers.read(samples.encoded(samples.blank(), "PNG"))
-    first = readers.engines[0].process.pid
-    reading = asyncio.create_task(readers.read(samples.encoded(samples.picture(LETTER), "JPEG", quality=80)))
-    while not readers.engines[0].waiting:  # noqa: ASYNC110  # of what goes on inside there is no event
+    await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
+    first = readers.ocr_processes[0].process.pid
+    reading = asyncio.create_task(
+        readers.read(sample_files.encoded(sample_files.picture(LETTER), "JPEG", quality=80))
+    )
+    while not readers.ocr_processes[0].pending:  # noqa: ASYNC110  # of what goes on inside there is no event
         await asyncio.sleep(0.005)
     os.kill(first, signal.SIGKILL)
     assert right((await reading).transcript.text) > 0.9
-    assert readers.engines[0].process.pid != first
+    assert readers.ocr_processes[0].process.pid != first
 
 
 async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers):
-    reading = asyncio.create_task(readers.read(samples.encoded(samples.picture(LETTER), "JPEG", quality=80)))
+    reading = asyncio.create_task(
+        readers.read(sample_files.encoded(sample_files.picture(LETTER), "JPEG", quality=80))
+    )
     killed = set()
     while not reading.done():
-        process = readers.engines[0].process
-        if readers.engines[0].waiting and readers.engines[0].is_ready and process.pid not in killed:
+        process = readers.ocr_processes[0].process
+        if (
+            readers.ocr_processes[0].pending
+            and readers.ocr_processes[0].is_ready
+            and process.pid not in killed
+        ):
             killed.add(process.pid)
             os.kill(process.pid, signal.SIGKILL)
         await asyncio.sleep(0.005)
-    with pytest.raises(UnreadableFile, match="broke down twice over page 1"):
+    with pytest.raises(UnreadableFile, match="OCR crashed twice on page 1"):
         await reading
 
 
 async def test_an_engine_that_does_not_start_is_not_the_fault_of_the_page(capfd):
-    async with FileSandbox(engines=1) as readers:
-        readers.engines[0].module = "postroom.documents.nothing"
+    async with FileSandbox(ocr_processes=1) as readers:
+        readers.ocr_processes[0].module = "postroom.documents.nothing"
         with pytest.raises(TransientError, match="does not start"):
-            await readers.read(samples.encoded(samples.blank(), "PNG"))
+            await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     assert "No module named" in capfd.readouterr().err
 
 
@@ -126,7 +138,7 @@ class Lines:
 
 
 async def test_a_line_without_places_is_divided_by_its_characters():
-    first, second = _words(Lines, 0)
+    first, second = _line_words(Lines, 0)
     assert (first.text, second.text) == ("IBAN", "DE89")
     assert first.right < second.left
     assert second.right == pytest.approx(100)
@@ -134,7 +146,7 @@ async def test_a_line_without_places_is_divided_by_its_characters():
 
 @pytest.mark.parametrize("height", [900, 2499, 2501, 3000, 4700, 4800, 4801, 12_000])
 async def test_the_parts_of_a_strip_leave_nothing_out(height):
-    parts = list(_parts(1000, height))
+    parts = list(_split_strip(1000, height))
     assert parts[0].begin == 0
     assert parts[-1].end == height
     for row in range(height):
