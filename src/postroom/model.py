@@ -1,4 +1,4 @@
-"""The words of the domain as types: identifiers, enums, frozen values. No I/O."""
+"""The domain types that every layer shares: identifiers, enums and frozen values. No I/O."""
 
 import base64
 import binascii
@@ -49,20 +49,22 @@ class WorkKind(StrEnum):
 
 
 class MailboxHealth(StrEnum):
-    """How a mailbox is connected."""
+    """The state of a mailbox's connection to its provider."""
 
     ACTIVE = "active"
-    TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: reconnect
-    SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives: being recreated, sweeps go on
-    PROVIDER_ERROR = "provider_error"  # the provider refuses this mailbox
+    TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: the owner must reconnect
+    SUBSCRIPTION_EXPIRED = (
+        "subscription_expired"  # no push arrives; it is being recreated, and sweeps continue
+    )
+    PROVIDER_ERROR = "provider_error"  # the provider denies access to this mailbox
 
 
 class Role(StrEnum):
-    """What a member may do. Each may do what those below may."""
+    """What a member may do. Each role includes the ones below it."""
 
     ADMIN = "admin"  # connect and disconnect mailboxes, members, keys, settings
-    REVIEWER = "reviewer"  # decide about documents
-    READER = "reader"  # look
+    REVIEWER = "reviewer"  # review documents
+    READER = "reader"  # read only
 
     def allows(self, needed: "Role") -> bool:
         order = list(Role)
@@ -70,7 +72,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """What an API key opens."""
+    """What an API key gives access to."""
 
     READ = "read"  # mail, documents, records, events
     LEDGER = "ledger"  # the audit trail
@@ -80,7 +82,7 @@ class Scope(StrEnum):
 
 
 class CredentialKind(StrEnum):
-    """What a mailbox's grant is."""
+    """The kind of secret that gives access to a mailbox."""
 
     DELEGATED = "delegated"  # the refresh token of a person's login
     APP_SECRET = "app_secret"  # noqa: S105  # an application's own secret
@@ -88,7 +90,7 @@ class CredentialKind(StrEnum):
 
 
 class LifecycleEvent(StrEnum):
-    """What a provider says about a subscription itself."""
+    """A lifecycle notification about a subscription. The values are Graph's."""
 
     REAUTHORIZATION_REQUIRED = "reauthorizationRequired"
     SUBSCRIPTION_REMOVED = "subscriptionRemoved"
@@ -96,7 +98,7 @@ class LifecycleEvent(StrEnum):
 
 
 class Secret:
-    """A value that str, repr, format, logs and pickles never show. `reveal` is the only way out."""
+    """A value that never appears in str, repr, format, logs or pickles. Only `reveal` returns it."""
 
     __slots__ = ("_value",)
 
@@ -124,14 +126,14 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SealingKey:
-    """A key of the vault, and the id by which sealed values name it."""
+    """A key of the vault, and the id that sealed values carry."""
 
     id: str
     value: bytes = field(repr=False)
 
 
 def parse_sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
-    """Read entries `id:base64`, each a key of 32 bytes. A fault tells an entry's number, never shows it."""
+    """Parse entries `id:base64`, each a key of 32 bytes. Errors give an entry's number, never its value."""
     keys = tuple(_parse_sealing_key(number, entry.strip()) for number, entry in enumerate(entries, start=1))
     if not keys:
         raise ValueError("has no key")
@@ -155,7 +157,7 @@ def _parse_sealing_key(number: int, entry: str) -> SealingKey:
 
 
 def decode_key(encoded: str) -> bytes:
-    """The 32 bytes of a key in base64. A fault never shows the value."""
+    """Decode a base64 key of 32 bytes. Errors never show the value."""
     try:
         value = base64.b64decode(encoded.strip(), validate=True)
     except (binascii.Error, ValueError):
@@ -167,25 +169,25 @@ def decode_key(encoded: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How a step ends well: it is due again after so many seconds, or nothing more is to be done."""
+    """The result of a successful step: due again after so many seconds, or finished (None)."""
 
     again_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the provider says a mailbox belongs to. `account_id` never changes; the address may."""
+    """The account a mailbox belongs to, according to its provider. The address may change, the id never."""
 
     account_id: str  # Google: sub; Microsoft: tid and oid
-    provider_user_id: str  # what background calls name instead of `me`
+    provider_user_id: str  # used by background calls in place of `me`
     address: str
-    # What stands in for the account's own id where the provider does not tell it; then the two are equal.
+    # Stands in for the account's own id if the provider does not return that one; then both are equal.
     substitute_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What opens a mailbox for a while, and what renews it (absent where the old one stays good)."""
+    """An access token, and the new refresh token if the provider rotated it."""
 
     access: Secret
     expires_in_seconds: float
@@ -194,7 +196,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What came of a login. `missing_scopes` are those that were asked for and not granted."""
+    """The result of a login. `missing_scopes` were requested but not granted."""
 
     account: Account
     tokens: Tokens
@@ -214,25 +216,25 @@ class AppCredential:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One authorization under way."""
+    """One OAuth authorization in progress."""
 
     state: Secret
     verifier: Secret
     redirect_uri: str
     policy: ContentPolicy
     login_hint: str | None = None
-    force_consent: bool = False  # show the consent page even where consent was given before
+    force_consent: bool = False  # show the consent page even if consent was given before
 
 
 def has_ambiguous_credentials(url: str) -> bool:
-    """Whether an unencoded @ or / in the credentials of a URL lets a part of them be taken for the host."""
+    """Whether an unencoded @ or / in a URL's credentials makes part of them look like the host."""
     authority, _, path = url.partition("?")[0].partition("://")[2].partition("/")
     return authority.count("@") > 1 or "@" in path
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSubscription:
-    """A push channel as the provider knows it. Gmail's has no id: there is one for each account."""
+    """A subscription as the provider reports it. Gmail's has no id: each account has exactly one."""
 
     provider_subscription_id: str | None
     resource: str
@@ -242,9 +244,10 @@ class RemoteSubscription:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One item of a push, as it claims to be; nothing in it is believed before its secret was compared.
+    """One item of a push, untrusted until its secret was compared.
 
-    Graph names a subscription and shows its secret; Gmail's push is authenticated whole and names an address.
+    Graph names a subscription and includes its secret. Gmail's push is authenticated as a whole and names an
+    address.
     """
 
     provider_subscription_id: str | None = None
@@ -255,7 +258,7 @@ class Notification:
 
 
 class FolderRole(StrEnum):
-    """What a folder is for, in whatever language it is named."""
+    """The purpose of a folder, independent of its (localized) name."""
 
     INBOX = "inbox"
     ARCHIVE = "archive"
@@ -273,22 +276,22 @@ class Importance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemoteFolder:
-    """A folder or a label. `scope` is the feed in which changes of its mail are told."""
+    """A folder or a label. `scope` is the unit the provider reports its changes for."""
 
     key: str
     name: str
     parent: str | None
     role: FolderRole | None
-    scope: str | None  # all labels share one; None where the mailbox is limited to another folder
+    scope: str | None  # all labels share one; None if the mailbox is limited to another folder
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """What of a message may change. None: not told, so it stays as it is stored."""
+    """The mutable state of a message as a provider reported it. None: not reported, keep what is stored."""
 
     thread: str | None = None
-    folder: str | None = None  # the one folder, where the provider has folders
-    labels: frozenset[str] | None = None  # all of them, where it has labels
+    folder: str | None = None  # Graph: a message is in exactly one folder
+    labels: frozenset[str] | None = None  # Gmail: the complete set of labels
     categories: frozenset[str] | None = None
     is_read: bool | None = None
     is_flagged: bool | None = None
@@ -298,17 +301,19 @@ class ObservedState:
 
 
 class Presence(Enum):
-    PRESENT = "here"
-    LEFT = "left"  # the feed: moved or deleted, only a look at the message tells
-    DELETED = "deleted"  # for good
+    """Whether a message is where a change was reported."""
+
+    PRESENT = "present"
+    LEFT = "left"  # left this scope: moved or deleted, only looking the message up tells which
+    DELETED = "deleted"  # permanently
 
 
 @dataclass(frozen=True, slots=True)
 class MessageChange:
-    """One observation of one message, in a listing, a feed of changes or by a look.
+    """One observation of one message, from a listing, a change feed or a lookup.
 
-    `version` grows with every change of the message, compared as text, and is the same when the same change
-    is told again; empty where the provider does not tell it here.
+    `version` grows with every change of the message (compared as text) and is the same when a change is
+    reported again. It is empty where the provider does not return it.
     """
 
     key: str
@@ -321,17 +326,15 @@ class MessageChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """One page of a listing or of changes, and the cursor that passes over it."""
+    """One page of a listing or a change feed, and the cursor that follows it."""
 
     changes: tuple[MessageChange, ...]
-    cursor: (
-        str  # opaque: where the next page begins; after the last page of changes, where the next sync does
-    )
+    # Opaque: where the next page starts. After the last page of changes, where the next sync starts.
+    cursor: str
     has_more: bool
-    live_cursor: str | None = (
-        None  # with a listing's last page, where it alone tells from where changes are to be read
-    )
-    estimated_total: int | None = None  # a guess of how many a listing will show
+    # On the last page of a listing, if only the listing's end says where the change feed starts (Graph).
+    live_cursor: str | None = None
+    estimated_total: int | None = None  # how many messages a listing will probably return
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +345,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAttachment:
-    """An attachment as the message carries it. Without `content` its bytes are to be asked for."""
+    """An attachment of a fetched message. Without `content`, its bytes must be fetched separately."""
 
-    part: str  # its place in the message: the key
+    part: str  # its position in the message, which is its key
     kind: Literal["file", "item", "reference"]
     media_type: str
     size: int
@@ -357,7 +360,10 @@ class RemoteAttachment:
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """What of a message never changes. The policy `metadata` leaves bodies, snippet and enclosures empty."""
+    """The immutable content of a message.
+
+    Under the policy `metadata`, bodies, snippet and attachments are empty.
+    """
 
     internet_message_id: str | None
     sender: Person | None
@@ -375,14 +381,13 @@ class MessageContent:
     body_plain: str | None = None
     body_html: str | None = None
     attachments: tuple[RemoteAttachment, ...] = ()
-    raw: bytes | None = field(
-        default=None, repr=False
-    )  # the bytes as they came, where the provider gives them
+    # The RFC 5322 bytes, if the provider returned them.
+    raw: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedMessage:
-    """A message whole: its state and its content, both of `version`."""
+    """A complete message: its state and its content, both of `version`."""
 
     key: str
     version: str
@@ -392,7 +397,7 @@ class FetchedMessage:
 
 @dataclass(frozen=True, slots=True)
 class FetchFailure:
-    """A message that could not be fetched: gone at the provider, or failed alone for a reason in words."""
+    """A message that could not be fetched: gone at the provider, or failed for a readable reason."""
 
     key: str
     gone: bool
@@ -401,9 +406,11 @@ class FetchFailure:
 
 
 class DocumentState(StrEnum):
-    QUEUED = "queued"  # taken in, not begun
-    PROCESSING = "processing"  # a worker reads it
-    COMPLETED = "completed"  # its record is confirmed, or it is the same as one that was
+    """The state of a document. `flow.documents` draws the transitions."""
+
+    QUEUED = "queued"  # taken in, not started
+    PROCESSING = "processing"  # a worker is reading it
+    COMPLETED = "completed"  # its record is confirmed, or it duplicates a confirmed one
     SKIPPED = "skipped"  # not what the pipeline is for, or rejected by a person
     NEEDS_REVIEW = "needs_review"  # a person must decide
-    FAILED = "failed"  # cannot be read; waits for a person
+    FAILED = "failed"  # unreadable; waits for a person

@@ -1,4 +1,8 @@
-"""The protocols that have two real implementations each. Adapters do not inherit; wiring assigns them."""
+"""The protocols between flow and the outside: providers, vault, blob store, watched folders, archive.
+
+Each has at least two real implementations. Adapters do not inherit from them; wiring assigns them, and the
+type checker compares.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,18 +32,21 @@ from postroom.model import (
 
 
 class TokenSource(Protocol):
-    """Where calls get the access token of one mailbox. Refreshing is its business, once for all callers."""
+    """Supplies the access token of one mailbox, and refreshes it once for all callers."""
 
     async def get_token(self) -> Secret: ...
 
-    async def replace_rejected(self, refused: Secret) -> Secret:
-        """Another token, because the provider refused this one; refreshed only if nobody did so meanwhile."""
+    async def replace_rejected(self, rejected: Secret) -> Secret:
+        """Return another token after the provider rejected this one.
+
+        Refreshes only if no other caller has done so in the meantime.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """A push channel to be made. The secret comes back with every notification, where the provider can."""
+    """A subscription to create. Graph returns the secret with every notification; Gmail has none."""
 
     notification_url: str
     lifecycle_url: str
@@ -49,93 +56,103 @@ class SubscriptionRequest:
 
 
 class RemoteMailbox(Protocol):
-    """One account at its provider. Every call is paced, retried and translated to our errors."""
+    """One mailbox at its provider. Calls are rate-limited, retried, and raise Postroom's own errors."""
 
     @property
     def push_interval_seconds(self) -> float:
-        """A change that follows a pushed one sooner than this is not pushed; 0 where every one is."""
+        """The shortest time between two pushes. The provider drops pushes that follow sooner; 0: none."""
         ...
 
     async def check(self) -> None:
-        """Read the least there is to read: raises where the mailbox cannot be read."""
+        """Make the cheapest possible read. Raises if the mailbox cannot be read."""
         ...
 
     async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:
-        """Raises AlreadyExists, with the provider's id, where an equal channel stands."""
+        """Create a subscription. Raises AlreadyExists, with its provider id, if an equal one exists."""
         ...
 
     async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        """Raises Gone where the provider no longer knows the channel."""
+        """Extend a subscription. Raises Gone if the provider no longer has it."""
         ...
 
     async def unsubscribe(self, subscription: RemoteSubscription) -> None:
-        """A channel that is gone already is no error."""
+        """Remove a subscription. Does nothing if it is already gone."""
         ...
 
     async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
-        """Those that the provider lists for us; empty where it lists none."""
+        """List our subscriptions. Empty for Gmail, which cannot list them."""
         ...
 
     async def list_folders(self) -> Sequence[RemoteFolder]:
-        """All folders or labels there are, parents before their children."""
+        """List all folders or labels, parents before their children."""
         ...
 
     async def get_current_cursor(self, scope: str) -> str | None:
-        """The cursor that tells every change after this moment; None where only a whole listing gives it."""
+        """Return a cursor for every change from now on.
+
+        None if only a complete listing yields one, as at Graph.
+        """
         ...
 
     async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
-        """A page of everything that stands in the scope, newest first. Raises CursorExpired, Gone.
+        """Return a page of everything in the scope, newest first. Raises CursorExpired, Gone.
 
-        What was received before `since` may be there or not; a listing that shall be complete asks for None.
+        Messages received before `since` may be included or not; pass None for a complete listing.
         """
         ...
 
     async def list_changes(self, scope: str, cursor: str) -> ChangePage:
-        """A page of what changed after the cursor. Raises CursorExpired, and Gone where the scope is gone."""
+        """Return a page of the changes after the cursor.
+
+        Raises CursorExpired, or Gone if the scope is gone.
+        """
         ...
 
     def list_recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
-        """What was received since, in all scopes, page by page; empty where `pin` gives a cursor that tells
-        it.
+        """Iterate over the messages of all scopes that were received since a time.
 
-        `drafts`: those too, which nobody received.
+        `drafts` includes drafts, which have no time of receipt. Empty if `get_current_cursor` returns a
+        cursor, because the change feed then covers new mail.
         """
         ...
 
     async def look_up(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
-        """How messages stand now, DELETED where the provider no longer has one. Each is answered once."""
+        """Return the current state of each message, DELETED if the provider no longer has it."""
         ...
 
     def fetch(
         self, wanted: Sequence[MessageChange], policy: ContentPolicy
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
-        """Messages with as much as the policy allows to be asked for, by the cheapest way, in groups.
+        """Fetch messages in groups, with as much content as the policy allows.
 
-        Every key is answered once. Raises what concerns the whole mailbox: GrantLost, TransientError, ….
+        Uses the cheapest requests and answers every key once. Raises only errors that concern the whole
+        mailbox: GrantLost, TransientError, ….
         """
         ...
 
     def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
-        """The bytes of an enclosure that came without them, piece by piece. Raises Gone, PermanentError."""
+        """Stream the bytes of an attachment that came without them. Raises Gone, PermanentError."""
         ...
 
     async def fetch_raw(self, key: str) -> bytes:
-        """The message as RFC 5322 bytes. Raises Gone."""
+        """Fetch the message as RFC 5322 bytes. Raises Gone."""
         ...
 
     def quota_used(self) -> float:
-        """How much of what the provider allows in its window this process used in it: 1 is all."""
+        """The share of the provider's quota that this process used in the current window, from 0 to 1."""
         ...
 
     async def get_mutable_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """By which ids those know messages now who do not ask for ids that last; what is gone is left out."""
+        """Translate immutable ids to the ids that clients see without asking for immutable ones (Graph).
+
+        Messages that are gone are left out.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PushRequest:
-    """A request that claims to be a push."""
+    """An HTTP request that claims to be a push."""
 
     query: Mapping[str, str]
     authorization: str | None
@@ -143,38 +160,45 @@ class PushRequest:
 
 
 class PushReader(Protocol):
-    """Reads pushes of one provider. Pure but for the signing keys, which `refresh_keys` fetches before."""
+    """Authenticates and parses the pushes of one provider.
+
+    `read` does no I/O; `refresh_keys` fetches the signing keys beforehand.
+    """
 
     async def refresh_keys(self) -> None: ...
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
-        """Raises PushRefused where the whole push is not the provider's, PushUnclear where none can tell."""
+        """Raises PushRefused if the provider did not send this, PushUnclear if that cannot be determined."""
         ...
 
 
 class ProviderLogin(Protocol):
-    """How one provider lets us in, and lets us go on."""
+    """The OAuth endpoints of one provider: authorization, token exchange, refresh, revocation."""
 
     def scopes(self, policy: ContentPolicy) -> frozenset[str]: ...
 
     def authorization_url(self, login: Login) -> str: ...
 
     async def exchange(self, login: Login, code: Secret) -> Grant:
-        """Raises LoginRefused where the code, its verifier or its address is not accepted."""
+        """Exchange a code for a grant. Raises LoginRefused if code, verifier or redirect URI are rejected."""
         ...
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
-        """Raises GrantLost, OperatorError, PermanentError or TransientError: the class says who must act."""
+        """Refresh the access token.
+
+        The error class says who must act: GrantLost the owner, OperatorError and PermanentError the operator;
+        a TransientError passes by itself.
+        """
         ...
 
     async def app_tokens(self, credential: AppCredential) -> Tokens: ...
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
-        """Whose mailbox an address is, asked with app-only access."""
+        """Look up the account of an address with app-only access."""
         ...
 
     async def revoke(self, token: Secret) -> None:
-        """A token that is revoked already is no error."""
+        """Revoke a token. Does nothing if it is already revoked."""
         ...
 
 
@@ -191,13 +215,13 @@ class Provider(Protocol):
     def push(self) -> PushReader: ...
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> RemoteMailbox:
-        """`folder`: its id or well-known name, where only that one shall be read."""
+        """Return a client for one mailbox. `folder`, an id or well-known name, limits it to one folder."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIdIdentity:
-    """Who an OpenID provider says somebody is. The address counts only where the provider verified it."""
+    """A person's identity at an OpenID provider. The address counts only if the provider verified it."""
 
     issuer: str
     subject: str
@@ -207,7 +231,7 @@ class OpenIdIdentity:
 
 @dataclass(frozen=True, slots=True)
 class IdentityRequest:
-    """One sign-in under way at an OpenID provider."""
+    """One sign-in in progress at an OpenID provider."""
 
     state: Secret
     nonce: Secret
@@ -216,28 +240,28 @@ class IdentityRequest:
 
 
 class IdentityProvider(Protocol):
-    """Says who somebody is (OpenID Connect)."""
+    """Authenticates people by OpenID Connect."""
 
     @property
     def name(self) -> str: ...
 
-    async def authorization_url(self, asked: IdentityRequest) -> str: ...
+    async def authorization_url(self, request: IdentityRequest) -> str: ...
 
-    async def identity(self, asked: IdentityRequest, code: Secret) -> OpenIdIdentity:
-        """Raises LoginRefused where the code, the token or its signature is not good."""
+    async def identity(self, request: IdentityRequest, code: Secret) -> OpenIdIdentity:
+        """Exchange a code for an identity. Raises LoginRefused if code, token or signature are invalid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PostResult:
-    """What came of posting to an address of somebody's: a status, or why there is none."""
+    """The result of an HTTP POST to a webhook: a status, or the error that prevented one."""
 
     status: int | None
     error: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why it does not count as accepted, in words; None where it does."""
+        """Why the delivery was not accepted; None if it was."""
         if self.status is None:
             return self.error or "cannot be reached"
         return None if 200 <= self.status < 300 else f"answered {self.status}"
@@ -245,7 +269,7 @@ class PostResult:
 
 @dataclass(frozen=True, slots=True)
 class SecretLocation:
-    """Where a secret belongs. What is kept for one place opens at no other."""
+    """The row and field a secret belongs to. A secret sealed for one location does not open at another."""
 
     organization: OrganizationId
     mailbox: MailboxId
@@ -258,7 +282,7 @@ class SecretLocation:
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A secret as the database may hold it, and the id of the key that sealed it."""
+    """An encrypted secret, safe to store in the database, and the id of the key that sealed it."""
 
     key_id: str
     value: bytes = field(repr=False)
@@ -266,7 +290,7 @@ class SealedSecret:
 
 @dataclass(frozen=True, slots=True)
 class SsmParameter:
-    """A secret kept in AWS SSM, by the parameter's name."""
+    """The name of the AWS SSM parameter that holds a secret."""
 
     name: str
 
@@ -275,9 +299,9 @@ StoredSecret = SealedSecret | SsmParameter
 
 
 class Vault(Protocol):
-    """Keeps the grants of mailboxes. What `keep` returns goes into the row of that place.
+    """Stores the grants of mailboxes. The value that `store` returns goes into the row of that location.
 
-    Keeping again replaces. Calls may take a network's time: never inside a transaction.
+    Storing again replaces the secret. Calls may go over the network: never make them inside a transaction.
     """
 
     async def store(self, location: SecretLocation, secret: Secret) -> StoredSecret: ...
@@ -287,13 +311,13 @@ class Vault(Protocol):
     async def delete(self, location: SecretLocation, stored: StoredSecret) -> None: ...
 
 
-# What can be stored: bytes, or pieces of them, made as they are asked for.
+# The content of a blob: bytes, or an iterator of chunks.
 Content = bytes | Iterable[bytes] | AsyncIterable[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes that are safe in the store. `created`: they were not there before, and this put wrote them."""
+    """A durably stored blob. `created`: this put wrote it; it did not exist before."""
 
     sha256: bytes
     size: int
@@ -302,7 +326,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class StoredBlob:
-    """An object as the store lists it. Its time is the store's own."""
+    """An object in the blob store, with the modification time by the store's clock."""
 
     sha256: bytes
     size: int
@@ -310,40 +334,41 @@ class StoredBlob:
 
 
 class BlobStore(Protocol):
-    """Bytes by their SHA-256, once per content and organization. Calls take a disk's or a network's time.
+    """Stores bytes by their SHA-256, once per content and organization.
 
-    Putting the same content again is harmless. A put is safe when it returns: the row that refers to it may
-    commit. Raises OperatorError where somebody must act (a full disk, refused keys), else TransientError.
+    Putting the same content again is harmless. A blob is durable once `put` returns, so a row that refers to
+    it may commit. Raises OperatorError if the operator must act (disk full, access denied), else
+    TransientError.
     """
 
     async def check(self) -> str:
-        """Reach the store and say where it is: processes that are told different places share no blobs."""
+        """Connect to the store and return its location. Two processes share blobs only if these are equal."""
         ...
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
-        """Large contents come as pieces: no more than a few of them are in memory at a time."""
+        """Store a blob. Pass large content in chunks: only a few are in memory at a time."""
         ...
 
     def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
     ) -> AsyncGenerator[bytes]:
-        """The bytes from `start` up to, not including, `end`, in pieces. Raises Gone where there are none."""
+        """Stream the bytes from `start` up to, not including, `end`. Raises Gone if there is no such blob."""
         ...
 
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None: ...
 
     async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
-        """One that is gone already is no error."""
+        """Delete a blob. Does nothing if it is already gone."""
         ...
 
     def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
-        """All objects of an organization, in no order."""
+        """Iterate over all objects of an organization, in no particular order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFile:
-    """A file in a watched folder; another version is another file. A generation is a bucket's word for it."""
+    """One version of a file in a watched folder or bucket. `generation` is set for Google Cloud Storage."""
 
     name: str
     version: str
@@ -353,27 +378,27 @@ class WatchedFile:
 
 
 class WatchedFolder(Protocol):
-    """A folder or a bucket whose files are taken in."""
+    """A folder or bucket whose files are taken in as documents."""
 
     @property
     def may_hold_partial_files(self) -> bool:
-        """Whether a file may be there half-written."""
+        """Whether a listed file may still be being written. True for disks, False for buckets."""
         ...
 
     async def list_files(self) -> Sequence[WatchedFile]: ...
 
     async def read(self, file: WatchedFile) -> bytes:
-        """Raises Gone where this version is no longer there."""
+        """Read a file. Raises Gone if this version no longer exists."""
         ...
 
 
 class Archive(Protocol):
-    """Where documents are put for good, by path. Nothing there is ever written over."""
+    """The final storage of completed documents, by path. Nothing in it is ever overwritten."""
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
-        """Where the path is taken already, what stands there stays as it is: fetch it to learn what it is."""
+        """Write a file unless the path exists. The existing file stays; `fetch` it to compare."""
         ...
 
     async def fetch(self, path: str) -> bytes:
-        """Raises Gone where nothing stands there."""
+        """Read a file. Raises Gone if the path does not exist."""
         ...

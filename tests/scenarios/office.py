@@ -138,7 +138,7 @@ class Office:
 
 @asynccontextmanager
 async def office(room: Postroom, home: Path, **changed: Any) -> AsyncGenerator[Office]:
-    async with FileSandbox(parallel=2, engines=1) as readers:
+    async with FileSandbox(parallel=2, ocr_processes=1) as readers:
         yield Office(room, settings(room.world.sim, home, **changed), readers)
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from documents.fields.test_language_model import Vendor, served
+from documents.fields.test_llm_reader import Vendor, served
 from flow.connecting import TOPIC
 from mailsim import samples
 from postroom import cli

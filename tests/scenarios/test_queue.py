@@ -95,7 +95,7 @@ async def test_who_ends_between_commit_and_send_loses_nothing(database, organiza
     async with database.engine() as connection:
         # What a process does that is killed before it sends, and what one does that cannot reach the queue.
         assert await sqs_dispatches.reserve_due_documents(
-            connection, most=1, hold_seconds=sqs_dispatch.HOLD_SECONDS
+            connection, limit=1, hold_seconds=sqs_dispatch.HOLD_SECONDS
         ) == ["one"]
     assert not await sqs_dispatch.send_due(database, queue)
     await move_clock(sqs_dispatch.HOLD_SECONDS + 1)

@@ -50,7 +50,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 async def readers():
-    async with FileSandbox(parallel=1, engines=1) as started:
+    async with FileSandbox(parallel=1, ocr_processes=1) as started:
         yield started
 
 
@@ -126,8 +126,8 @@ async def test_what_cannot_be_taken_is_refused_with_its_reason_and_what_is_gone_
     assert await rows("SELECT count(*) FROM documents") == [(0,)]
     async with database.transaction(organization) as connection:
         [known] = await watched_files.list_states(connection)
-    assert (known.name, known.taken_at) == ("notes.doc", None)
-    assert "it is no PDF" in known.refused
+    assert (known.name, known.imported_at) == ("notes.doc", None)
+    assert "it is no PDF" in known.rejection
     (folder / "notes.doc").unlink()
     await look(folder)
     assert await rows("SELECT count(*) FROM watched_files") == [(0,)]
@@ -153,7 +153,7 @@ async def test_a_file_that_nobody_foresaw_costs_the_others_nothing(look, folder,
     (folder / "c.pdf").write_bytes(BILL)
     for _ in range(2):
         await look(folder)
-    refused = dict(await rows("SELECT name, refused FROM watched_files"))
+    refused = dict(await rows("SELECT name, rejection FROM watched_files"))
     assert "damaged" in refused["a.zip"]
     assert "it could not be taken in" in refused["b.pdf"]
     assert [name for name, *_ in await rows(ARRIVALS)] == ["c.pdf"]
@@ -196,7 +196,7 @@ async def test_objects_of_a_watched_bucket_are_taken_with_their_generation(look,
         client.put_object(Bucket="watched", Key="elsewhere/other.pdf", Body=OTHER)
         for _ in range(2):
             await look("s3://watched/inbox", blobs_endpoint=url)
-        tag = client.head_object(Bucket="watched_files", Key="inbox/sender_email=ann@example.com/bill.pdf")[
+        tag = client.head_object(Bucket="watched", Key="inbox/sender_email=ann@example.com/bill.pdf")[
             "ETag"
         ]
     [(name, sender, source, generation, _)] = await rows(ARRIVALS)
@@ -214,7 +214,7 @@ WAITS = """
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 """
 TAKEN = """
-    SELECT EXISTS (SELECT FROM watched_files WHERE taken_at IS NOT NULL)
+    SELECT EXISTS (SELECT FROM watched_files WHERE imported_at IS NOT NULL)
         AND EXISTS (SELECT FROM documents WHERE archived_at IS NOT NULL)
 """
 

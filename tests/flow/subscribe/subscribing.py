@@ -93,7 +93,7 @@ class Kept:
         )
         return [row[0] for row in await cursor.fetchall()]
 
-    async def live(self, mailbox: UUID | None = None) -> dict:
+    async def is_live(self, mailbox: UUID | None = None) -> dict:
         [row] = [
             row for row in await self.rows(mailbox) if row["status"] == "active" and not row["replaced_at"]
         ]
@@ -129,7 +129,7 @@ class Kept:
 
     async def check_stands(self) -> None:
         """Exactly one channel at the provider, and it is the one that the live row knows."""
-        row = await self.live()
+        row = await self.is_live()
         [found] = self.standing()
         if found["kind"] == "subscription":
             assert (found["id"], found["url"]) == (row["provider_subscription_id"], row["notification_url"])

@@ -22,7 +22,7 @@ async def test_a_connected_mailbox_gets_its_channel(kept):
     await kept.check_stands()
     assert await kept.events() == ["SUBSCRIPTION_CREATED"]
     assert await kept.health() == ("active", None)
-    row = await kept.live()
+    row = await kept.is_live()
     assert timedelta(days=6) < datetime.fromisoformat(row["expires_at"]) - datetime.fromisoformat(
         row["confirmed_at"]
     )
@@ -44,7 +44,7 @@ async def test_the_row_with_its_secret_is_there_before_the_provider_asks_us_anyt
     await asyncio.to_thread(kept.sim.move_clock, 2)
     push = await asyncio.wait_for(kept.receiver.pushes.get(), 30)
     [notice, *_] = kept.contract.provider.push.read(push)
-    digest = (await kept.live())["client_state_sha256"]
+    digest = (await kept.is_live())["client_state_sha256"]
     assert digest == "\\x" + sha256(notice.client_state.reveal().encode()).hexdigest()
 
 
@@ -149,14 +149,14 @@ async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker
     kept.tokens[second] = kept.tokens[kept.mailbox]
     await kept.wake(second, other)
     assert await kept.work_off() == []
-    first, shared_row = await kept.live(), await kept.live(second)
+    first, shared_row = await kept.is_live(), await kept.is_live(second)
     for name in ("provider_subscription_id", "client_state_sha256", "notification_url"):
         assert shared_row[name] == first[name]
     assert "SUBSCRIPTION_ADOPTED" in await kept.events()
     await kept.owner.execute("DELETE FROM mailboxes WHERE id = %s", [kept.mailbox])
     await kept.wake(second, other)
     assert await kept.work_off() == []
-    row = await kept.live(second)
+    row = await kept.is_live(second)
     assert row["notification_url"].endswith(row["id"])
     assert [each["id"] for each in kept.standing()] == [row["provider_subscription_id"]]
 
@@ -192,7 +192,7 @@ async def made_by_others(kept) -> dict[str, str]:
 async def test_a_mailbox_that_is_new_here_leaves_no_orphan_of_a_former_database(kept):
     made = await made_by_others(kept)
     await kept.run()
-    row = await kept.live()
+    row = await kept.is_live()
     assert {each["id"] for each in kept.standing()} == {row["provider_subscription_id"], made["archive"]}
 
 
@@ -204,10 +204,10 @@ async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone
     kept.sim.post(
         f"mailboxes/{kept.contract.address}/lifecycle",
         event="subscriptionRemoved",
-        subscription=(await kept.live())["provider_subscription_id"],
+        subscription=(await kept.is_live())["provider_subscription_id"],
     )
     await kept.run()
-    row = await kept.live()
+    row = await kept.is_live()
     assert {each["id"] for each in kept.standing()} == {row["provider_subscription_id"], made["archive"]}
 
 
@@ -216,7 +216,7 @@ async def test_a_new_public_address_moves_the_channel(kept):
     async with receiving() as moved:
         base = moved.url.removesuffix("/push")
         assert await kept.run(public_url=base) == []
-        row = await kept.live()
+        row = await kept.is_live()
         assert row["notification_url"].startswith(base)
         assert len(kept.standing()) == 1
 
@@ -254,7 +254,7 @@ async def silent(kept, changed_at):
 async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(kept):
     before = await now(kept)
     await kept.run()
-    old = await kept.live()
+    old = await kept.is_live()
     await kept.move(HOUR)
     changed_at = await now(kept)
     assert not await silent(kept, before), "the change was there before the channel"
@@ -267,7 +267,7 @@ async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(kept):
     assert (await kept.health())[0] == "subscription_expired"
     assert await kept.work_off() == []
     await kept.check_stands()
-    assert (await kept.live())["id"] != old["id"]
+    assert (await kept.is_live())["id"] != old["id"]
     assert (await kept.events())[-2:] == ["SUBSCRIPTION_EXPIRED", "SUBSCRIPTION_RECREATED"]
     assert await kept.health() == ("active", None)
 

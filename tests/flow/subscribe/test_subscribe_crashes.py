@@ -124,7 +124,7 @@ async def test_killed_between_the_provider_s_answer_and_the_commit(kept, databas
     [made] = kept.standing()
     assert await kept.events() == []
     await finish(kept, database_url)
-    assert (await kept.live())["provider_subscription_id"] == made["id"], "the same channel, not another"
+    assert (await kept.is_live())["provider_subscription_id"] == made["id"], "the same channel, not another"
     assert await kept.events() == ["SUBSCRIPTION_ADOPTED"]
 
 

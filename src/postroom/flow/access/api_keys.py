@@ -1,4 +1,4 @@
-"""API keys: made and revoked, each with an entry in the ledger."""
+"""Create and revoke API keys, each with an entry in the ledger."""
 
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId, Scope, Secret
@@ -17,27 +17,32 @@ async def create(
     days: float | None = None,
     actor: str | None = None,
 ) -> tuple[ApiKey, Secret]:
-    """A key, shown this once."""
+    """Create a key and return its secret, which is shown only this once."""
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
         seconds = days * 86400 if days is not None else None
-        made, key = await api_keys.create(
+        api_key, key = await api_keys.create(
             connection, name.strip()[:200], scopes, seconds=seconds, actor=actor
         )
-        entry = NewLedgerEntry("API_KEY_CREATED", "api_key", str(made.id), actor, {"scopes": sorted(scopes)})
+        entry = NewLedgerEntry(
+            "API_KEY_CREATED", "api_key", str(api_key.id), actor, {"scopes": sorted(scopes)}
+        )
         await ledger.append_entries(connection, organization, [entry])
-    return made, key
+    return api_key, key
 
 
 async def revoke(
-    database: Database, organization: OrganizationId, named: str, *, actor: str | None = None
+    database: Database, organization: OrganizationId, name_or_prefix: str, *, actor: str | None = None
 ) -> int:
-    """How many were good until now and are called so: one or none. Of several, one must be named better."""
+    """Revoke the key with this name or prefix; how many were revoked, one or none.
+
+    Raises PermanentError if several valid keys match.
+    """
     async with database.transaction(organization) as connection:
-        gone = await api_keys.revoke(connection, named)
-        if len(gone) > 1:
-            beginnings = ", ".join(sorted(each.prefix for each in gone))
-            raise PermanentError(f"Several keys are called so. Name one by its beginning: {beginnings}.")
-        entries = [NewLedgerEntry("API_KEY_REVOKED", "api_key", str(each.id), actor) for each in gone]
+        revoked = await api_keys.revoke(connection, name_or_prefix)
+        if len(revoked) > 1:
+            prefixes = ", ".join(sorted(key.prefix for key in revoked))
+            raise PermanentError(f"Several keys have this name. Give the prefix of one: {prefixes}.")
+        entries = [NewLedgerEntry("API_KEY_REVOKED", "api_key", str(key.id), actor) for key in revoked]
         await ledger.append_entries(connection, organization, entries)
-    return len(gone)
+    return len(revoked)

@@ -1,4 +1,4 @@
-"""The people of an organization: added, given a role or a password, removed. Each act is in the ledger."""
+"""The members of an organization: add, change role or password, remove. All recorded in the ledger."""
 
 from postroom.errors import PermanentError
 from postroom.flow.access import passwords
@@ -20,15 +20,15 @@ async def add(
     name: str | None = None,
     actor: str | None = None,
 ) -> Member:
-    """Raises PermanentError where the address is none, or a member's already."""
+    """Add a member. Raises PermanentError if the address is invalid or already a member's."""
     address = address.strip().lower()
     if not 3 <= len(address) <= 320 or "@" not in address[1:-1] or not address.isprintable():
-        raise PermanentError("A member is known by an address such as ann@example.org.")
+        raise PermanentError("A member needs a valid address, such as ann@example.org.")
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
         made = await members.add(connection, address, name=name or address.partition("@")[0], role=role)
         if made is None:
-            raise PermanentError("There is a member with this address already.")
+            raise PermanentError("A member with this address already exists.")
         await _record_event(
             connection, organization, "MEMBER_ADDED", made, actor, {"role": role}, address=address
         )
@@ -36,17 +36,17 @@ async def add(
 
 
 async def ensure_admin(database: Database, organization: OrganizationId) -> tuple[Member, bool]:
-    """An admin of the organization, made where there is none yet; whether made."""
+    """Return the first admin, and whether it was created because there was none."""
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
-        found = [each for each in await members.every(connection) if each.role is Role.ADMIN]
-    if found:
-        return min(found, key=lambda each: each.created_at), False
+        admins = [member for member in await members.list_all(connection) if member.role is Role.ADMIN]
+    if admins:
+        return min(admins, key=lambda member: member.created_at), False
     try:
         return await add(database, organization, FIRST_ADDRESS, role=Role.ADMIN, name="Admin"), True
-    except PermanentError:  # made by another process a moment ago, or no longer an admin
+    except PermanentError:  # another process has just created it, or it is no longer an admin
         async with database.transaction(organization) as connection:
-            member = await members.of_address(connection, FIRST_ADDRESS)
+            member = await members.find_by_address(connection, FIRST_ADDRESS)
             assert member is not None, "the address is taken"
             await members.set_role(connection, member.id, Role.ADMIN)
             return await _require_member(connection, member.id), False
@@ -54,14 +54,17 @@ async def ensure_admin(database: Database, organization: OrganizationId) -> tupl
 
 async def find(database: Database, organization: OrganizationId, address: str) -> Member:
     async with database.transaction(organization) as connection:
-        found = await members.of_address(connection, address.strip())
+        found = await members.find_by_address(connection, address.strip())
     if found is None:
         raise PermanentError("There is no such member. `postroom members list` shows all.")
     return found
 
 
 async def set_role(database: Database, member: Member, role: Role, *, actor: str | None = None) -> bool:
-    """False: the member has it already. The last admin stays one, or nobody could change it back."""
+    """Change a member's role. False if the member already has it.
+
+    The last admin cannot lose the role, because no other member could restore it.
+    """
     async with database.transaction(member.organization) as connection:
         if role is not Role.ADMIN:
             await _require_other_admin(connection, member)
@@ -76,7 +79,7 @@ async def set_role(database: Database, member: Member, role: Role, *, actor: str
 async def set_password(
     database: Database, member: Member, password: Secret | None, *, actor: str | None = None
 ) -> None:
-    """A new password, or none. Whoever is signed in with the old one is signed out."""
+    """Set or remove a password, and end all sessions of the member."""
     kept = await passwords.hash_password(password) if password is not None else None
     async with database.transaction(member.organization) as connection:
         await members.set_password(connection, member.id, kept)
@@ -93,15 +96,15 @@ async def remove(database: Database, member: Member, *, actor: str | None = None
 
 
 async def _require_other_admin(connection: Connection, member: Member) -> None:
-    others = await members.other_admins(connection, member.id)
+    others = await members.count_other_admins(connection, member.id)
     found = await members.get(connection, member.id)
     if found is not None and found.role is Role.ADMIN and not others:
-        raise PermanentError("This is the last admin. Make another member admin before.")
+        raise PermanentError("This is the last admin. Make another member an admin first.")
 
 
 async def _require_member(connection: Connection, member: MemberId) -> Member:
     found = await members.get(connection, member)
-    assert found is not None, "it was there a moment ago, in this transaction"
+    assert found is not None, "written or read earlier in this transaction"
     return found
 
 

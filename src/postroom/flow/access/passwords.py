@@ -1,4 +1,4 @@
-"""Passwords: what is kept of them (Argon2id), and whether one is right. In a thread: it takes its time."""
+"""Hash and verify passwords with Argon2id, in threads, because each takes tens of milliseconds."""
 
 import asyncio
 from functools import cache
@@ -13,7 +13,7 @@ from postroom.model import Secret
 MIN_LENGTH: Final = 12
 MAX_LENGTH: Final = 1000
 _hasher: Final = PasswordHasher()
-# Each takes 64 MB for a moment: a storm of tries waits in line instead of filling the memory.
+# Each hash takes 64 MB for a moment: a burst of attempts queues instead of filling the memory.
 _MAX_CONCURRENT: Final = 2
 
 
@@ -23,28 +23,31 @@ def _hashing_slots(_loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
 
 
 async def hash_password(password: Secret) -> Secret:
-    """What may be kept. Raises PermanentError, with the rule, for a password that is too short."""
+    """Hash a password. Raises PermanentError if it is too short or too long."""
     if not MIN_LENGTH <= len(password.reveal()) <= MAX_LENGTH:
-        raise PermanentError(f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters.")
+        raise PermanentError(f"A password must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
     async with _hashing_slots(asyncio.get_running_loop()):
         return Secret(await asyncio.to_thread(_hasher.hash, password.reveal()))
 
 
-async def verify_password(kept: Secret | None, password: Secret) -> bool:
-    """Takes the same time where nothing is kept, so that nobody learns who has a password here."""
+async def verify_password(stored_hash: Secret | None, password: Secret) -> bool:
+    """Compare a password with a hash. Takes the same time without a hash, to not reveal who has one."""
     if len(password.reveal()) > MAX_LENGTH:
         return False
     async with _hashing_slots(asyncio.get_running_loop()):
-        return await asyncio.to_thread(_verify, kept, password.reveal())
+        return await asyncio.to_thread(_verify, stored_hash, password.reveal())
 
 
-def _verify(kept: Secret | None, password: str) -> bool:
+def _verify(stored_hash: Secret | None, password: str) -> bool:
     try:
-        return _hasher.verify(kept.reveal() if kept else _dummy_hash(), password) and kept is not None
+        return (
+            _hasher.verify(stored_hash.reveal() if stored_hash else _dummy_hash(), password)
+            and stored_hash is not None
+        )
     except (Argon2Error, InvalidHashError):
         return False
 
 
 @cache
 def _dummy_hash() -> str:
-    return _hasher.hash("of nobody")
+    return _hasher.hash("matches no member")

@@ -1,6 +1,6 @@
-"""How a person comes in: by a one-time link, a password or an identity that an OpenID provider vouches for.
+"""Sign a member in by one-time link, password or OpenID identity, and sign them out.
 
-Each way ends in a session, or in nothing: why it is nothing is told to the ledger, never to who asks.
+Each method starts a session or fails. Why it failed goes to the ledger, never to the client.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from postroom.store.ledger import NewLedgerEntry
 from postroom.store.members import Member
 
 LINK_SECONDS: Final = 3600
-# One address may be a member of several organizations; not of so many that a sign-in takes for ever.
+# One address may be a member of several organizations. The limit bounds the time of a sign-in.
 _MAX_ORGANIZATIONS: Final = 3
 
 SignInMethod = Literal["link", "password", "openid"]
@@ -24,6 +24,8 @@ SignInMethod = Literal["link", "password", "openid"]
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
+    """A session that was just started, with its token."""
+
     organization: OrganizationId
     member: MemberId
     session: Secret
@@ -32,7 +34,7 @@ class NewSession:
 async def create_link(
     database: Database, member: Member, *, seconds: float = LINK_SECONDS, actor: str | None = None
 ) -> Secret:
-    """The token of a link that signs this member in, once. `actor` is who asked for it."""
+    """Create a token that signs this member in once. `actor` requested it."""
     token = Secret(token_urlsafe(32))
     async with database.transaction(member.organization) as connection:
         await sessions.begin(connection, member.id, token, kind="link", seconds=seconds)
@@ -41,15 +43,15 @@ async def create_link(
     return token
 
 
-def build_link_url(url: str, token: Secret, *, following: str = "") -> str:
-    """`following` is the path to which the link leads; the first page, where none is named."""
-    way = f"&next={following}" if following else ""
-    return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{way}"
+def build_link_url(url: str, token: Secret, *, next_path: str = "") -> str:
+    """Build the sign-in link. `next_path` is the path to open after sign-in; default: the first page."""
+    query = f"&next={next_path}" if next_path else ""
+    return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{query}"
 
 
 async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) -> NewSession | None:
     async with database.engine() as engine:
-        organization = await sessions.organization_of(engine, token)
+        organization = await sessions.find_organization(engine, token)
     if organization is None:
         return None
     async with database.transaction(organization) as connection:
@@ -60,14 +62,14 @@ async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) 
 async def sign_in_by_password(
     database: Database, address: str, password: Secret, *, first: OrganizationId, seconds: float
 ) -> NewSession | None:
-    """Whoever is refused cannot tell whether the address, the password or a lock is why."""
+    """Sign in by password. A failure does not reveal whether address, password or a lock caused it."""
     async with database.engine() as engine:
-        found = await members.organizations_of(engine, address)
-    found.sort(key=lambda each: each != first)
+        found = await members.list_organizations(engine, address)
+    found.sort(key=lambda organization: organization != first)
     checked = False
     for organization in found[:_MAX_ORGANIZATIONS]:
         async with database.transaction(organization) as connection:
-            member = await members.of_address(connection, address)
+            member = await members.find_by_address(connection, address)
             attempt = await members.count_attempt(connection, member.id) if member else None
         if member is None or attempt is None:
             continue
@@ -75,9 +77,9 @@ async def sign_in_by_password(
         right = await passwords.verify_password(attempt.kept, password)
         async with database.transaction(organization) as connection:
             if right:
-                await members.forget_failures(connection, member.id)
+                await members.reset_failures(connection, member.id)
                 return await _start_session(connection, organization, member.id, "password", seconds)
-            payload = {"locked": attempt.locks}
+            payload = {"locked": attempt.locks_member}
             entry = NewLedgerEntry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
             await ledger.append_entries(connection, organization, [entry])
     if not checked:
@@ -88,17 +90,24 @@ async def sign_in_by_password(
 async def sign_in_by_identity(
     database: Database, identity: OpenIdIdentity, *, seconds: float
 ) -> NewSession | None:
-    """The member whose identity it is; at first the one with that address, if the provider vouches for it."""
+    """Sign in the member bound to this identity.
+
+    At the first sign-in, the identity is bound to the member with its address, if that is verified.
+    """
     async with database.engine() as engine:
-        known = await members.of_openid(engine, identity.issuer, identity.subject)
-        vouched = identity.address if identity.address_verified else None
-        asked = await members.organizations_of(engine, vouched) if vouched and not known else []
+        known = await members.find_by_openid(engine, identity.issuer, identity.subject)
+        verified_address = identity.address if identity.address_verified else None
+        candidates = (
+            await members.list_organizations(engine, verified_address)
+            if verified_address and not known
+            else []
+        )
     for organization, member in known:
         async with database.transaction(organization) as connection:
             return await _start_session(connection, organization, member, "openid", seconds)
-    for organization in asked:
+    for organization in candidates:
         async with database.transaction(organization) as connection:
-            found = await members.of_address(connection, vouched or "")
+            found = await members.find_by_address(connection, verified_address or "")
             if found and await members.bind_openid(connection, found.id, identity.issuer, identity.subject):
                 return await _start_session(connection, organization, found.id, "openid", seconds)
     return None
@@ -106,7 +115,7 @@ async def sign_in_by_identity(
 
 async def sign_out(database: Database, token: Secret) -> None:
     async with database.engine() as engine:
-        organization = await sessions.organization_of(engine, token)
+        organization = await sessions.find_organization(engine, token)
     if organization is None:
         return
     async with database.transaction(organization) as connection:
@@ -117,10 +126,14 @@ async def sign_out(database: Database, token: Secret) -> None:
 
 
 async def _start_session(
-    connection: Connection, organization: OrganizationId, member: MemberId, way: SignInMethod, seconds: float
+    connection: Connection,
+    organization: OrganizationId,
+    member: MemberId,
+    method: SignInMethod,
+    seconds: float,
 ) -> NewSession:
     token = Secret(token_urlsafe(32))
     await sessions.begin(connection, member, token, kind="session", seconds=seconds)
-    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": way})
+    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": method})
     await ledger.append_entries(connection, organization, [entry])
     return NewSession(organization, member, token)

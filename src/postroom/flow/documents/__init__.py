@@ -1,1 +1,26 @@
-"""."""
+"""Documents: from an attachment or a file to a confirmed record in the archive.
+
+    screen         which messages and attachments a pipeline accepts (pure)
+    intake         attachments become documents, in the transaction that stores the message
+    unpack         zip files and forwarded messages are opened and their files taken in
+    upload         files that a person uploads
+    watch          files that appear in a watched folder or bucket
+    sqs_dispatch   announce due documents to SQS and claim what it delivers
+    process        read a document and commit the result
+    extraction     from the bytes of a document to typed fields
+    route          decide: record, review or skip
+    review         what a person decides
+    orders         purchases and trades for which documents are expected
+    archive        write a completed document once and read it back
+    shared_state   share the state of messages with another scheduler
+
+The state of a document (`DocumentState`):
+
+    intake ──▶ queued ──▶ processing ──┬── confident ─────────▶ completed ──▶ archived (if configured)
+                 ▲            │        ├── in doubt ──────────▶ needs_review ──┬── confirm ──▶ completed
+                 │            │        │                                       └── reject ───▶ skipped
+                 │            │        ├── not for pipeline ──▶ skipped
+                 │            │        └── unreadable ────────▶ failed
+                 ├── retry ───┘
+                 └── read again, requested by a person ── needs_review | skipped | failed
+"""

@@ -40,7 +40,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         document = await documents.get(connection, document_id)
         if document is None or document.archived_at is not None:
             return StepResult()
-        arrivals = await documents.arrivals(connection, document_id)
+        arrivals = await documents.list_arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
     first, sender = get_origin(arrivals)
     parcel = ArchiveItem(
@@ -58,10 +58,10 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         path = await _write_and_verify(context, lease.organization, document, parcel)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
-            await documents.not_archived(connection, document_id, f"not archived yet: {error}")
+            await documents.record_archive_error(connection, document_id, f"not archived yet: {error}")
         raise
     async with work.fenced_transaction(context.database, lease) as connection:
-        await documents.archived(connection, document_id, path)
+        await documents.mark_archived(connection, document_id, path)
         await wake_shared_state(connection, document_id)
         told = {"archived": True}
         await feed.append_event(connection, "document.changed", "document", lease.subject, told)

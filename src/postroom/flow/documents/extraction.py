@@ -65,7 +65,7 @@ def to_viewable_file(readers: "FileSandbox", reading: FileReading, content: byte
 
     async def render_pages() -> list[bytes]:
         return [
-            await readers.page_image(content, page=number, width=PAGE_IMAGE_WIDTH, turned=page.turned)
+            await readers.page_image(content, page=number, width=PAGE_IMAGE_WIDTH, rotation=page.rotation)
             for number, page in enumerate(reading.transcript.pages[:MAX_PAGE_IMAGES])
         ]
 

@@ -15,12 +15,19 @@ from postroom.flow.documents.screen import AttachmentFacts, MessageFacts, Screen
 from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
 from postroom.store import documents, feed, ledger, work
 from postroom.store.database import Connection
-from postroom.store.documents import Arrival, Attachment, Incoming, Source, Taken, Verdict
+from postroom.store.documents import (
+    Arrival,
+    ArrivalSource,
+    DocumentIntake,
+    IncomingMessage,
+    StoredAttachment,
+    Verdict,
+)
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
 
-SOURCES: Final[dict[ProviderName, Source]] = {
+SOURCES: Final[dict[ProviderName, ArrivalSource]] = {
     ProviderName.GMAIL: "gmail_push",
     ProviderName.OUTLOOK: "graph_webhook",
 }
@@ -37,9 +44,9 @@ async def take_in(
     pipelines: Pipelines, connection: Connection, organization: OrganizationId, messages: Sequence[int]
 ) -> None:
     """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
-    incoming = await documents.incoming(connection, messages)
+    incoming = await documents.list_incoming_messages(connection, messages)
     decided = [each for message in incoming for each in _screen_message(pipelines, message)]
-    await documents.decide(connection, [each.verdict for each in decided])
+    await documents.record_verdicts(connection, [each.verdict for each in decided])
     await record_arrivals(connection, organization, [each.arrival for each in decided if each.arrival])
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
     await work.enqueue(
@@ -50,9 +57,9 @@ async def take_in(
 
 async def record_arrivals(
     connection: Connection, organization: OrganizationId, arrivals: Sequence[Arrival]
-) -> list[Taken]:
+) -> list[DocumentIntake]:
     """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
-    taken = await documents.take(connection, arrivals)
+    taken = await documents.add_arrivals(connection, arrivals)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
     await work.enqueue(
         connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
@@ -86,7 +93,7 @@ class _ScreeningResult:
     opens: bool = False
 
 
-def _screen_message(pipelines: Pipelines, message: Incoming) -> Iterator[_ScreeningResult]:
+def _screen_message(pipelines: Pipelines, message: IncomingMessage) -> Iterator[_ScreeningResult]:
     mail = to_message_facts(message)
     for pipeline in pipelines.values():
         overall = screen.screen_message(pipeline, mail)
@@ -98,7 +105,7 @@ def _screen_message(pipelines: Pipelines, message: Incoming) -> Iterator[_Screen
                 yield _screen_file(pipeline, message, file)
 
 
-def to_message_facts(message: Incoming) -> MessageFacts:
+def to_message_facts(message: IncomingMessage) -> MessageFacts:
     return MessageFacts(
         mailbox=message.mailbox_address,
         sender=message.sender,
@@ -109,13 +116,13 @@ def to_message_facts(message: Incoming) -> MessageFacts:
     )
 
 
-def to_attachment_facts(file: Attachment) -> AttachmentFacts:
+def to_attachment_facts(file: StoredAttachment) -> AttachmentFacts:
     return AttachmentFacts(
         file.kind, file.name, file.media_type, file.size, file.is_inline, file.content_id, file.detected
     )
 
 
-def _screen_file(pipeline: Pipeline, message: Incoming, file: Attachment) -> _ScreeningResult:
+def _screen_file(pipeline: Pipeline, message: IncomingMessage, file: StoredAttachment) -> _ScreeningResult:
     found = screen.screen_attachment(to_attachment_facts(file))
     if found.accepted and file.sha256 is None:
         found = screen.ScreeningVerdict(
@@ -141,7 +148,7 @@ def choose_media_type(detected: str | None, declared: str) -> str:
 
 
 def build_arrival(
-    pipeline: str, message: Incoming, *, part: str, name: str, sha256: bytes, media_type: str
+    pipeline: str, message: IncomingMessage, *, part: str, name: str, sha256: bytes, media_type: str
 ) -> Arrival:
     """That bytes came with a message, themselves or inside one of its attachments."""
     return Arrival(

@@ -28,8 +28,8 @@ from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Document
-from postroom.store.records import Extraction
-from postroom.store.reviews import Lesson
+from postroom.store.records import ExtractionRow
+from postroom.store.reviews import FieldCorrection
 from postroom.store.work import Lease
 
 PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
@@ -100,7 +100,7 @@ async def read_blob(blobs: BlobStore, organization: OrganizationId, sha256: byte
 async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | None:
     """The document, if it is still to be read: a repeated wake-up finds it ended."""
     async with work.fenced_transaction(context.database, lease) as connection:
-        document = await documents.move(
+        document = await documents.change_state(
             connection, UUID(lease.subject), among=PROCESSABLE, to=DocumentState.PROCESSING
         )
         if document is not None:
@@ -109,7 +109,7 @@ async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | No
 
 
 def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
-    if lease.lost >= context.max_attempts:
+    if lease.lost_leases >= context.max_attempts:
         raise PermanentError("its worker ended at every attempt")
     pipeline = context.pipelines.get(document.pipeline)
     if pipeline is None:
@@ -130,7 +130,9 @@ async def _apply_lessons(
         return understood
     shapes = context.identities[understood.kind].shapes
     known = record_matching.issuer_keys(understood.values, shapes)
-    learned = await reviews.lessons(connection, parties=list(known.values()), layout=understood.layout)
+    learned = await reviews.find_corrections(
+        connection, parties=list(known.values()), layout=understood.layout
+    )
     corrected = {
         name: {
             str(each.read_value or ""): each.right_value
@@ -143,7 +145,7 @@ async def _apply_lessons(
     return lessons.apply_corrections(understood, corrected, shapes)
 
 
-def lesson_applies(lesson: Lesson, known: Mapping[str, str]) -> bool:
+def lesson_applies(lesson: FieldCorrection, known: Mapping[str, str]) -> bool:
     """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
     name = (lesson.party or "").partition("=")[0]
     return name not in known or known[name] == lesson.party
@@ -152,7 +154,7 @@ def lesson_applies(lesson: Lesson, known: Mapping[str, str]) -> bool:
 async def _store_extraction(
     connection: Connection, document: Document, transcript: Transcript, understood: StoredExtraction
 ) -> None:
-    await records.keep_transcript(
+    await records.store_transcript(
         connection,
         document.id,
         method=transcript.method,
@@ -161,12 +163,12 @@ async def _store_extraction(
         words=to_stored_words(transcript),
     )
     if understood.skip_reason is None:
-        await records.keep_extraction(connection, document.id, _to_extraction(understood))
+        await records.store_extraction(connection, document.id, _to_extraction(understood))
 
 
 def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
     """Pages and words as they are kept for the page that shows them: places in thousandths of a page."""
-    pages = [[page.width, page.height, page.turned] for page in transcript.pages]
+    pages = [[page.width, page.height, page.rotation] for page in transcript.pages]
     words = [
         [word.text.replace("\0", ""), word.page, word.line, *(round(1000 * edge) for edge in edges)]
         for word in transcript.words
@@ -175,8 +177,8 @@ def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
     return {"pages": pages, "words": words}
 
 
-def _to_extraction(understood: StoredExtraction) -> Extraction:
-    return Extraction(
+def _to_extraction(understood: StoredExtraction) -> ExtractionRow:
+    return ExtractionRow(
         kind=understood.kind,
         reader=understood.reader,
         layout=understood.layout,

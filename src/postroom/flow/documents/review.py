@@ -17,8 +17,8 @@ from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.database import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import NewLedgerEntry
-from postroom.store.records import Extraction, Record
-from postroom.store.reviews import Decision, Lesson
+from postroom.store.records import ExtractionRow, Record
+from postroom.store.reviews import Decision, FieldCorrection
 from postroom.store.work import WorkRequest
 
 REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
@@ -51,19 +51,21 @@ async def confirm(
     if right:
         known = record_matching.issuer_keys(read, context.routing.identities[extraction.kind].shapes)
         lessons = [
-            Lesson(name, read.get(name), value, next((known[each] for each in known if each != name), None))
+            FieldCorrection(
+                name, read.get(name), value, next((known[each] for each in known if each != name), None)
+            )
             for name, value in right.items()
         ]
-        await reviews.learn(connection, review, lessons, layout=extraction.layout)
+        await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
     await _record_decision(connection, case, decision, list(right))
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
-    orders = await records.open_orders(connection, extraction.kind)
+    orders = await records.list_open_orders(connection, extraction.kind)
     shapes = context.routing.identities[extraction.kind].shapes
     match = record_matching.match_order(
         values, [ExpectedOrder(each.reference, each.fields) for each in orders], shapes
     )
     identity = context.routing.identities[extraction.kind]
-    unsure = route.find_uncertain_fields(extraction.fields, identity, is_recognised=extraction.is_recognised)
+    unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
     told = ExtractedValues(extraction.kind, values, unsure - set(right))
     # What a person says is another thing than the record that it looks like becomes a record of its own.
     known = await route.look_up_record(connection, context.routing, pipeline, told)
@@ -131,7 +133,7 @@ async def read_again(
 ) -> None:
     """Queue a document that ended without a record once more."""
     found = await _get_document(connection, document)
-    moved = await documents.move(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
+    moved = await documents.change_state(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
             f"The document is {found.state}; only what ended without a record is read again."
@@ -152,12 +154,12 @@ async def _get_document(connection: Connection, document: UUID) -> Document:
 
 async def _load_case(
     connection: Connection, context: ReviewContext, organization: OrganizationId, document: UUID, actor: str
-) -> tuple[DocumentCase, Pipeline, Extraction]:
+) -> tuple[DocumentCase, Pipeline, ExtractionRow]:
     found = await _get_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
         raise PermanentError(f"The document is {found.state}; there is nothing to decide.")
     pipeline = context.pipelines.get(found.pipeline)
-    extraction = await records.newest_extraction(connection, document)
+    extraction = await records.get_newest_extraction(connection, document)
     if pipeline is None or extraction is None:
         raise PermanentError(f"The pipeline {found.pipeline} is no longer declared.")
     return DocumentCase(organization, found, actor), pipeline, extraction

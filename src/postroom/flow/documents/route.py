@@ -93,7 +93,7 @@ async def look_up_record(
         doubted=told.doubted,
     )
     conflict: str | None = None
-    for each in await records.marked(connection, pipeline.name, marks):
+    for each in await records.find_by_identifiers(connection, pipeline.name, marks):
         others = await _find_differing_values(connection, identity, each, told)
         if any(other.is_sure and name not in told.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all the same, but for the note's number
@@ -115,8 +115,8 @@ async def _find_differing_values(
     if not identity.apart:
         return {}
     found: dict[str, list[ReadValue]] = {name: [] for name in identity.apart}
-    for each in await records.extractions_of(connection, record.id):
-        unsure = find_uncertain_fields(each.fields, identity, is_recognised=each.is_recognised)
+    for each in await records.list_extractions(connection, record.id):
+        unsure = find_uncertain_fields(each.fields, identity, is_ocr=each.is_ocr)
         for name in identity.apart:
             if name in each.fields:
                 found[name].append(ReadValue(each.fields[name]["value"], name not in unsure))
@@ -160,12 +160,12 @@ async def route_document(
             skip_reason=understood.skip_reason,
         )
         return
-    orders = await records.open_orders(connection, understood.kind)
+    orders = await records.list_open_orders(connection, understood.kind)
     identity = context.identities[understood.kind]
     expected = [ExpectedOrder(each.reference, each.fields) for each in orders]
     match = record_matching.match_order(understood.values, expected, identity.shapes)
     read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
-    unsure = find_uncertain_fields(read, identity, is_recognised=understood.is_recognised)
+    unsure = find_uncertain_fields(read, identity, is_ocr=understood.is_ocr)
     told = ExtractedValues(understood.kind, understood.values, unsure)
     known = await look_up_record(connection, context, pipeline, told)
     doubts = record_matching.find_review_reasons(
@@ -177,7 +177,7 @@ async def route_document(
         match=match,
     )
     if doubts:
-        await reviews.ask(connection, case.document.id, str(doubts))
+        await reviews.request(connection, case.document.id, str(doubts))
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
         return
     await confirm_record(connection, context, pipeline, case, told, known, orders, match)
@@ -196,7 +196,7 @@ async def confirm_record(
     """The record of these values: the one that the same thing by other bytes made before, or a new one."""
     identity, values = context.identities[said.kind], said.values
     order = next((each for each in orders if each.reference == match.reference), None)
-    _, sender = get_origin(await documents.arrivals(connection, case.document.id))
+    _, sender = get_origin(await documents.list_arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
@@ -217,7 +217,7 @@ async def confirm_record(
             order=order.id if order else None,
             confirmed_by=case.actor,
         )
-    await records.mark(connection, record, pipeline.name, known.marks)
+    await records.add_identifiers(connection, record, pipeline.name, known.marks)
     if order and is_new:
         await records.match_order(connection, order.id)
     told: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
@@ -252,7 +252,7 @@ async def finish_document(
     told: Mapping[str, JsonValue] | None = None,
 ) -> None:
     """Move the document, and tell of it. One that somebody else moved meanwhile stays as it is."""
-    moved = await documents.move(
+    moved = await documents.change_state(
         connection,
         case.document.id,
         among=[case.document.state],

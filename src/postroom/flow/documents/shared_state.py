@@ -63,7 +63,7 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
         if message.foreign_id is None:
             await shared_messages.store_foreign_id(connection, name, message.id, foreign_id)
         claimed = await _claim(connection, shared, lease.organization, message, foreign_id)
-        if claimed is SharedClaim.OURS and await _finish_row(
+        if claimed is SharedClaim.CLAIMED and await _finish_row(
             connection, context, shared, lease, message.id, foreign_id
         ):
             return StepResult()
@@ -72,7 +72,7 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
         await work.make_due(connection, WorkKind.PROCESS_DOCUMENT, waiting)
     return (
         StepResult()
-        if claimed in {SharedClaim.DONE, SharedClaim.ENDED}
+        if claimed in {SharedClaim.DONE_BY_OTHER, SharedClaim.DONE_BY_US}
         else StepResult(again_after=POLL_SECONDS)
     )
 
@@ -109,7 +109,7 @@ async def _check_permission(
     connection: Connection, shared: _SharedPipeline, organization: OrganizationId, document: Document
 ) -> _ReadPermission:
     """By one message that is ours, it is ours. What somebody gave us by hand is, too."""
-    arrivals = await documents.arrivals(connection, document.id)
+    arrivals = await documents.list_arrivals(connection, document.id)
     if any(each.source in {"manual_upload", "poller"} for each in arrivals):
         return _ReadPermission.READ
     brought = [each.message_id for each in arrivals if each.message_id is not None]
@@ -121,9 +121,9 @@ async def _check_permission(
     ]
     # The work on each message ends its row later; and it finds ids that are not known yet.
     await work.ensure_scheduled(connection, [_build_wake(organization, shared, each) for each in messages])
-    if not messages or SharedClaim.OURS in claims or SharedClaim.ENDED in claims:
+    if not messages or SharedClaim.CLAIMED in claims or SharedClaim.DONE_BY_US in claims:
         return _ReadPermission.READ
-    if SharedClaim.THEIRS in claims or len(claims) < len(messages):
+    if SharedClaim.HELD_BY_OTHER in claims or len(claims) < len(messages):
         return _ReadPermission.WAIT
     return _ReadPermission.LEAVE
 

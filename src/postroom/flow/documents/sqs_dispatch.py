@@ -26,7 +26,7 @@ async def send_due(database: Database, queue: SqsQueue) -> bool:
     """Tell the queue of documents that are due; whether there may be more."""
     async with database.engine() as connection:
         subjects = await sqs_dispatches.reserve_due_documents(
-            connection, most=BATCH, hold_seconds=HOLD_SECONDS
+            connection, limit=BATCH, hold_seconds=HOLD_SECONDS
         )
     if not subjects:
         return False

@@ -15,7 +15,7 @@ from postroom.model import OrganizationId
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
 from postroom.store.database import Connection, Database
-from postroom.store.documents import Arrival, Attachment, Source, Taken
+from postroom.store.documents import Arrival, ArrivalSource, DocumentIntake, StoredAttachment
 
 MAX_LISTED_REASONS: Final = 5  # of files that are left out
 UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
@@ -28,7 +28,7 @@ class Upload:
     name: str
     content: bytes
     sender: str
-    source: Source = "manual_upload"
+    source: ArrivalSource = "manual_upload"
     received_at: datetime | None = None  # now, where nothing else is known
     bucket_generation: str | None = None
 
@@ -58,7 +58,7 @@ async def add(
     organization: OrganizationId,
     pipeline: Pipeline,
     upload: Upload,
-) -> list[Taken]:
+) -> list[DocumentIntake]:
     """The document of a file, or those of the files inside it. Raises PermanentError where there is none."""
     prepared = await prepare(blobs, organization, pipeline, upload)
     async with database.transaction(organization) as connection:
@@ -94,7 +94,7 @@ async def prepare(
 
 async def commit(
     connection: Connection, organization: OrganizationId, prepared: PreparedUpload
-) -> list[Taken]:
+) -> list[DocumentIntake]:
     await stored.record(connection, organization, prepared.blobs)
     return await intake.record_arrivals(connection, organization, prepared.arrivals)
 
@@ -126,7 +126,7 @@ def screen_upload(upload: Upload) -> list[UploadedFile]:
 
 
 def _unpack_upload(upload: Upload, name: str, detected: str) -> list[UploadedFile]:
-    container = Attachment("", "file", name, "", len(upload.content), False, None, None, detected)
+    container = StoredAttachment("", "file", name, "", len(upload.content), False, None, None, detected)
     found = [
         UploadedFile(each.name, each.media_type, each.verdict.reason, each.content)
         for each in unpack.unpack_container(upload.content, container)

@@ -115,7 +115,7 @@ async def _take_in(
         else:
             return
     async with work.fenced_transaction(context.database, lease) as connection:
-        await watched_files.record_outcome(connection, pipeline.name, file, refused=refused)
+        await watched_files.record_outcome(connection, pipeline.name, file, rejection=refused)
 
 
 def _to_upload(file: WatchedFile, content: bytes) -> Upload:

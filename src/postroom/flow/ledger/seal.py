@@ -1,7 +1,7 @@
-"""Numbers the feed; seals the ledger, and proves it: entries, seals, signatures, by nothing but the keys.
+"""The work `seal`: number the feed and seal the ledger. Also the verification of the ledger.
 
-What a purge took away is reported as purged. Whoever kept a head from an earlier day can also prove that
-nothing was cut off the end.
+Verification needs only the public keys. It reports purged values as purged. With the head that an earlier
+verification printed, it also detects entries cut off at the end.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 BATCH = 1000
 
-# Whether a signature by the key of this id is good; None where the key is not known here.
+# Whether a signature by the key with this id is valid; None if the key is unknown.
 SignatureCheck = Callable[[str, bytes, bytes], bool | None]
 
 
 @dataclass
 class LedgerVerification:
-    """What a verification found. The ledger is whole when there is no fault."""
+    """The result of a verification. The ledger is intact if there are no faults."""
 
     entries: int = 0
     purged: int = 0
@@ -36,7 +36,7 @@ class LedgerVerification:
 
 
 async def run(database: Database, signer: Signer, lease: Lease) -> None:
-    """Number and seal what was committed; the last batch and the end of the lease are one transaction."""
+    """Number and seal what was committed. The last batch also finishes the lease."""
     numbered = BATCH
     while numbered == BATCH:
         async with work.fenced_transaction(database, lease) as connection:
@@ -59,17 +59,18 @@ async def run_with_current_key(database: Database, find_signer: Callable[[], Sig
 
 
 async def keep_scheduled(database: Database) -> None:
-    """Make sealing due where entries or events came, for ever. Writers only notify, so they share no row.
+    """Enqueue sealing for organizations with new entries or events, forever.
 
-    What was committed while nobody listened is found when the listening begins, and once a minute.
+    Writers only send a NOTIFY, so they do not contend for a row. Commits that were missed are found at the
+    start and once a minute.
     """
-    async for heard in database.heard("postroom_feed", every_seconds=60):
+    async for notified in database.listen("postroom_feed", every_seconds=60):
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
                 organizations = (
                     await ledger.list_organizations_to_seal(connection)
-                    if heard is None
-                    else [OrganizationId(UUID(heard))]
+                    if notified is None
+                    else [OrganizationId(UUID(notified))]
                 )
                 await work.enqueue(
                     connection, [WorkRequest(each, WorkKind.SEAL, str(each)) for each in organizations]
@@ -79,54 +80,54 @@ async def keep_scheduled(database: Database) -> None:
 async def verify(
     database: Database, organization: UUID, check: SignatureCheck, *, head: str | None = None
 ) -> LedgerVerification:
-    """Compute everything again. `head` is what an earlier verification printed.
+    """Recompute every digest and check every signature. `head` was printed by an earlier verification.
 
-    Piece by piece, each in a transaction of its own and computed in a thread: however long the ledger is,
-    nobody waits for it.
+    Works in batches, each read in its own transaction and computed in a thread, so a long ledger blocks
+    nothing.
     """
-    proof, before, seen_head = LedgerVerification(), None, head is None
-    while piece := await _load_seals(database, organization, before):
-        await asyncio.to_thread(_check_seals, proof, organization, before, piece, check)
-        seen_head = seen_head or any(_format_head(seal) == head for seal, _ in piece)
-        before = piece[-1][0]
-    proof.head = _format_head(before) if before else None
+    result, previous, seen_head = LedgerVerification(), None, head is None
+    while batch := await _load_seals(database, organization, previous):
+        await asyncio.to_thread(_check_seals, result, organization, previous, batch, check)
+        seen_head = seen_head or any(_format_head(seal) == head for seal, _ in batch)
+        previous = batch[-1][0]
+    result.head = _format_head(previous) if previous else None
     if not seen_head:
-        proof.faults.append(
-            f"the head {head} is not in the ledger: it was cut off, or rewritten before there"
+        result.faults.append(
+            f"head {head} is not in the ledger: the ledger was truncated, or rewritten previous that seal"
         )
-    await _check_unsealed(proof, organization, database)
-    return proof
+    await _check_unsealed(result, organization, database)
+    return result
 
 
 async def _load_seals(
-    database: Database, organization: UUID, before: Seal | None
+    database: Database, organization: UUID, previous: Seal | None
 ) -> list[tuple[Seal, list[LedgerEntry]]]:
-    """The next seals with what they cover: as many as cover a batch, one at least."""
-    piece: list[tuple[Seal, list[LedgerEntry]]] = []
+    """Load the next seals with their entries: as many as cover a batch, at least one."""
+    batch: list[tuple[Seal, list[LedgerEntry]]] = []
     left = BATCH
     async with database.transaction(organization) as connection:
         for seal in await ledger.list_seals(
-            connection, after=before.number if before else 0, limit=BATCH // 10
+            connection, after=previous.number if previous else 0, limit=BATCH // 10
         ):
             left -= seal.last_position - seal.first_position + 1
-            if piece and left < 0:
+            if batch and left < 0:
                 break
             entries = await ledger.list_between(connection, seal.first_position, seal.last_position)
-            piece.append((seal, entries))
-    return piece
+            batch.append((seal, entries))
+    return batch
 
 
 def _check_seals(
-    proof: LedgerVerification,
+    result: LedgerVerification,
     organization: UUID,
-    before: Seal | None,
-    piece: Sequence[tuple[Seal, list[LedgerEntry]]],
+    previous: Seal | None,
+    batch: Sequence[tuple[Seal, list[LedgerEntry]]],
     check: SignatureCheck,
 ) -> None:
-    for seal, entries in piece:
-        _check_seal(proof, organization, before, seal, entries, check)
-        _check_entries(proof, organization, entries)
-        before = seal
+    for seal, entries in batch:
+        _check_seal(result, organization, previous, seal, entries, check)
+        _check_entries(result, organization, entries)
+        previous = seal
 
 
 def _format_head(seal: Seal) -> str:
@@ -134,23 +135,23 @@ def _format_head(seal: Seal) -> str:
 
 
 def _check_seal(
-    proof: LedgerVerification,
+    result: LedgerVerification,
     organization: UUID,
-    before: Seal | None,
+    previous: Seal | None,
     seal: Seal,
     entries: Sequence[LedgerEntry],
     check: SignatureCheck,
 ) -> None:
     name = f"seal {seal.number}"
-    proof.seals += 1
-    if seal.number != (before.number + 1 if before else 1):
-        proof.faults.append(f"{name} does not follow the seal before it: one is missing")
-    if seal.first_position != (before.last_position + 1 if before else 1):
-        proof.faults.append(f"{name} does not begin where the seal before it ends")
-    if seal.previous_sha256 != (before.sha256 if before else None):
-        proof.faults.append(f"{name} is not chained to the seal before it")
+    result.seals += 1
+    if seal.number != (previous.number + 1 if previous else 1):
+        result.faults.append(f"{name} does not follow the previous seal: one is missing")
+    if seal.first_position != (previous.last_position + 1 if previous else 1):
+        result.faults.append(f"{name} does not start where the previous seal ends")
+    if seal.previous_sha256 != (previous.sha256 if previous else None):
+        result.faults.append(f"{name} is not chained to the previous seal")
     if [entry.position for entry in entries] != list(range(seal.first_position, seal.last_position + 1)):
-        proof.faults.append(f"{name} covers entries that are missing")
+        result.faults.append(f"{name} covers missing entries")
     expected = ledger.seal_digest(
         seal.previous_sha256,
         seal.number,
@@ -159,32 +160,32 @@ def _check_seal(
         [entry.sha256 for entry in entries],
     )
     if seal.sha256 != expected:
-        proof.faults.append(f"{name} does not fit its entries")
+        result.faults.append(f"{name} does not match its entries")
     signed = check(seal.key_id, seal.signature, ledger.signed_bytes(organization, seal.sha256))
     if signed is None:
-        proof.faults.append(f"{name} is signed with the key {seal.key_id}, which is not known here")
+        result.faults.append(f"{name} is signed with the unknown key {seal.key_id}")
     elif not signed:
-        proof.faults.append(f"{name} has a false signature")
+        result.faults.append(f"{name} has an invalid signature")
 
 
-def _check_entries(proof: LedgerVerification, organization: UUID, entries: Sequence[LedgerEntry]) -> None:
+def _check_entries(result: LedgerVerification, organization: UUID, entries: Sequence[LedgerEntry]) -> None:
     for entry in entries:
-        proof.entries += 1
+        result.entries += 1
         if entry.sha256 != ledger.entry_digest(organization, entry, entry.personal_sha256, entry.occurred_at):
-            proof.faults.append(f"entry {entry.id} was changed")
+            result.faults.append(f"entry {entry.id} was changed")
         if entry.personal_sha256 is None:
             continue
         if entry.salt is None:
-            proof.purged += 1
+            result.purged += 1
         elif entry.personal_sha256 != ledger.personal_digest(entry.salt, entry.personal):
-            proof.faults.append(f"the personal values of entry {entry.id} were changed")
+            result.faults.append(f"the personal values of entry {entry.id} were changed")
 
 
-async def _check_unsealed(proof: LedgerVerification, organization: UUID, database: Database) -> None:
+async def _check_unsealed(result: LedgerVerification, organization: UUID, database: Database) -> None:
     after: int | None = 0
     while after is not None:
         async with database.transaction(organization) as connection:
             entries = await ledger.list_unsealed(connection, after=after, limit=BATCH)
-        await asyncio.to_thread(_check_entries, proof, organization, entries)
-        proof.unsealed += len(entries)
+        await asyncio.to_thread(_check_entries, result, organization, entries)
+        result.unsealed += len(entries)
         after = entries[-1].id if entries else None

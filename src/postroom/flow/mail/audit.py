@@ -1,11 +1,11 @@
-"""The proof: a mailbox is listed at its provider and compared with the store; no cursor is asked or moved.
+"""The work `audit`: list a mailbox at its provider and compare it with the store.
 
-    listed ──▶ stored, whole and alike: well   stored, not listed ──look──▶ still there: well
-          ├──▶ not stored ──look──▶ missing                        └──────▶ gone: extra
-          └──▶ stored otherwise, or not all of it ──look──▶ different
+    listed ──▶ stored and equal: fine            stored, not listed ──lookup──▶ exists: fine
+          ├──▶ not stored ──lookup──▶ missing                         └───────▶ gone: extra
+          └──▶ stored differently or incompletely ──lookup──▶ different
 
-Repairing is the sync's business: what was found is handed to it as failures that are due, which it looks at,
-fetches and settles one by one.
+An audit neither reads nor moves the cursors of the sync. It does not repair either: it hands its findings to
+the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
 """
 
 import asyncio
@@ -46,45 +46,45 @@ from postroom.store import (
     subscriptions,
     work,
 )
-from postroom.store.audits import Kept
+from postroom.store.audits import AuditedMessage
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Connection, Database
 from postroom.store.failures import Failure
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
-from postroom.store.messages import Content, Stored
+from postroom.store.messages import StoredContent, StoredMessage
 from postroom.store.purged_people import ReceivedMessage
 from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 log = Log()
 
 PAGE: Final = 100
-# What arrived so lately may be on its way here.
+# Messages this new may not have been synced yet.
 IN_FLIGHT: Final = timedelta(minutes=10)
 SCHEDULE_SECONDS: Final = 3600.0
 SAMPLED_SHARE: Final = 0.1
 
 
 class AuditDepth(Enum):
-    """How closely is looked. Gmail lists ids only: a message's state costs there what the message does."""
+    """How thoroughly to compare. Gmail lists only ids: a message's state costs as much as the message."""
 
-    SAMPLED = "sampled"  # of what is listed without its state, a share is looked at, another one each time
-    STATES = "states"  # all of it is
-    CONTENTS = "contents"  # every message is fetched again, and held against what is stored
+    SAMPLED = "sampled"  # look up a random share of the messages that are listed without their state
+    STATES = "states"  # look up all of them
+    CONTENTS = "contents"  # fetch every message again and compare it with what is stored
 
 
 @dataclass(frozen=True, slots=True)
 class _ObservedMessage:
-    """A message at the provider; its content where it was fetched."""
+    """A message at the provider, with its content if it was fetched."""
 
     change: MessageChange
-    content: Content | None = None
+    content: StoredContent | None = None
     parts: Collection[str] = ()
 
 
 @dataclass
 class AuditFindings:
-    """Provider's ids of messages."""
+    """The result of an audit: provider ids of messages."""
 
     started_at: datetime
     listed: int = 0
@@ -97,45 +97,48 @@ class AuditFindings:
         return [*self.missing, *self.extra, *self.different]
 
 
-async def run(context: SyncContext, every_seconds: float, lease: Lease) -> None:
-    """The audit of one mailbox, as work that is due. One whose syncs go on or fail is audited later."""
+async def run(context: SyncContext, interval_seconds: float, lease: Lease) -> None:
+    """Audit one mailbox. One whose first sync is running, or that cannot be read, is audited later."""
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
     if mailbox is None or mailbox.disconnected_at is not None:
         async with work.fenced_transaction(context.database, lease) as connection:
             await work.finish(connection, [FinishedWork(lease)])
         return
-    again = every_seconds * random.uniform(0.9, 1)
+    again = interval_seconds * random.uniform(0.9, 1)
     if mailbox.paused_at is None and mailbox.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
         try:
             await audit_mailbox(context, mailbox, AuditDepth.SAMPLED)
-        except PermanentError:  # the sync tells of what is wrong with the mailbox
+        except PermanentError:  # the sync records what is wrong with the mailbox
             again = min(again, SCHEDULE_SECONDS)
     async with work.fenced_transaction(context.database, lease) as connection:
         await work.finish(connection, [FinishedWork(lease, again)])
 
 
 async def audit_mailbox(context: SyncContext, mailbox: Mailbox, depth: AuditDepth) -> AuditFindings:
-    """Compare, and keep the result."""
+    """Compare a mailbox with the store, and store the result."""
     return await _AuditRun(context, mailbox, context.remote(mailbox), depth).run()
 
 
 async def repair(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, found: AuditFindings
 ) -> None:
-    """Have the next sync look at and fetch what was found."""
-    rows = [Failure("message", key, "An audit found it missing or different.", 0) for key in found.all_keys]
+    """Have the next sync look up and fetch what the audit found."""
+    rows = [
+        Failure("message", key, "An audit found this message missing or different.", 0)
+        for key in found.all_keys
+    ]
     await failures.record(connection, mailbox, rows)
     await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
 
 
-async def keep_scheduled(database: Database, every_seconds: float) -> None:
-    """Every hour: each mailbox that no audit waits for gets one, at some time of the interval."""
+async def keep_scheduled(database: Database, interval_seconds: float) -> None:
+    """Every hour, enqueue an audit for each mailbox without one, at a random time in the interval."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
                 found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.AUDIT)
-                delays = [random.uniform(0, every_seconds) for _ in found]
+                delays = [random.uniform(0, interval_seconds) for _ in found]
                 wakes = [
                     WorkRequest(organization, WorkKind.AUDIT, str(mailbox), delay)
                     for (organization, mailbox), delay in zip(found, delays, strict=True)
@@ -146,7 +149,9 @@ async def keep_scheduled(database: Database, every_seconds: float) -> None:
 
 @dataclass(frozen=True)
 class _AuditRun:
-    parts: SyncContext
+    """One audit of one mailbox."""
+
+    context: SyncContext
     mailbox: Mailbox
     remote: RemoteMailbox
     depth: AuditDepth
@@ -154,12 +159,14 @@ class _AuditRun:
     async def run(self) -> AuditFindings:
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             found = AuditFindings(await subscriptions.read_clock(connection))
-            rows = await cursors.of_mailbox(connection, self.mailbox.id)
-            tree = await folders.every(connection, self.mailbox.id)
-            await cursors.forget_listed(connection, self.mailbox.id, "audit", [""])
+            rows = await cursors.list_by_mailbox(connection, self.mailbox.id)
+            tree = await folders.list_all(connection, self.mailbox.id)
+            await cursors.delete_listed(connection, self.mailbox.id, "audit", [""])
         backfills = [row for row in rows if row.kind is CursorKind.BACKFILL]
         if not backfills or any(row.completed_at is None for row in backfills):
-            raise PermanentError("The first sync of this mailbox is not at its end; audit it afterwards.")
+            raise PermanentError(
+                "The first sync of this mailbox is still running. Audit it when that is done."
+            )
         oldest = self.context.oldest_kept(self.mailbox.policy, found.started_at)
         since = get_latest(get_earliest_since(backfills), oldest)
         mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
@@ -174,7 +181,7 @@ class _AuditRun:
     async def _listed(
         self, scopes: Collection[str], since: datetime | None
     ) -> AsyncIterator[Sequence[MessageChange]]:
-        """Everything since, without touching the feeds that syncs follow."""
+        """List everything since, without touching the change feeds that syncs follow."""
         if since is not None and any(
             [await self.remote.get_current_cursor(scope) is None for scope in scopes]
         ):
@@ -198,7 +205,7 @@ class _AuditRun:
     ) -> None:
         keys = [change.key for change in changes]
         async with self.context.database.transaction(self.mailbox.organization) as connection:
-            await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
+            await cursors.record_listed(connection, self.mailbox.id, "audit", "", keys)
         seen = await self._seen(changes)
         found.listed += len(seen)
         wanted = [each for each in seen if _is_mirrored(each.change.state, since, mirrored)]
@@ -207,7 +214,7 @@ class _AuditRun:
         found.different += different
 
     async def _seen(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
-        """As closely as the depth asks for."""
+        """Observe the listed messages as thoroughly as the depth requires."""
         if self.depth is AuditDepth.CONTENTS:
             return await self._fetched(changes)
         bare = any(not change.version for change in changes)
@@ -217,11 +224,14 @@ class _AuditRun:
         return [_ObservedMessage(change) for change in changes]
 
     async def _looked(self, keys: Sequence[str]) -> list[MessageChange]:
-        """How these stand now. What cannot be looked at cannot be judged."""
+        """Look up messages. Those whose lookup fails are left out: they cannot be judged."""
         return [each for each in await self.remote.look_up(keys) if isinstance(each, MessageChange)]
 
     async def _fetched(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
-        """As a sync fetches them, so that alike means alike. What cannot be fetched is the sync's failure."""
+        """Fetch messages exactly as a sync does, so that they compare equal.
+
+        Messages that cannot be fetched are left out; the sync records those as failures.
+        """
         policy, accept = self.mailbox.policy, self.context.accept
         return [
             _ObservedMessage(
@@ -235,11 +245,11 @@ class _AuditRun:
         ]
 
     async def _unlike(self, seen: Sequence[_ObservedMessage]) -> tuple[list[str], list[str]]:
-        """Which of these are not stored, and which are stored otherwise."""
+        """Return the keys that are not stored, and those that are stored differently."""
         keys = [each.change.key for each in seen]
         async with self.context.database.transaction(self.mailbox.organization) as connection:
-            rows = await messages.known(connection, self.mailbox.id, keys)
-            kept = await audits.kept(connection, self.mailbox.id, keys)
+            rows = await messages.find_by_keys(connection, self.mailbox.id, keys)
+            kept = await audits.find_messages(connection, self.mailbox.id, keys)
         here = {key for key, row in rows.items() if not row.deleted}
         return (
             [key for key in keys if key not in here],
@@ -250,8 +260,10 @@ class _AuditRun:
             ],
         )
 
-    def _differs(self, row: Stored, kept: Mapping[str, Kept], seen: _ObservedMessage) -> bool:
-        """Whether what the provider tells now is not what is stored. What is on its way differs too."""
+    def _differs(
+        self, row: StoredMessage, kept: Mapping[str, AuditedMessage], seen: _ObservedMessage
+    ) -> bool:
+        """Whether the store differs from what the provider reports, or lacks a part of it."""
         ours, told = kept[row.key], seen.change
         before = message_state.from_row(row)
         after, _ = message_state.merge_change(before, told)
@@ -264,15 +276,16 @@ class _AuditRun:
         )
 
     async def _find_extra(self, since: datetime | None, mirrored: set[str], found: AuditFindings) -> None:
-        """What is stored and was not listed may have come since, or have no date: a look decides. What lies
-        elsewhere now is as good as deleted.
+        """Look up what is stored but was not listed: it may be newer than the listing, or have no date.
+
+        A message in a folder that is not mirrored counts as deleted.
         """
         while True:
             async with self.context.database.transaction(self.mailbox.organization) as connection:
-                keys = await cursors.unlisted(
+                keys = await cursors.list_unlisted(
                     connection, self.mailbox.id, "audit", "", folders=None, limit=PAGE, since=since
                 )
-                await cursors.note_listed(connection, self.mailbox.id, "audit", "", keys)
+                await cursors.record_listed(connection, self.mailbox.id, "audit", "", keys)
             if not keys:
                 return
             looked = await self._looked(keys)
@@ -282,7 +295,7 @@ class _AuditRun:
             found.different += (await self._unlike([_ObservedMessage(each) for each in here]))[1]
 
     async def _still_missing(self, found: AuditFindings) -> list[str]:
-        """Those that are there, are not here by now, and did not come just now."""
+        """Keep those that still exist at the provider, are still not stored, and are not brand new."""
         missing: list[str] = []
         for start in range(0, len(found.missing), PAGE):
             looked = await self._looked(found.missing[start : start + PAGE])
@@ -294,12 +307,12 @@ class _AuditRun:
                 and (each.state.received_at is None or each.state.received_at < late)
             ]
             async with self.context.database.transaction(self.mailbox.organization) as connection:
-                stored = await messages.known(connection, self.mailbox.id, there)
+                stored = await messages.find_by_keys(connection, self.mailbox.id, there)
             missing += [key for key in there if key not in stored or stored[key].deleted]
         return missing
 
     async def _not_left_out(self, missing: list[str]) -> list[str]:
-        """Mail of people who were purged is not missed."""
+        """Leave out the mail of purged people: it is not stored on purpose."""
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             if not missing or not await purged_people.has_any(connection):
                 return missing
@@ -315,7 +328,7 @@ class _AuditRun:
         return [key for key in missing if key not in out]
 
     async def _still_different(self, found: AuditFindings) -> list[str]:
-        """A change between the listing and the look into the store is none."""
+        """Compare again: the message may have changed between the listing and the comparison."""
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
             looked = await self._looked(found.different[start : start + PAGE])
@@ -334,7 +347,7 @@ class _AuditRun:
             "different": len(found.different),
         }
         async with self.context.database.transaction(organization) as connection:
-            await cursors.forget_listed(connection, mailbox, "audit", [""])
+            await cursors.delete_listed(connection, mailbox, "audit", [""])
             await audits.add(
                 connection,
                 mailbox,
@@ -346,7 +359,7 @@ class _AuditRun:
             )
             entry = NewLedgerEntry("AUDIT_COMPLETED", "mailbox", str(mailbox), payload=counts)
             await ledger.append_entries(connection, organization, [entry])
-        log.info("audit.done", mailbox=mailbox, count=len(found.all_keys))
+        log.info("audit.completed", mailbox=mailbox, count=len(found.all_keys))
 
 
 def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: set[str]) -> bool:
@@ -355,8 +368,8 @@ def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: set[str
     return state.folder is None or state.folder in mirrored
 
 
-def _is_same_content(ours: Kept, told: Content, context: Collection[str]) -> bool:
-    """By the bytes where we had them, and by what people would notice in any case."""
+def _is_same_content(ours: AuditedMessage, told: StoredContent, context: Collection[str]) -> bool:
+    """Compare the raw bytes, if both are known, and the values that people would notice."""
     if ours.raw_sha256 is not None and told.raw_sha256 is not None and ours.raw_sha256 != told.raw_sha256:
         return False
     return (ours.subject, ours.from_address, ours.internet_message_id, ours.parts) == (

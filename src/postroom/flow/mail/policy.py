@@ -1,8 +1,9 @@
-"""A content policy is changed (K2): what it no longer allows goes at once, what it now allows is fetched.
+"""Changes of a content policy, and the work `apply_policy`: remove what is no longer allowed.
 
-The change is a short transaction. A sync under way holds its work row while it commits, so a page is either
-there already and is purged too, or it sees the new policy and starts over. What is too much then goes batch
-by batch before whoever asked is answered; where that is cut short, work that is due goes on with it.
+The change itself is a short transaction. A running sync locks its work row while it commits, so a page is
+either committed before, and purged too, or it sees the new policy and starts over. The disallowed content is
+then removed in batches before the caller gets its answer. If that is interrupted, the work continues it.
+Content that the new policy allows is fetched by the next syncs.
 """
 
 from collections.abc import Callable
@@ -22,13 +23,13 @@ from postroom.model import (
     WorkKind,
 )
 from postroom.store import cursors, ledger, mailboxes, message_contents, work
-from postroom.store.cursors import Begin, CursorKind
+from postroom.store.cursors import CursorKind, CursorStart
 from postroom.store.database import Connection, Database
 from postroom.store.message_contents import AttachmentWithMessage
 from postroom.store.work import Lease, WorkRequest
 
 BATCH: Final = 500
-TAKEOVER_SECONDS: Final = 600.0  # until somebody else goes on with what whoever asked has not ended
+TAKEOVER_SECONDS: Final = 600.0  # until a worker continues what the caller did not finish
 _ORDER: Final = (ContentPolicy.METADATA, ContentPolicy.DOCUMENTS, ContentPolicy.FULL)
 
 
@@ -44,10 +45,10 @@ async def block_commits(
     before: ContentPolicy,
     after: ContentPolicy,
 ) -> None:
-    """Let no page be committed until this transaction has changed the policy.
+    """Block commits of sync pages until this transaction has changed the policy.
 
-    The work is made due before, since its step takes the two rows in the same order. It is not named as the
-    mailbox is, so that it outlives a disconnect.
+    The work `apply_policy` is enqueued first, because its step locks the two rows in the same order. Its
+    subject is not just the mailbox's id, so that it survives a disconnect.
     """
     if is_lowered(before, after):
         await work.enqueue(
@@ -65,23 +66,23 @@ async def schedule_refill(
     before: ContentPolicy,
     after: ContentPolicy,
 ) -> None:
-    """In the transaction that changes the policy: the next syncs fetch what is missing now, or no longer."""
+    """Start or cancel the refill of missing content, in the transaction that changes the policy."""
     if is_lowered(before, after):
-        await cursors.drop(connection, mailbox, [(CursorKind.REFILL, "")])
+        await cursors.delete(connection, mailbox, [(CursorKind.REFILL, "")])
         return
-    await cursors.begin(connection, mailbox, [Begin(CursorKind.REFILL, "")])
+    await cursors.start(connection, mailbox, [CursorStart(CursorKind.REFILL, "")])
     await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
 
 
 async def remove_disallowed(
     database: Database, organization: OrganizationId, mailbox: MailboxId, *, batch: int = BATCH
 ) -> None:
-    """Remove what the policy, as it is now, does not allow."""
+    """Remove the content that the current policy does not allow."""
     await _remove_in_batches(partial(database.transaction, organization), mailbox, batch)
 
 
 async def run(database: Database, lease: Lease) -> StepResult:
-    """The same, where whoever asked for it did not come to the end."""
+    """Finish a removal that the caller of `remove_disallowed` did not complete."""
     mailbox = MailboxId(UUID(lease.subject.rpartition(" ")[2]))
     await _remove_in_batches(partial(work.fenced_transaction, database, lease), mailbox, BATCH)
     return StepResult()
@@ -97,7 +98,7 @@ async def _remove_in_batches(
 
 
 async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, batch: int) -> int | None:
-    """Of the next messages; the last of them, or None where there is nothing more to do."""
+    """Remove from the next messages; the id of the last one, or None if there are no more."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     found = await mailboxes.get(connection, mailbox)
     if found is None or found.policy is ContentPolicy.FULL:
@@ -121,7 +122,7 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
 
 
 def _to_message_content(held: AttachmentWithMessage) -> MessageContent:
-    """What a judge may ask of a stored message."""
+    """Rebuild the content that an attachment filter may look at from a stored message."""
     return MessageContent(
         internet_message_id=held.internet_message_id,
         sender=Person(held.from_name or "", held.from_address) if held.from_address else None,

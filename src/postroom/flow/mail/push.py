@@ -19,12 +19,12 @@ from postroom.logs import Log
 from postroom.model import LifecycleEvent, Notification, ProviderName, Secret, SubscriptionId, WorkKind
 from postroom.store import notifications
 from postroom.store.database import Connection, Database
-from postroom.store.group_commit import GroupCommit, Patience
+from postroom.store.group_commit import GroupCommit, WaitLimits
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
 from postroom.store.work import WorkRequest
 
 # A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
-PATIENCE: Final = Patience(most=5000, turn_seconds=1.5, write_seconds=1.25)
+PATIENCE: Final = WaitLimits(most=5000, queue_seconds=1.5, write_seconds=1.25)
 MAX_GROUP: Final = 1000
 # What an unknown subscription's secret is compared with: nothing has this digest.
 _UNMATCHABLE_DIGEST: Final = token_bytes(32)
@@ -79,9 +79,9 @@ class PushGroup:
 
     def add_lifecycle_event(self, known: PushSubscription, event: LifecycleEvent) -> None:
         """`missed` is a matter of the mailboxes; the others of the subscription, and of a sync afterwards."""
-        self.add_hint(known.reached, None)
+        self.add_hint(known.mailboxes, None)
         if event is LifecycleEvent.MISSED:
-            self.missed.update(known.reached)
+            self.missed.update(known.mailboxes)
         else:
             self.lifecycle[known.id, event] = known.owner
 
@@ -168,7 +168,7 @@ def check_notification(
     if notice.lifecycle is not None:
         group.add_lifecycle_event(right, notice.lifecycle)
     else:
-        group.add_hint(right.reached, notice.message_id)
+        group.add_hint(right.mailboxes, notice.message_id)
 
 
 def find_by_secret(secret: Secret | None, candidates: Sequence[PushSubscription]) -> PushSubscription | None:

@@ -1,8 +1,8 @@
-"""Pushes that were refused: counted, and told to the ledger of the organization they concern.
+"""Rejected notifications: counted, and recorded in the ledger of the organization they concern.
 
-What names no subscription of ours concerns whoever runs this Postroom: the organization of the settings.
-Nobody waits for this, and a storm becomes one entry for each subject and source in ten seconds, since the
-ledger only grows.
+A notification for an unknown subscription concerns the operator, whose organization is in the settings. The
+ledger is append-only, so a flood becomes one entry per subject and source every ten seconds. No request
+waits for this.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from postroom.store.notifications import PushSubscription
 
 EVENT: Final = "NOTIFICATION_REFUSED"
 WRITE_INTERVAL_SECONDS: Final = 10.0
-# More sources than this at once are told of as one; of strangers, who need not guess anything, fewer.
+# More sources than this are recorded as one; fewer for unknown subscriptions, which anyone can make up.
 MAX_SOURCES: Final = 1000
 MAX_UNKNOWN_SOURCES: Final = 20
 
@@ -31,7 +31,7 @@ log = Log()
 
 @dataclass(frozen=True, slots=True)
 class _RejectedItem:
-    """What was refused: of which subscription or, as nobody's, of which provider, and where it came from."""
+    """A rejected notification: its subscription or, if unknown, its provider; and its source address."""
 
     organization: UUID
     entity: str
@@ -40,74 +40,83 @@ class _RejectedItem:
 
 
 class PushRejections:
+    """Counts rejected notifications and writes the counts to the ledger."""
+
     def __init__(
-        self, database: Database, operator: OrganizationId, *, pause_seconds: float = WRITE_INTERVAL_SECONDS
+        self,
+        database: Database,
+        operator: OrganizationId,
+        *,
+        interval_seconds: float = WRITE_INTERVAL_SECONDS,
     ) -> None:
         self._database = database
         self._operator = operator
-        self._pause_seconds = pause_seconds
+        self._interval_seconds = interval_seconds
         self._counts: Counter[_RejectedItem] = Counter()
         self._different: Counter[str] = Counter()
-        self._noted = asyncio.Event()
+        self._has_counts = asyncio.Event()
 
     def count(self, known: PushSubscription | None, provider: ProviderName, source: str) -> None:
-        """One item was refused: with the wrong secret of a subscription, or as nobody's."""
+        """Count one rejected notification. `known` is None if its subscription is unknown."""
         if known is None:
-            one, most = _RejectedItem(self._operator, "provider", provider, source), MAX_UNKNOWN_SOURCES
+            item, max_sources = (
+                _RejectedItem(self._operator, "provider", provider, source),
+                MAX_UNKNOWN_SOURCES,
+            )
         else:
-            one = _RejectedItem(known.owner.organization, "subscription", str(known.id), source)
-            most = MAX_SOURCES
-        if one not in self._counts:
-            self._different[one.entity] += 1
-            if self._different[one.entity] > most:
-                one = replace(one, source=None)
-        self._counts[one] += 1
-        self._noted.set()
+            item = _RejectedItem(known.owner.organization, "subscription", str(known.id), source)
+            max_sources = MAX_SOURCES
+        if item not in self._counts:
+            self._different[item.entity] += 1
+            if self._different[item.entity] > max_sources:
+                item = replace(item, source=None)
+        self._counts[item] += 1
+        self._has_counts.set()
 
     async def run(self) -> None:
-        """Write what was noted, for ever: the first at once, then in pauses. What remains, at the end."""
+        """Write the counts forever: the first at once, then at intervals, and the rest on cancellation."""
         try:
             while True:
-                await self._noted.wait()
+                await self._has_counts.wait()
                 with suppress(DatabaseUnavailable, TransientError):
                     await self.write()
-                await asyncio.sleep(self._pause_seconds)
+                await asyncio.sleep(self._interval_seconds)
         finally:
             with suppress(DatabaseUnavailable, TransientError):
                 await self.write()
 
     async def write(self) -> None:
-        """Each organization's in a transaction of its own; what could not be written stays noted."""
-        self._noted.clear()
+        """Write the counts, one transaction per organization. What cannot be written stays counted."""
+        self._has_counts.clear()
         taken, self._counts = self._counts, Counter()
         self._different.clear()
-        strangers = sum(count for each, count in taken.items() if each.entity == "provider")
-        if strangers:
-            log.warning("push.refused", count=strangers, reason="of no subscription")
-        if taken.total() > strangers:
-            log.warning("push.refused", count=taken.total() - strangers, reason="with a wrong secret")
+        unknown = sum(count for item, count in taken.items() if item.entity == "provider")
+        if unknown:
+            log.warning("push.rejected", count=unknown, reason="unknown subscription")
+        if taken.total() > unknown:
+            log.warning("push.rejected", count=taken.total() - unknown, reason="wrong secret")
         try:
-            for organization in {each.organization for each in taken}:
-                ours = {each: count for each, count in taken.items() if each.organization == organization}
+            for organization in {item.organization for item in taken}:
+                counts = {item: count for item, count in taken.items() if item.organization == organization}
                 async with self._database.transaction(organization) as connection:
                     if organization == self._operator:
                         await organizations.ensure(connection, self._operator, f"Organization {organization}")
                     await ledger.append_entries(
-                        connection, organization, [_build_entry(*each) for each in ours.items()]
+                        connection, organization, [_build_entry(*item) for item in counts.items()]
                     )
-                for each in ours:
-                    del taken[each]
+                for item in counts:
+                    del taken[item]
         finally:
             if taken:
                 self._counts.update(taken)
-                self._noted.set()
+                self._has_counts.set()
 
 
-def _build_entry(refused: _RejectedItem, count: int) -> NewLedgerEntry:
+def _build_entry(rejected: _RejectedItem, count: int) -> NewLedgerEntry:
     return NewLedgerEntry(
         event_type=EVENT,
-        entity_type=refused.entity,
-        entity_id=refused.id,
+        entity_type=rejected.entity,
+        entity_id=rejected.id,
         payload={"count": count},
-        personal={"source": refused.source},
+        personal={"source": rejected.source},
     )

@@ -1,6 +1,6 @@
-"""Removes what was kept long enough (K7). Work that is due for each organization, once a day.
+"""The work `apply_retention`: remove rows whose retention has passed, once a day per organization.
 
-Each batch is a transaction of its own, under the lease. What was removed is counted in the ledger.
+Each batch is its own transaction under the lease. The ledger counts what was removed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,7 +23,7 @@ log = Log()
 
 @dataclass(frozen=True, slots=True)
 class RetentionPeriods:
-    """How many days each is kept; None: for ever."""
+    """How many days each kind of row is kept; None: forever."""
 
     events: float | None = None
     mail_events: float | None = None
@@ -32,7 +32,7 @@ class RetentionPeriods:
     messages: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
 
-# Removes the next batch of what is older than so many days; how many went.
+# Removes the next batch of rows older than so many days; how many were removed.
 BatchRemoval = Callable[[Connection, float], Awaitable[int]]
 
 
@@ -60,7 +60,7 @@ async def _remove_in_batches(database: Database, lease: Lease, removal: BatchRem
 
 
 def _list_removals(periods: RetentionPeriods) -> list[tuple[str, float | None, BatchRemoval]]:
-    """In the order in which they are done: mail takes its events with it."""
+    """List the removals in order: removing messages removes their events too."""
     return [
         *(
             (f"messages_{policy}", periods.messages.get(policy), _removing_old_messages(policy))
@@ -76,26 +76,28 @@ def _list_removals(periods: RetentionPeriods) -> list[tuple[str, float | None, B
 
 def _removing_old_messages(policy: ContentPolicy) -> BatchRemoval:
     async def remove(connection: Connection, days: float) -> int:
-        ids = await purge.old_messages(connection, policy, days=days, limit=BATCH)
-        return await purge.messages(connection, ids)
+        ids = await purge.list_old_messages(connection, policy, days=days, limit=BATCH)
+        return await purge.delete_messages(connection, ids)
 
     return remove
 
 
 async def _remove_deleted_messages(connection: Connection, days: float) -> int:
-    return await purge.messages(connection, await purge.deleted_messages(connection, days=days, limit=BATCH))
+    return await purge.delete_messages(
+        connection, await purge.list_deleted_messages(connection, days=days, limit=BATCH)
+    )
 
 
 async def _remove_mail_events(connection: Connection, days: float) -> int:
-    return await purge.mail_events(connection, days=days, limit=BATCH)
+    return await purge.delete_old_mail_events(connection, days=days, limit=BATCH)
 
 
 async def _remove_personal_values(connection: Connection, days: float) -> int:
-    return await purge.personal_values(connection, days=days, limit=BATCH)
+    return await purge.delete_old_personal_values(connection, days=days, limit=BATCH)
 
 
 async def _remove_failures(connection: Connection, days: float) -> int:
-    return await purge.failures(connection, days=days, limit=BATCH)
+    return await purge.delete_resolved_failures(connection, days=days, limit=BATCH)
 
 
 async def _remove_events(connection: Connection, days: float) -> int:

@@ -1,6 +1,7 @@
-"""A link by which somebody who is no member connects one mailbox: made by an operator, good for a while.
+"""Invitations: expiring links with which a person who is not a member connects one mailbox.
 
-It lets its bearer begin one login, as asked for. The login itself is bound to the browser as any other.
+An operator creates the link. Its bearer can start one login for the invited provider and address; the login
+is bound to the browser like any other.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext, ConnectRequest
+from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext
+from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName
 from postroom.store import ledger
 from postroom.vault import sealed_tokens
@@ -36,9 +38,9 @@ class Invitation:
 
 
 def build_url(context: ConnectContext, invitation: Invitation) -> str:
-    """Where the invited person's browser shall go."""
+    """Build the link for the invited person."""
     request = invitation.request
-    written = _InvitationPayload(
+    payload = _InvitationPayload(
         invitation.organization,
         invitation.provider,
         request.policy,
@@ -46,20 +48,20 @@ def build_url(context: ConnectContext, invitation: Invitation) -> str:
         request.address,
         request.mailbox,
     )
-    ticket = sealed_tokens.issue(context.sealer, _PURPOSE, msgspec.json.encode(written), LOGIN_SECONDS)
-    return f"{context.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': ticket})}"
+    token = sealed_tokens.issue(context.sealer, _PURPOSE, msgspec.json.encode(payload), LOGIN_SECONDS)
+    return f"{context.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': token})}"
 
 
-async def read(context: ConnectContext, ticket: str) -> Invitation | None:
-    """None where it is not ours, is too old, or its login has ended."""
-    value = sealed_tokens.redeem(context.sealer, _PURPOSE, ticket)
+async def read(context: ConnectContext, token: str) -> Invitation | None:
+    """Open an invitation; None if it is forged, expired, or its login has ended."""
+    value = sealed_tokens.redeem(context.sealer, _PURPOSE, token)
     if value is None:
         return None
-    written = msgspec.json.decode(value, type=_InvitationPayload)
-    organization = OrganizationId(written.organization)
+    payload = msgspec.json.decode(value, type=_InvitationPayload)
+    organization = OrganizationId(payload.organization)
     async with context.database.transaction(organization) as connection:
-        if await ledger.list_by_entity(connection, "login", str(written.login)):
+        if await ledger.list_by_entity(connection, "login", str(payload.login)):
             return None
-    mailbox = MailboxId(written.mailbox) if written.mailbox else None
-    request = ConnectRequest(written.policy, written.address, mailbox)
-    return Invitation(organization, written.provider, request, written.login)
+    mailbox = MailboxId(payload.mailbox) if payload.mailbox else None
+    request = ConnectRequest(payload.policy, payload.address, mailbox)
+    return Invitation(organization, payload.provider, request, payload.login)

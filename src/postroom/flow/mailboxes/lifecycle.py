@@ -1,4 +1,4 @@
-"""A connected mailbox in its owner's hands: paused, resumed, its policy changed, disconnected."""
+"""What people do with a connected mailbox: pause, resume, change the content policy, disconnect."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -7,7 +7,8 @@ from typing import LiteralString
 
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.mail import policy as policies
-from postroom.flow.mailboxes.connect import INITIAL_WORK, ConnectContext, FixedToken
+from postroom.flow.mailboxes.connect import INITIAL_WORK, ConnectContext
+from postroom.flow.mailboxes.login_refusals import FixedToken
 from postroom.flow.mailboxes.tokens import AccessTokens, get_provider
 from postroom.logs import Log
 from postroom.model import (
@@ -33,7 +34,10 @@ log = Log()
 async def pause(
     context: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
-    """Nothing is fetched until it is resumed. Its subscription and its cursor stay. False: no change."""
+    """Stop fetching until the mailbox is resumed. False if it was already paused.
+
+    Its subscription and its cursors stay.
+    """
     async with context.database.transaction(organization) as connection:
         changed = await mailboxes.pause(connection, mailbox)
         if changed:
@@ -44,7 +48,7 @@ async def pause(
 async def resume(
     context: ConnectContext, organization: OrganizationId, mailbox: MailboxId, *, actor: str | None = None
 ) -> bool:
-    """Let it go on, at once, whatever it waits for. False: it was not paused."""
+    """Resume a mailbox and run its work at once. False if it was not paused."""
     async with context.database.transaction(organization) as connection:
         changed = await mailboxes.resume(connection, mailbox)
         if changed:
@@ -65,9 +69,10 @@ async def set_policy(
     *,
     actor: str | None = None,
 ) -> bool:
-    """Keep more or less. What is too much goes at once; what is missing is fetched by the next syncs.
+    """Change the content policy. False if the mailbox already had it.
 
-    More than the owner allowed needs a new consent.
+    Content that is no longer allowed is removed at once; missing content is fetched by the next syncs. A
+    policy beyond what the owner consented to needs a reconnect.
     """
     async with context.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, mailbox)
@@ -78,8 +83,8 @@ async def set_policy(
         by_login = credential.kind is CredentialKind.DELEGATED
         if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
             raise PermanentError(
-                "The owner of this mailbox allowed metadata only. Connect it again with the policy"
-                f" `{policy}`, so that the provider asks for more."
+                "The owner of this mailbox granted access to metadata only. Reconnect it with the policy"
+                f" `{policy}`, so that the provider asks for consent to more."
             )
         await policies.block_commits(connection, organization, mailbox, before=found.policy, after=policy)
         changed = await mailboxes.set_policy(connection, mailbox, policy)
@@ -104,20 +109,21 @@ async def disconnect(
     purge: bool,
     actor: str | None = None,
 ) -> bool:
-    """End it here, and at the provider where no other organization has the account. False: no such mailbox.
+    """Disconnect a mailbox. False if there is no such mailbox.
 
-    What cannot be undone at the provider does not keep the mailbox connected here: the grant is erased.
+    Access is revoked at the provider unless another organization has the same account connected. If cleaning
+    up at the provider fails, the mailbox is disconnected and its grant erased all the same.
     """
     async with context.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, mailbox)
         credential = await credentials.load(connection, mailbox)
     if found is None:
         return False
-    leaver = await _ProviderCleanup.of(context, tokens, found, credential)
+    cleanup = await _ProviderCleanup.of(context, tokens, found, credential)
     others = await _find_other_mailboxes(context, found)
-    revoked = await leaver.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
+    revoked = await cleanup.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
     if credential is not None:
-        # Before the row that names it: what is left of a failure can be found, and asked for again.
+        # Before the row that names it is deleted: if this fails, the secret can still be found.
         await context.vault.delete(SecretLocation(organization, mailbox, "grant"), credential.grant)
     async with context.database.transaction(organization) as connection:
         await credentials.delete(connection, mailbox)
@@ -134,17 +140,17 @@ async def disconnect(
     if others:
         others = await _find_other_mailboxes(context, found)
         if not others:
-            await _revoke_late(leaver, actor)
+            await _revoke_late(cleanup, actor)
     await _wake_other_mailboxes(context, others)
     return True
 
 
-async def _revoke_late(leaver: "_ProviderCleanup", actor: str | None) -> None:
-    """Two left at the same time, and each had counted on the other."""
-    if await leaver.leave(leaver.last_token, alone=True):
-        organization = leaver.mailbox.organization
-        async with leaver.context.database.transaction(organization) as connection:
-            await _record_event(connection, organization, "MAILBOX_REVOKED", leaver.mailbox.id, actor)
+async def _revoke_late(cleanup: "_ProviderCleanup", actor: str | None) -> None:
+    """Revoke access after two organizations disconnected at once, each leaving it to the other."""
+    if await cleanup.leave(cleanup.last_token, alone=True):
+        organization = cleanup.mailbox.organization
+        async with cleanup.context.database.transaction(organization) as connection:
+            await _record_event(connection, organization, "MAILBOX_REVOKED", cleanup.mailbox.id, actor)
 
 
 async def _find_other_mailboxes(
@@ -158,11 +164,11 @@ async def _find_other_mailboxes(
 
 @dataclass(frozen=True)
 class _ProviderCleanup:
-    """Ends things at the provider, with what opened the mailbox, which may be erased here by then."""
+    """Ends subscriptions and access at the provider, with secrets read before they were erased here."""
 
     context: ConnectContext
     mailbox: Mailbox
-    channels: Sequence[RemoteSubscription]
+    remote_subscriptions: Sequence[RemoteSubscription]
     last_token: FixedToken | None
     grant: Secret | None
 
@@ -174,18 +180,21 @@ class _ProviderCleanup:
         if credential is not None:
             with _logging_failure("no token", mailbox):
                 token = FixedToken(await tokens.for_mailbox(mailbox.organization, mailbox.id).get_token())
-            # An application's own credential is its owner's business.
+            # An application's own credential belongs to its owner: it is not revoked.
             if credential.kind is CredentialKind.DELEGATED:
                 with _logging_failure("no grant", mailbox):
                     location = SecretLocation(mailbox.organization, mailbox.id, "grant")
                     grant = await context.vault.fetch(location, credential.grant)
         async with context.database.transaction(mailbox.organization) as connection:
-            channels = await mailboxes.list_active_subscriptions(connection, mailbox.id)
-        return cls(context, mailbox, channels, token, grant)
+            remote_subscriptions = await mailboxes.list_active_subscriptions(connection, mailbox.id)
+        return cls(context, mailbox, remote_subscriptions, token, grant)
 
     async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
-        """Whether access was given back, which ends that of every organization and is left to the last."""
-        if tokens is not None and self.channels:
+        """Unsubscribe and revoke access; whether it was revoked.
+
+        Revoking ends the access of every organization, so only the last one (`alone`) does it.
+        """
+        if tokens is not None and self.remote_subscriptions:
             with _logging_failure("not unsubscribed", self.mailbox):
                 await self._unsubscribe(tokens, alone=alone)
         if not alone or self.grant is None:
@@ -196,16 +205,23 @@ class _ProviderCleanup:
         return False
 
     async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
-        """While the token still works. A channel that others are told by stays; any left ends within days."""
+        """Remove the subscriptions while the token still works, except those that other mailboxes share.
+
+        Any that are left expire within days.
+        """
         provider = get_provider(self.context.providers, self.mailbox.provider)
         remote = provider.mailbox(self.mailbox.provider_user_id, tokens)
-        named = [each.provider_subscription_id or "" for each in self.channels]
+        provider_ids = [
+            subscription.provider_subscription_id or "" for subscription in self.remote_subscriptions
+        ]
         async with self.context.database.engine() as engine:
-            rows = await subscriptions.find_secrets(engine, [], named)
-        shared = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
-        for remote_subscription in self.channels:
-            whose = remote_subscription.provider_subscription_id
-            if whose not in shared and (alone or whose is not None):
+            rows = await subscriptions.find_secrets(engine, [], provider_ids)
+        shared = {
+            row.provider_subscription_id for row in rows if row.is_live and row.mailbox != self.mailbox.id
+        }
+        for remote_subscription in self.remote_subscriptions:
+            provider_id = remote_subscription.provider_subscription_id
+            if provider_id not in shared and (alone or provider_id is not None):
                 with _logging_failure("not unsubscribed", self.mailbox):
                     await remote.unsubscribe(remote_subscription)
 
@@ -215,13 +231,13 @@ def _logging_failure(reason: LiteralString, mailbox: Mailbox) -> Generator[None]
     try:
         yield
     except PostroomError as error:
-        log.warning("mailbox.leaving_failed", error=error, mailbox=mailbox.id, reason=reason)
+        log.warning("mailbox.cleanup_failed", error=error, mailbox=mailbox.id, reason=reason)
 
 
 async def _wake_other_mailboxes(
     context: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]
 ) -> None:
-    """The channel that went may have been the one that others were told by: they look to their own."""
+    """Have other mailboxes of the account check their subscriptions: they may have shared the removed one."""
     for organization, mailbox in others:
         with suppress(PostroomError):
             async with context.database.transaction(organization) as connection:

@@ -1,4 +1,4 @@
-"""A mailbox that its provider no longer opens: its health says so, and the ledger does."""
+"""Record in a mailbox's health and in the ledger that its provider denies access."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,8 +19,11 @@ EVENTS: Final[Mapping[MailboxHealth, str]] = {
 async def record_failure(
     connection: Connection, mailbox: Mailbox, health: MailboxHealth, error: PermanentError
 ) -> None:
-    """In the caller's transaction. Nothing is told of a mailbox that was connected again meanwhile."""
-    words = str(error)
-    if await mailboxes.set_health(connection, mailbox.id, health, error=words, since=mailbox.connected_at):
-        entry = NewLedgerEntry(EVENTS[health], "mailbox", str(mailbox.id), payload={"error": words})
+    """Set the health and append a ledger entry, unless the mailbox was reconnected in the meantime.
+
+    Works in the caller's transaction.
+    """
+    message = str(error)
+    if await mailboxes.set_health(connection, mailbox.id, health, error=message, since=mailbox.connected_at):
+        entry = NewLedgerEntry(EVENTS[health], "mailbox", str(mailbox.id), payload={"error": message})
         await ledger.append_entries(connection, mailbox.organization, [entry])

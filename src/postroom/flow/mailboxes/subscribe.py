@@ -1,12 +1,12 @@
-"""Keeps the push channel of a mailbox: made, renewed before it lapses, made anew when it is gone.
+"""The work `subscribe`: create a mailbox's push subscription, renew it, recreate it when it is gone.
 
-    nothing ──▶ asked ──▶ live ──(renewed in time)──▶ live
-                  │         └──(gone, or silent)──▶ replaced, and asked anew
-                  └──(a crash: does the provider list it?)──▶ live, or nothing
+    none ──▶ pending ──▶ live ──(renewed in time)──▶ live
+                │          └──(gone, or silent)──▶ replaced: a new one is pending
+                └──(crash: does the provider list it?)──▶ live, or none
 
-The row and its secret are committed before the provider is asked, and its id stands in the notification
-address: by that a channel whose answer was lost is found again, and one that belongs to no row is removed.
-Every run renews, so whoever wants a channel looked after only has to wake this work.
+The row and its secret are committed before the request to the provider, and the row's id is part of the
+notification URL. So a subscription whose response was lost is found again, and one without a row is removed.
+Every run renews, so to have a subscription checked, enqueue this work.
 """
 
 import asyncio
@@ -52,27 +52,27 @@ from postroom.store.work import FinishedWork, Lease, WorkRequest
 
 log = Log()
 
-LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days by its own clock
-# Two renewals, or a renewal and a reauthorization, must not come closer to each other than this.
+LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days, by its own clock
+# The least time between two renewals, or between a renewal and a reauthorization.
 MIN_RENEWAL_GAP_SECONDS: Final = 600.0
-# A provider that refuses may change its mind: a licence, a policy, a permission.
+# A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 6 * 3600.0
-# The provider's own delays, the ten minutes in which it holds back what a slow receiver gets, and some.
+# The provider's delays, plus the ten minutes for which it throttles a slow receiver, plus a margin.
 SILENCE_SECONDS: Final = 1200.0
-SKEW_SECONDS: Final = 600.0  # by which a provider's clock and ours may disagree
+SKEW_SECONDS: Final = 600.0  # the largest tolerated difference between the provider's clock and ours
 CREATE_ATTEMPTS: Final = 3
 SCHEDULE_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalSchedule:
-    """When a channel is renewed: so long before its end, and in any case so long after the last time."""
+    """When to renew: `lead_seconds` before expiry, and at least every `interval_seconds`."""
 
     lead_seconds: float
     interval_seconds: float | None = None
 
     def seconds_until_renewal(self, seconds_left: float) -> float:
-        """The jitter keeps apart what was made together."""
+        """Jitter spreads the renewals of subscriptions that were created together."""
         until = seconds_left - self.lead_seconds
         soonest = until if self.interval_seconds is None else min(until, self.interval_seconds)
         return max(soonest * random.uniform(0.95, 1), MIN_RENEWAL_GAP_SECONDS)
@@ -80,7 +80,7 @@ class RenewalSchedule:
 
 @dataclass(frozen=True)
 class SubscribeContext:
-    """What the step needs."""
+    """The dependencies of the step."""
 
     database: Database
     providers: Mapping[ProviderName, Provider]
@@ -94,17 +94,17 @@ class SubscribeContext:
         return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
 
     def prefix(self, mailbox: Mailbox) -> str:
-        """What the notification addresses of this Postroom begin with; the row's id follows."""
+        """The prefix of this Postroom's notification URLs; the row's id follows."""
         if self.public_url is None:
             raise OperatorError(
-                "Providers cannot be told where to send notifications. Set POSTROOM_PUBLIC_URL to the https"
-                " address of the web process."
+                "Providers need a public URL to send notifications to. Set POSTROOM_PUBLIC_URL to the https"
+                " URL of the web process."
             )
         return f"{self.public_url}/webhooks/{mailbox.provider}/"
 
 
 async def run(context: SubscribeContext, lease: Lease) -> None:
-    """Look after the channel of one mailbox; the end of the lease is part of the last commit."""
+    """Create or renew the subscription of one mailbox. The last commit also finishes the lease."""
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
     lost = mailbox is not None and mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
@@ -115,7 +115,7 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
     try:
         await _SubscribeRun(context, lease, mailbox, context.remote(mailbox), context.prefix(mailbox)).run()
     except InvalidGrant as error:
-        # Nothing more to be done until a reconnect, which makes this due again.
+        # Nothing to do until a reconnect, which enqueues this work again.
         await _finish_with_failure(
             context, lease, mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error, again_after=None
         )
@@ -134,14 +134,14 @@ async def _finish_with_failure(
     *,
     again_after: float | None,
 ) -> None:
-    """Say what is wrong, unless it was connected again meanwhile: that has made this due anew."""
+    """Record the failure and finish, unless a reconnect has enqueued this work again."""
     async with work.fenced_transaction(context.database, lease) as connection:
         await mailbox_health.record_failure(connection, mailbox, health, error)
         await work.finish(connection, [FinishedWork(lease, again_after)])
 
 
 async def schedule_missing(database: Database) -> int:
-    """Make this work due for every mailbox that nobody looks after; how many there were."""
+    """Enqueue this work for every connected mailbox without it; how many there were."""
     async with database.engine() as connection:
         found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.SUBSCRIBE)
         await work.enqueue(
@@ -152,7 +152,7 @@ async def schedule_missing(database: Database) -> int:
 
 
 async def keep_scheduled(database: Database) -> None:
-    """The same at once and every hour, for ever: whatever removed the work, it comes back."""
+    """Call `schedule_missing` now and every hour, forever, so that lost work is recreated."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             if count := await schedule_missing(database):
@@ -163,9 +163,9 @@ async def keep_scheduled(database: Database) -> None:
 async def replace_silent_subscription(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, changed_at: datetime
 ) -> bool:
-    """A sync found a change of this time that no notification announced: whether the channel counts as dead.
+    """Replace a subscription that did not announce a change of this time; whether it was replaced.
 
-    In the caller's transaction. A dead channel is made anew; until then the sweeps go on.
+    Works in the caller's transaction. Until the new subscription is live, sweeps find new mail.
     """
     dead = await subscriptions.replace_silent(
         connection,
@@ -176,8 +176,8 @@ async def replace_silent_subscription(
     )
     if dead is None:
         return False
-    words = "Changes came without a notification. The push channel is being made anew."
-    await mailboxes.set_health(connection, mailbox, MailboxHealth.SUBSCRIPTION_EXPIRED, error=words)
+    message = "Changes arrived without a notification. The subscription is being recreated."
+    await mailboxes.set_health(connection, mailbox, MailboxHealth.SUBSCRIPTION_EXPIRED, error=message)
     await ledger.append_entries(
         connection, organization, [_build_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
     )
@@ -186,13 +186,13 @@ async def replace_silent_subscription(
 
 
 def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: JsonValue) -> NewLedgerEntry:
-    told: dict[str, JsonValue] = {"mailbox_id": str(mailbox), **payload}
-    return NewLedgerEntry(event, "subscription", str(subscription), payload=told)
+    all_values: dict[str, JsonValue] = {"mailbox_id": str(mailbox), **payload}
+    return NewLedgerEntry(event, "subscription", str(subscription), payload=all_values)
 
 
 @dataclass(frozen=True)
 class _SubscribeRun:
-    """One run for one mailbox."""
+    """One run of the step for one mailbox."""
 
     context: SubscribeContext
     lease: Lease
@@ -204,7 +204,7 @@ class _SubscribeRun:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
             await subscriptions.delete_replaced(connection, self.mailbox.id)
             rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
-        live = next((row for row in rows if row.live), None)
+        live = next((row for row in rows if row.is_live), None)
         try:
             if live is not None and await self._renew_live(live):
                 return
@@ -214,10 +214,10 @@ class _SubscribeRun:
             await self._record_trouble(str(error))
             raise
 
-    # A channel that is known
+    # A live subscription
 
     async def _renew_live(self, live: Subscription) -> bool:
-        """Renew it; false when it is gone, and said to be so."""
+        """Renew the live subscription. False, after recording it, if it is gone."""
         if await self._is_outdated(live):
             await self._check_lease()
             await self.remote.unsubscribe(live.remote_subscription)
@@ -239,15 +239,15 @@ class _SubscribeRun:
         return False
 
     async def _is_outdated(self, live: Subscription) -> bool:
-        """Its address is no more ours, or it was shared with a mailbox that has left."""
+        """Whether its URL is no longer ours, or belongs to a mailbox that has since disconnected."""
         owner = _parse_subscription_id(live.notification_url, self.prefix)
         if owner is None or owner == live.id:
             return owner is None
         async with self.context.database.engine() as engine:
-            return not any(row.live for row in await subscriptions.find_secrets(engine, [owner], []))
+            return not any(row.is_live for row in await subscriptions.find_secrets(engine, [owner], []))
 
     async def _is_listed(self, live: Subscription) -> bool:
-        """What has no id cannot be looked up, and is taken to stand."""
+        """Whether the provider lists it. One without an id (Gmail) is assumed to exist."""
         wanted = live.provider_subscription_id
         return wanted is None or wanted in [
             remote_subscription.provider_subscription_id
@@ -259,44 +259,53 @@ class _SubscribeRun:
             status = await subscriptions.mark_replaced(connection, live.id)
             await self._append_entry(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
             await self._set_health(
-                connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The push channel was gone."
+                connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The provider had dropped the subscription."
             )
         log.info("subscription.gone", mailbox=self.mailbox.id, state=status)
 
-    # A channel that may have been made
+    # A pending subscription
 
     async def _adopt_pending(self, rows: Sequence[Subscription]) -> bool:
-        """Compare with what the provider lists: take what was asked for before a crash, remove orphans."""
-        channels = [
-            each
-            for each in await self.remote.list_subscriptions()
-            if _parse_subscription_id(each.notification_url, self.prefix)
+        """Adopt a subscription that was requested before a crash; remove orphans."""
+        listed = [
+            subscription
+            for subscription in await self.remote.list_subscriptions()
+            if _parse_subscription_id(subscription.notification_url, self.prefix)
         ]
-        asked = [row for row in rows if row.confirmed_at is None]
-        for row in asked:
-            found = next((each for each in channels if each.notification_url == row.notification_url), None)
+        pending = [row for row in rows if row.confirmed_at is None]
+        for row in pending:
+            found = next(
+                (
+                    subscription
+                    for subscription in listed
+                    if subscription.notification_url == row.notification_url
+                ),
+                None,
+            )
             if found is not None:
-                await self._remove_orphans([each for each in channels if each != found])
-                await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=asked)
+                await self._remove_orphans([subscription for subscription in listed if subscription != found])
+                await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=pending)
                 return True
-        await self._remove_orphans(channels)
+        await self._remove_orphans(listed)
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
-            for row in asked:
+            for row in pending:
                 await subscriptions.discard_unconfirmed(connection, row.id)
         return False
 
-    async def _remove_orphans(self, channels: Sequence[RemoteSubscription]) -> None:
-        """Those that have our address and belong to no row, or to one of this mailbox that is no more."""
+    async def _remove_orphans(self, listed: Sequence[RemoteSubscription]) -> None:
+        """Remove subscriptions with our URL that belong to no row, or to a replaced row of this mailbox."""
         owners = {
             _parse_subscription_id(remote_subscription.notification_url, self.prefix): remote_subscription
-            for remote_subscription in channels
+            for remote_subscription in listed
         }
-        provider_ids = [each.provider_subscription_id or "" for each in channels]
+        provider_ids = [subscription.provider_subscription_id or "" for subscription in listed]
         async with self.context.database.engine() as engine:
             rows = await subscriptions.find_secrets(
                 engine, [owner for owner in owners if owner], provider_ids
             )
-        held = {row.provider_subscription_id for row in rows if row.live and row.mailbox != self.mailbox.id}
+        held = {
+            row.provider_subscription_id for row in rows if row.is_live and row.mailbox != self.mailbox.id
+        }
         others = {row.id for row in rows if row.mailbox != self.mailbox.id}
         for owner, remote_subscription in owners.items():
             if owner not in others and remote_subscription.provider_subscription_id not in held:
@@ -304,7 +313,7 @@ class _SubscribeRun:
                 await self.remote.unsubscribe(remote_subscription)
                 log.info("subscription.orphan_removed", mailbox=self.mailbox.id)
 
-    # A new channel
+    # A new subscription
 
     async def _create(self, *, again: bool) -> None:
         id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
@@ -330,14 +339,14 @@ class _SubscribeRun:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
                 await self._confirm(id_, remote_subscription, event, sync=again)
                 return
-        raise TransientError("The provider keeps an equal subscription that it neither shows nor removes.")
+        raise TransientError("The provider reports an equal subscription but neither lists nor removes it.")
 
     async def _adopt_equal(self, id_: SubscriptionId, provider_id: str) -> bool:
-        """Take an equal channel whose secret a live row holds; remove any other."""
+        """Adopt an equal subscription if a live row knows its secret; otherwise remove it."""
         equal = RemoteSubscription(provider_id, "", None, await self._choose_expiry())
         async with self.context.database.engine() as engine:
             rows = await subscriptions.find_secrets(engine, [], [provider_id])
-        holder = next((row for row in rows if row.live), None)
+        holder = next((row for row in rows if row.is_live), None)
         if holder is None:
             await self._check_lease()
             await self.remote.unsubscribe(equal)
@@ -351,7 +360,7 @@ class _SubscribeRun:
         )
         return True
 
-    # What is written
+    # Writes
 
     async def _confirm(
         self,
@@ -363,7 +372,7 @@ class _SubscribeRun:
         discarding: Sequence[Subscription] = (),
         sync: bool = False,
     ) -> None:
-        """Everything that follows from the provider's yes, in one transaction with the end of the lease."""
+        """Record the provider's confirmation and finish the lease, in one transaction."""
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
             left = await subscriptions.confirm(
                 connection, id_, remote_subscription, secret_sha256=secret_sha256
@@ -374,7 +383,7 @@ class _SubscribeRun:
                 connection, event, id_, expires_at=remote_subscription.expires_at.isoformat()
             )
             await self._set_health(connection, MailboxHealth.ACTIVE, None)
-            if sync:  # nobody told of what happened while there was no channel
+            if sync:  # nothing announced the changes while there was no subscription
                 await work.enqueue(
                     connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
                 )
@@ -385,15 +394,15 @@ class _SubscribeRun:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
             await work.finish(connection, [FinishedWork(self.lease, seconds)])
 
-    async def _record_trouble(self, words: str) -> None:
-        """While an earlier channel lives, trouble with the next one is no news."""
+    async def _record_trouble(self, message: str) -> None:
+        """Record a failed attempt, unless an earlier subscription is still live."""
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
             rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
-            if not any(row.live and row.seconds_left > 0 for row in rows):
-                await self._set_health(connection, MailboxHealth.SUBSCRIPTION_EXPIRED, words)
+            if not any(row.is_live and row.seconds_left > 0 for row in rows):
+                await self._set_health(connection, MailboxHealth.SUBSCRIPTION_EXPIRED, message)
 
     async def _set_health(self, connection: Connection, health: MailboxHealth, error: str | None) -> None:
-        """Never over a lost grant, which only a reconnect mends."""
+        """Set the health, unless the grant is lost: only a reconnect ends that state."""
         now = await mailboxes.get(connection, self.mailbox.id)
         if now is not None and now.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
             await mailboxes.set_health(connection, self.mailbox.id, health, error=error)
@@ -406,18 +415,18 @@ class _SubscribeRun:
         )
 
     async def _choose_expiry(self) -> datetime:
-        """Until when a channel is asked for."""
+        """The expiry to request, by the database's clock."""
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             return await subscriptions.read_clock(connection) + LIFETIME
 
     async def _check_lease(self) -> None:
-        """Who lost the lease must not remove what the next holder has just made."""
+        """Raise LeaseLost before removing anything that the next holder may just have created."""
         async with work.fenced_transaction(self.context.database, self.lease):
             return
 
 
 def _parse_subscription_id(url: str | None, prefix: str) -> UUID | None:
-    """The row whose id stands in a notification address of ours."""
+    """Return the row id in one of our notification URLs."""
     if url is None or not url.startswith(prefix):
         return None
     try:

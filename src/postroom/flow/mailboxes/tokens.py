@@ -1,11 +1,11 @@
-"""The access token of each mailbox: kept in memory, refreshed before it ends, by one process for all.
+"""The access token of each mailbox: cached in memory, refreshed early, by one process for all.
 
-    usable ──(ends soon, or refused)──▶ leased ──▶ usable again
-                                          ├──▶ grant lost: the mailbox waits for a reconnect
-                                          └──▶ failed: the next one to need it tries again
+    usable ──(expires soon, or rejected)──▶ leased ──▶ usable
+                                              ├──▶ grant lost: the mailbox waits for a reconnect
+                                              └──▶ failed: the next caller tries again
 
-A process that dies between the provider's answer and our commit leaves the former refresh token, which both
-providers still accept.
+A process that dies between the provider's response and our commit leaves the previous refresh token stored,
+which both providers still accept.
 """
 
 import asyncio
@@ -38,10 +38,8 @@ from postroom.vault import Sealer
 
 log = Log()
 
-REFRESH_EARLY_SECONDS: Final = 300.0  # so long before its end a token is replaced
-MIN_REMAINING_SECONDS: Final = (
-    30.0  # so long before its end it is used no more, whatever the provider's trouble
-)
+REFRESH_EARLY_SECONDS: Final = 300.0  # before expiry: refresh from here on
+MIN_REMAINING_SECONDS: Final = 30.0  # before expiry: never use a token after this, even if refreshing fails
 LEASE_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 40.0
 POLL_SECONDS: Final = 0.2
@@ -55,7 +53,7 @@ class _CachedToken:
 
 @dataclass(frozen=True)
 class AccessTokens:
-    """The tokens of one process."""
+    """The access tokens of all mailboxes, cached by one process."""
 
     database: Database
     providers: Mapping[ProviderName, Provider]
@@ -71,17 +69,17 @@ class AccessTokens:
 
 
 def application_key(provider: ProviderName, client_id: str | None) -> str:
-    """Which application an alarm is about: the one of the settings, or a mailbox's own."""
+    """Name the application an alert is about: the configured one, or a mailbox's own."""
     return f"{provider}:{client_id}" if client_id else provider.value
 
 
 def get_provider(providers: Mapping[ProviderName, Provider], name: ProviderName) -> Provider:
-    """Mailboxes of a provider outlive its settings."""
+    """Return a configured provider. Mailboxes of a provider can outlive its settings."""
     provider = providers.get(name)
     if provider is None:
         raise OperatorError(
-            f"There is a mailbox of {name}, and no settings for {name}."
-            " `postroom config show` lists what is missing."
+            f"A {name} mailbox is connected, but {name} is not configured."
+            " `postroom config show` lists the missing settings."
         )
     return provider
 
@@ -95,49 +93,52 @@ class _MailboxTokens:
     async def get_token(self) -> Secret:
         return self._get_cached(None) or await self._get_renewed(None)
 
-    async def replace_rejected(self, refused: Secret) -> Secret:
-        return self._get_cached(refused) or await self._get_renewed(refused)
+    async def replace_rejected(self, rejected: Secret) -> Secret:
+        return self._get_cached(rejected) or await self._get_renewed(rejected)
 
-    def _get_cached(self, refused: Secret | None) -> Secret | None:
+    def _get_cached(self, rejected: Secret | None) -> Secret | None:
         found = self.owner.cached.get(self.mailbox)
-        fresh = found is not None and found.until > time.monotonic() and found.token != refused
+        fresh = found is not None and found.until > time.monotonic() and found.token != rejected
         return found.token if found and fresh else None
 
-    async def _get_renewed(self, refused: Secret | None) -> Secret:
+    async def _get_renewed(self, rejected: Secret | None) -> Secret:
         async with self.owner.locks[self.mailbox]:
             while True:
-                if found := self._get_cached(refused):
+                if found := self._get_cached(rejected):
                     return found
                 lease = uuid4()
-                standing, usable, won = await self._read_or_claim(lease, refused)
+                standing, usable, won = await self._read_or_claim(lease, rejected)
                 if usable is not None:
                     return self._cache(usable, standing.seconds_left)
                 if not won:
                     await asyncio.sleep(POLL_SECONDS)
-                elif fresh := await self._refresh_or_reuse(standing, lease, refused):
+                elif fresh := await self._refresh_or_reuse(standing, lease, rejected):
                     return fresh
 
     async def _read_or_claim(
-        self, lease: UUID, refused: Secret | None
+        self, lease: UUID, rejected: Secret | None
     ) -> tuple[MailboxAccess, Secret | None, bool]:
-        """What stands; the token in it if that can be used; else whether it is now ours to refresh."""
+        """Read the stored token, or claim its refresh.
+
+        Returns what is stored, the token if it is usable, and whether this caller holds the refresh lease.
+        """
         async with self.owner.database.transaction(self.organization) as connection:
             standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
-            usable = self._usable(standing, refused)
+            usable = self._usable(standing, rejected)
             if usable is not None or not await token_refreshes.claim_lease(
                 connection, self.mailbox, lease, seconds=LEASE_SECONDS
             ):
                 return standing, usable, False
-            # Somebody may have refreshed it between the look and the claim.
+            # Another process may have refreshed it between the read and the claim.
             standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
-            usable = self._usable(standing, refused)
+            usable = self._usable(standing, rejected)
             if usable is not None:
                 await token_refreshes.release_lease(connection, self.mailbox, lease)
             return standing, usable, usable is None
 
-    def _usable(self, standing: MailboxAccess, refused: Secret | None) -> Secret | None:
+    def _usable(self, standing: MailboxAccess, rejected: Secret | None) -> Secret | None:
         token = self._decrypt(standing) if standing.seconds_left > REFRESH_EARLY_SECONDS else None
-        return None if token == refused else token
+        return None if token == rejected else token
 
     def _decrypt(self, standing: MailboxAccess) -> Secret | None:
         sealed = standing.credential.access
@@ -153,19 +154,19 @@ class _MailboxTokens:
         return token
 
     async def _refresh_or_reuse(
-        self, standing: MailboxAccess, lease: UUID, refused: Secret | None
+        self, standing: MailboxAccess, lease: UUID, rejected: Secret | None
     ) -> Secret | None:
-        """While the provider has trouble, a token in its last minutes is better than none."""
+        """Refresh; while the provider is unavailable, reuse a token that is about to expire."""
         try:
             return await self._refresh(standing, lease)
         except TransientError:
             spare = self._decrypt(standing) if standing.seconds_left > MIN_REMAINING_SECONDS else None
-            if spare is None or spare == refused:
+            if spare is None or spare == rejected:
                 raise
             return spare
 
     async def _refresh(self, standing: MailboxAccess, lease: UUID) -> Secret | None:
-        """Nothing where the credential was replaced or erased meanwhile: then look again."""
+        """Refresh the token; None if the credential was replaced or erased meanwhile: read it again."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 grant = await self.owner.vault.fetch(self._location("grant"), standing.credential.grant)
@@ -176,12 +177,12 @@ class _MailboxTokens:
             raise
         except PermanentError as error:
             await self._release(lease)
-            refused = OperatorError(f"Access cannot be refreshed, and no mailbox is at fault: {error}")
-            await self._raise_alert(standing, refused)
-            raise refused from error
+            rejected = OperatorError(f"The provider refuses to refresh tokens for this application: {error}")
+            await self._raise_alert(standing, rejected)
+            raise rejected from error
         except TimeoutError as error:
             await self._release(lease)
-            raise TransientError("The provider's sign-in did not answer in time.") from error
+            raise TransientError("The provider's token endpoint timed out.") from error
         except BaseException:
             await self._release(lease)
             raise
@@ -215,14 +216,14 @@ class _MailboxTokens:
             accepted = await alerts.raise_or_clear(
                 connection, self.organization, _application_key_of(standing), None
             )
-        if accepted:  # again: nobody need wait any longer, in whatever organization
+        if accepted:  # the application works again: resume the waiting work of every organization
             async with self.owner.database.engine() as engine:
                 await work.resume_waiting_for_operator(engine)
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._cache(tokens.access, seconds) if stored else None
 
     async def _record_lost_grant(self, standing: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
-        """The mailbox waits for its owner, unless it was connected again meanwhile."""
+        """Mark the mailbox as waiting for a reconnect, unless it was reconnected meanwhile."""
         self.owner.cached.pop(self.mailbox, None)
         async with self.owner.database.transaction(self.organization) as connection:
             if not await token_refreshes.release_lease(connection, self.mailbox, lease):
@@ -234,15 +235,15 @@ class _MailboxTokens:
                 "TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)}
             )
             await ledger.append_entries(connection, self.organization, [entry])
-        log.warning("token.lost", mailbox=self.mailbox, kind=standing.provider)
+        log.warning("grant.lost", mailbox=self.mailbox, kind=standing.provider)
 
     async def _raise_alert(self, standing: MailboxAccess, error: OperatorError) -> None:
-        """One for all mailboxes of an application, and no mailbox is blamed."""
+        """Raise one alert for the application; the health of its mailboxes stays as it is."""
         async with self.owner.database.transaction(self.organization) as connection:
             if await alerts.raise_or_clear(
                 connection, self.organization, _application_key_of(standing), str(error)
             ):
-                log.error("application.refused", kind=standing.provider, organization=self.organization)
+                log.error("application.rejected", kind=standing.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
         async with self.owner.database.transaction(self.organization) as connection:
@@ -250,7 +251,7 @@ class _MailboxTokens:
 
 
 def to_app_credential(credential: Credential, grant: Secret) -> AppCredential:
-    """An application's own credential, as it was given."""
+    """Rebuild an application's own credential from its row and its secret."""
     by_secret = credential.kind is CredentialKind.APP_SECRET
     return AppCredential(
         tenant_id=credential.tenant_id or "",
@@ -265,9 +266,12 @@ def _application_key_of(standing: MailboxAccess) -> str:
 
 
 def _require_grant(standing: MailboxAccess | None) -> MailboxAccess:
-    """A lost grant is not tried again: every attempt would be refused, and only its owner can help."""
+    """Raise GrantLost without asking the provider if the grant is known to be lost.
+
+    Every attempt would be rejected, and only a reconnect by the owner helps.
+    """
     if standing is None:
         raise InvalidGrant("This mailbox is not connected.")
     if standing.health is MailboxHealth.TOKEN_REFRESH_FAILED:
-        raise InvalidGrant(standing.last_error or "The grant of this mailbox is lost. Connect it again.")
+        raise InvalidGrant(standing.last_error or "The grant of this mailbox is lost. Reconnect it.")
     return standing

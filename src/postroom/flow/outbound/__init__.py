@@ -1,1 +1,11 @@
-"""."""
+"""Outbound: events delivered to the webhooks of other applications.
+
+    webhooks   add, change, replay, test and remove webhooks
+    deliver    send events: signed, at least once, in order per entity
+
+A delivery:  new event ── accepted ──▶ done (the webhook's position advances)
+                 └── refused ──▶ row in `deliveries` ── retry with backoff ──┬── accepted ──▶ done
+                                                                             └── too old ──▶ given up
+
+A webhook:  enabled ── nothing accepted for three days ──▶ disabled ── enable or replay ──▶ enabled
+"""

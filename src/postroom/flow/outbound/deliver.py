@@ -1,13 +1,13 @@
-"""Tells outside applications of events (W5): signed, at least once, and in order about each thing.
+"""The work `deliver`: send events to a webhook, signed, at least once, and in order per entity.
 
-    new events ──▶ sent, those about different things side by side ──accepted──▶ position moves on
+    new events ──▶ sent, different entities concurrently ── accepted ──▶ the position advances
                       │ refused
                       ▼
-        `deliveries`: tried again, and all that follows about the same thing behind it
+        `deliveries`: retried, and all later events of the same entity behind it
 
-Only a receiver that refuses several new things and accepts none is left in peace as a whole. While nothing is
-accepted, a few things probe, the least tried first; after three days of this the webhook is disabled. The
-event's id is the idempotency id: who gets one twice can tell.
+Only a receiver that refuses events of several entities and accepts none counts as down. While nothing is
+accepted, a few entities probe it, the least tried first; after three days the webhook is disabled. The
+event's id is the idempotency key, so a receiver can recognize duplicates.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import Connection, Database
 from postroom.store.feed import FeedEvent
 from postroom.store.ledger import NewLedgerEntry
-from postroom.store.webhooks import Outcome, Waiting, Webhook
+from postroom.store.webhooks import DeliveryOutcome, PendingDelivery, Webhook
 from postroom.store.work import FinishedWork, Lease
 from postroom.vault import Sealer
 
@@ -41,28 +41,30 @@ MAX_CONCURRENT: Final = 8
 PROBES: Final = 3
 FIRST_WAIT_SECONDS: Final = 5.0
 LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
-SECRET_PREFIX: Final = "whsec_"  # noqa: S105  how the standard marks one
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # as Standard Webhooks requires
 
 PostFunction = Callable[[str, Mapping[str, str], bytes], Awaitable[PostResult]]
 
 
 @dataclass(frozen=True)
 class DeliverContext:
+    """The dependencies of deliveries."""
+
     database: Database
     sealer: Sealer
     post: PostFunction
-    allows_http: bool = False  # a setting names networks where it may be plain http
+    allows_http: bool = False  # POSTROOM_WEBHOOK_NETWORKS allows plain http
 
 
 @dataclass(frozen=True, slots=True)
 class _DeliveryItem:
-    """One delivery to make. `row` where it waited before."""
+    """One delivery to make. `row`: set if it was refused or deferred before."""
 
     event_id: int
     position: int
     entity: tuple[str, str]
     body: str
-    row: Waiting | None = None
+    row: PendingDelivery | None = None
 
     @property
     def attempts(self) -> int:
@@ -71,7 +73,7 @@ class _DeliveryItem:
 
 @dataclass(frozen=True, slots=True)
 class _DeliveryBatch:
-    """What there is to tell, by thing; `held` are things of which nothing can be told yet."""
+    """The deliveries to make, grouped by entity. Entities in `held` are not due yet."""
 
     webhook: Webhook
     secret: Secret
@@ -83,25 +85,28 @@ class _DeliveryBatch:
 
 @dataclass(frozen=True, slots=True)
 class _SendResult:
-    """`down`: several new things were refused and none was accepted. `whole`: each item has its outcome."""
+    """The outcomes of a batch.
 
-    outcomes: Sequence[Outcome]
+    `down`: events of several entities were refused and none was accepted. `whole`: every item has an outcome.
+    """
+
+    outcomes: Sequence[DeliveryOutcome]
     down: bool = False
     whole: bool = True
 
     @property
     def errors(self) -> list[str]:
-        return [each.error for each in self.outcomes if each.error is not None]
+        return [outcome.error for outcome in self.outcomes if outcome.error is not None]
 
     @property
     def refused(self) -> bool:
-        """Whether something was sent and nothing of it was accepted."""
-        accepted = any(each.error is None and each.wait is None for each in self.outcomes)
+        """Whether something was sent and nothing was accepted."""
+        accepted = any(outcome.error is None and outcome.wait is None for outcome in self.outcomes)
         return bool(self.errors) and not accepted
 
 
 async def run(context: DeliverContext, lease: Lease) -> StepResult | None:
-    """Tell everything there is to tell; due again when the next delivery is."""
+    """Send everything that is due. Due again with the next delivery."""
     while True:
         batch = await _load_batch(context, lease)
         if batch is None:
@@ -109,38 +114,38 @@ async def run(context: DeliverContext, lease: Lease) -> StepResult | None:
         sent = await _send_all(context, batch)
         async with work.fenced_transaction(context.database, lease) as connection:
             position = batch.position if sent.whole else None
-            await webhooks.settle(connection, batch.webhook, sent.outcomes, position=position)
+            await webhooks.record_outcomes(connection, batch.webhook, sent.outcomes, position=position)
             if sent.refused:
-                await webhooks.failed(connection, batch.webhook.id, sent.errors[0])
+                await webhooks.record_failure(connection, batch.webhook.id, sent.errors[0])
                 if batch.webhook.failing_too_long:
                     return await _disable(connection, lease, sent.errors[0])
             if not sent.down and not batch.more:
-                again = await webhooks.next_due_seconds(connection, batch.webhook.id)
+                again = await webhooks.get_next_due_seconds(connection, batch.webhook.id)
                 await work.finish(connection, [FinishedWork(lease, again)])
                 return None
         if sent.down:
-            raise TransientError("the receiver of a webhook accepts nothing")
+            raise TransientError("the webhook's receiver accepts nothing")
 
 
 async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch | None:
-    """What is to be sent: what waits and is due, and what is new."""
+    """Load the deliveries to make: waiting ones that are due, and new events."""
     async with work.fenced_transaction(context.database, lease) as connection:
         webhook = await webhooks.get(connection, UUID(lease.subject))
         sealed = await webhooks.get_secret(connection, UUID(lease.subject))
         if webhook is None or sealed is None or webhook.disabled_at is not None:
             return None
-        # Read first: what falls due in between is held once more, and overtaken by nothing.
+        # Read first: what becomes due in between stays held once more, so nothing overtakes it.
         held = await webhooks.list_blocked_entities(connection, webhook.id)
         waiting = await webhooks.list_due(connection, webhook.id, limit=MAX_WAITING)
-        # Where not all that waits is read, nobody can tell what may overtake it.
+        # Unless all waiting deliveries are loaded, a new event could overtake one of them.
         room = BATCH if len(waiting) < MAX_WAITING else 0
         events = await feed.list_after(connection, webhook.position, room)
         known = await webhooks.list_pending_event_ids(connection, webhook.id, webhook.position)
     secret = context.sealer.open(secret_context(lease.organization, webhook.id), sealed)
     items = [
-        _DeliveryItem(each.event_id, each.position, (each.entity_type, each.entity_id), each.body, each)
-        for each in waiting
-        if (each.entity_type, each.entity_id) not in held
+        _DeliveryItem(row.event_id, row.position, (row.entity_type, row.entity_id), row.body, row)
+        for row in waiting
+        if (row.entity_type, row.entity_id) not in held
     ]
     items += [
         _DeliveryItem(event.id, event.position, (event.entity_type, event.entity_id), build_body(event))
@@ -148,7 +153,7 @@ async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch |
         if matches_filter(webhook.kinds, event.kind) and event.id not in known
     ]
     groups: dict[tuple[str, str], list[_DeliveryItem]] = {}
-    for item in sorted(items, key=lambda each: each.position):
+    for item in sorted(items, key=lambda item: item.position):
         groups.setdefault(item.entity, []).append(item)
     position = events[-1].position if events else None
     more = room == 0 or len(events) == BATCH
@@ -156,39 +161,39 @@ async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch |
 
 
 async def _send_all(context: DeliverContext, batch: _DeliveryBatch) -> _SendResult:
-    """Things side by side, the events of one thing one after the other. Where it fails, a few probe first."""
+    """Send entities concurrently, events of one entity in order. A failing receiver is probed first."""
     ready = [group for group in batch.groups if group[0].entity not in batch.held]
     probes = ready
     if batch.webhook.failing_since is not None:
-        # What is refused again and again must not stand before what would be accepted.
+        # Entities that are refused again and again must not block those that would be accepted.
         ready.sort(key=lambda group: (group[0].attempts, random.random()))
         probes = ready[:PROBES]
     rest = ready[len(probes) :]
     sent = _SendResult(await _send_groups(context, batch, probes))
-    down = sent.refused and sum(_is_first_refusal(each) for each in sent.outcomes) >= PROBES
+    down = sent.refused and sum(_is_first_refusal(outcome) for outcome in sent.outcomes) >= PROBES
     if down and rest:
         return replace(sent, down=True, whole=False)
     later = [] if sent.refused else await _send_groups(context, batch, rest)
     if sent.refused:
-        later = [each for group in rest for each in _defer(group, _backoff_seconds(group[0].attempts))]
+        later = [item for group in rest for item in _defer(group, _backoff_seconds(group[0].attempts))]
     behind = [group for group in batch.groups if group[0].entity in batch.held]
-    later += [each for group in behind for each in _defer(group, FIRST_WAIT_SECONDS)]
+    later += [item for group in behind for item in _defer(group, FIRST_WAIT_SECONDS)]
     return _SendResult([*sent.outcomes, *later], down)
 
 
 async def _send_groups(
     context: DeliverContext, batch: _DeliveryBatch, groups: Sequence[Sequence[_DeliveryItem]]
-) -> list[Outcome]:
+) -> list[DeliveryOutcome]:
     turns = asyncio.Semaphore(MAX_CONCURRENT)
     sent = await asyncio.gather(*(_send_group(context, batch, group, turns) for group in groups))
-    return [each for group in sent for each in group]
+    return [outcome for group in sent for outcome in group]
 
 
 async def _send_group(
     context: DeliverContext, batch: _DeliveryBatch, group: Sequence[_DeliveryItem], turns: asyncio.Semaphore
-) -> list[Outcome]:
-    """One after the other, up to the first that is refused. What was refused for too long is given up."""
-    outcomes: list[Outcome] = []
+) -> list[DeliveryOutcome]:
+    """Send in order up to the first refusal. Deliveries refused for too long are given up."""
+    outcomes: list[DeliveryOutcome] = []
     for number, item in enumerate(group):
         async with turns:
             error = await _send(context, batch, item)
@@ -202,8 +207,8 @@ async def _send_group(
     return outcomes
 
 
-def _defer(group: Sequence[_DeliveryItem], wait: float, *, behind: bool = False) -> list[Outcome]:
-    """The first of a thing waits, unless it does already, and what is new waits behind it."""
+def _defer(group: Sequence[_DeliveryItem], wait: float, *, behind: bool = False) -> list[DeliveryOutcome]:
+    """Defer the first delivery of an entity, unless it waits already, and the new ones behind it."""
     return [
         replace(_current_outcome(item), wait=wait)
         for number, item in enumerate(group)
@@ -211,12 +216,12 @@ def _defer(group: Sequence[_DeliveryItem], wait: float, *, behind: bool = False)
     ]
 
 
-def _current_outcome(item: _DeliveryItem) -> Outcome:
+def _current_outcome(item: _DeliveryItem) -> DeliveryOutcome:
     error = item.row.last_error if item.row else None
-    return Outcome(item.event_id, item.position, *item.entity, item.body, item.attempts, error, None)
+    return DeliveryOutcome(item.event_id, item.position, *item.entity, item.body, item.attempts, error, None)
 
 
-def _is_first_refusal(outcome: Outcome) -> bool:
+def _is_first_refusal(outcome: DeliveryOutcome) -> bool:
     return outcome.attempts == 1 and outcome.error is not None
 
 
@@ -226,7 +231,7 @@ def _backoff_seconds(attempts: int) -> float:
 
 
 async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryItem) -> str | None:
-    """Why it was not accepted; None where it was."""
+    """Send one delivery; why it was not accepted, or None."""
     posted = await context.post(
         batch.webhook.url, build_headers(batch.secret, f"msg_{item.event_id}", item.body), item.body.encode()
     )
@@ -234,7 +239,7 @@ async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryI
 
 
 async def _disable(connection: Connection, lease: Lease, error: str) -> None:
-    """Nothing was accepted for too long: a person decides."""
+    """Disable a webhook that has accepted nothing for too long, until a person enables it."""
     await webhooks.disable(connection, UUID(lease.subject), f"nothing was accepted for three days: {error}")
     entry = NewLedgerEntry("WEBHOOK_DISABLED", "webhook", lease.subject, payload={"error": error})
     await ledger.append_entries(connection, lease.organization, [entry])
@@ -243,11 +248,11 @@ async def _disable(connection: Connection, lease: Lease, error: str) -> None:
 
 
 def matches_filter(kinds: Sequence[str], kind: str) -> bool:
-    """Whether an event passes the filter. What is told of webhooks themselves is for people."""
+    """Whether an event passes the filter. Events about webhooks themselves never do."""
     if kind.startswith("webhook."):
         return False
     return not kinds or any(
-        kind == each or (each.endswith(".*") and kind.startswith(each[:-1])) for each in kinds
+        kind == pattern or (pattern.endswith(".*") and kind.startswith(pattern[:-1])) for pattern in kinds
     )
 
 
@@ -258,12 +263,12 @@ def build_body(event: FeedEvent) -> str:
         "position": event.position,
         **event.data,
     }
-    told = {"type": event.kind, "timestamp": event.created_at, "data": data}
-    return msgspec.json.encode(told).decode()
+    payload = {"type": event.kind, "timestamp": event.created_at, "data": data}
+    return msgspec.json.encode(payload).decode()
 
 
 def build_headers(secret: Secret, message: str, body: str) -> dict[str, str]:
-    """As Standard Webhooks has it: an id that stays, a time, and a signature over both and the body."""
+    """Build the headers of Standard Webhooks: a stable id, a time, and a signature over both and the body."""
     now = str(int(time.time()))
     key = b64decode(secret.reveal().removeprefix(SECRET_PREFIX))
     signature = hmac.new(key, f"{message}.{now}.{body}".encode(), sha256).digest()

@@ -1,4 +1,4 @@
-"""Outgoing webhooks in people's hands: added, changed, replayed, tried out, removed; all in the ledger."""
+"""Add, change, replay, test and remove webhooks. All changes are recorded in the ledger."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -31,7 +31,10 @@ async def add(
     allows_http: bool = False,
     actor: str | None = None,
 ) -> tuple[Webhook, Secret]:
-    """A new webhook and its secret, shown this once. Plain http is for networks that a setting names."""
+    """Add a webhook and return its secret, which is shown only this once.
+
+    `allows_http`: POSTROOM_WEBHOOK_NETWORKS names networks for which plain http is allowed.
+    """
     _check_url(url, allows_http=allows_http)
     _check_kinds(kinds)
     webhook = uuid4()
@@ -43,9 +46,9 @@ async def add(
         sealed = sealer.seal(secret_context(organization, webhook), secret)
         await webhooks.add(connection, webhook, url, kinds, sealed)
         await _record_event(connection, organization, "WEBHOOK_ADDED", webhook, actor)
-        made = await webhooks.get(connection, webhook)
-    assert made is not None, "it was written a moment ago"
-    return made, secret
+        added = await webhooks.get(connection, webhook)
+    assert added is not None, "added in this transaction"
+    return added, secret
 
 
 async def remove(
@@ -92,11 +95,11 @@ async def replay(
     after: int,
     actor: str | None = None,
 ) -> None:
-    """Tell everything after a position of the feed once more, and what was given up."""
+    """Deliver everything after a position of the feed again, including what was given up."""
     async with database.transaction(organization) as connection:
         bounds = await feed.get_bounds(connection)
         if not bounds.pruned <= after <= bounds.last:
-            raise PermanentError(f"The feed goes from {bounds.pruned} to {bounds.last}.")
+            raise PermanentError(f"The feed holds positions {bounds.pruned} to {bounds.last}.")
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
@@ -104,7 +107,7 @@ async def replay(
 
 
 async def send_test(context: DeliverContext, organization: OrganizationId, webhook: Webhook) -> str | None:
-    """Send one test delivery now. Why it was not accepted; None where it was."""
+    """Send one test delivery now; why it was not accepted, or None."""
     async with context.database.transaction(organization) as connection:
         sealed = await webhooks.get_secret(connection, webhook.id)
     if sealed is None:
@@ -134,21 +137,21 @@ def _check_url(url: str, *, allows_http: bool) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise PermanentError("A webhook goes to an address such as https://app.example.org/hooks/postroom.")
+        raise PermanentError("A webhook needs a URL such as https://app.example.org/hooks/postroom.")
     if urlsplit(url).scheme == "http" and not allows_http:
         raise PermanentError(
-            "Deliveries by plain http can be read on their way: give an https address, or name the network of"
-            " your own that it is in with POSTROOM_WEBHOOK_NETWORKS."
+            "Plain http deliveries can be read in transit: use an https URL, or, for a receiver in your own"
+            " network, set POSTROOM_WEBHOOK_NETWORKS."
         )
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:
-    """A filter that lets nothing through is a slip of the pen."""
-    for each in kinds:
-        if not any(deliver.matches_filter([each], kind) for kind in feed.EVENT_KINDS):
+    """Reject a filter that matches no event: it is a typo."""
+    for pattern in kinds:
+        if not any(deliver.matches_filter([pattern], kind) for kind in feed.EVENT_KINDS):
             raise PermanentError(
-                f"No event is of the type {each}. There are {', '.join(feed.EVENT_KINDS)};"
-                " `document.*` stands for all of documents."
+                f"No event has the type {pattern}. Types: {', '.join(feed.EVENT_KINDS)};"
+                " `document.*` matches all events about documents."
             )
 
 

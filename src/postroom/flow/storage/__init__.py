@@ -1,1 +1,11 @@
-"""."""
+"""Storage: upkeep of stored bytes and of sealed secrets.
+
+    blob_location       require that all processes use the same blob store
+    blob_gc             remove blobs that nothing refers to
+    blob_verification   check every blob against its digest
+    key_rotation        seal secrets again with the current vault key
+
+A blob:  put ──▶ stored, referenced ── last reference removed, grace over ──▶ marked ──┬──▶ removed
+          └── never committed ──▶ object without a row ── grace over ────────────────▶─┘
+                                                            marked, but put again ──▶ spared
+"""

@@ -1,6 +1,7 @@
-"""Collects what nothing refers to: rows of blobs, objects that have no row, and then the objects themselves.
+"""The work `collect_garbage`: remove blobs that nothing refers to, once a day per organization.
 
-Work that is due for each organization, once a day. A crash leaves marks from which the next run goes on.
+Unreferenced rows and objects without a row are marked first, then removed. After a crash the next run
+continues from the marks.
 """
 
 import asyncio
@@ -27,7 +28,10 @@ log = Log()
 
 @dataclass(frozen=True, slots=True)
 class BlobGcContext:
-    """Nothing goes that was stored within the grace; it is longer than any put needs to its commit."""
+    """The dependencies of the step.
+
+    Blobs stored within the grace period are spared. It is longer than any put takes until its commit.
+    """
 
     database: Database
     store: BlobStore
@@ -35,11 +39,14 @@ class BlobGcContext:
 
 
 async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
-    """Every organization has its daily work of these kinds, for ever; at first spread over an hour."""
+    """Ensure that every organization has its daily work of these kinds, forever.
+
+    New work is spread over an hour.
+    """
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
-                every = await organizations.every(connection)
+                every = await organizations.list_ids(connection)
                 await work.ensure_scheduled(
                     connection,
                     [
@@ -52,11 +59,11 @@ async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
 
 
 async def run(context: BlobGcContext, lease: Lease) -> StepResult:
-    doomed = await _mark_rows(context, lease) + await _mark_objects(context, lease)
+    marked = await _mark_rows(context, lease) + await _mark_objects(context, lease)
     removed = await _remove_marked(context, lease)
     async with work.fenced_transaction(context.database, lease) as connection:
-        await blobs.forget_removed(connection, grace_seconds=context.grace_seconds)
-    if doomed or removed:
+        await blobs.delete_old_marks(connection, grace_seconds=context.grace_seconds)
+    if marked or removed:
         log.info("blobs.collected", organization=lease.organization, count=removed)
     return StepResult(again_after=EVERY_SECONDS)
 
@@ -65,7 +72,7 @@ async def _mark_rows(context: BlobGcContext, lease: Lease) -> int:
     total, last = 0, BATCH
     while last == BATCH:
         async with work.fenced_transaction(context.database, lease) as connection:
-            last = await blobs.doom(
+            last = await blobs.mark_unreferenced(
                 connection, lease.organization, grace_seconds=context.grace_seconds, batch=BATCH
             )
         total += last
@@ -73,17 +80,17 @@ async def _mark_rows(context: BlobGcContext, lease: Lease) -> int:
 
 
 async def _mark_objects(context: BlobGcContext, lease: Lease) -> int:
-    """Objects without a row: put by somebody who never committed."""
+    """Mark objects without a row: their writer never committed."""
     async with context.database.transaction(lease.organization) as connection:
-        _, now = await blobs.to_remove(connection, limit=0)
+        _, now = await blobs.list_marked(connection, limit=0)
     total = 0
     old = _older_than(context.store.list_all(lease.organization), now - _grace(context))
     async for group in _in_batches(old):
         async with context.database.transaction(lease.organization) as connection:
-            unknown = set(group) - await blobs.known(connection, group)
-        if unknown:
+            orphans = set(group) - await blobs.find_existing(connection, group)
+        if orphans:
             async with work.fenced_transaction(context.database, lease) as connection:
-                total += await blobs.doom_unknown(connection, lease.organization, sorted(unknown))
+                total += await blobs.mark_orphans(connection, lease.organization, sorted(orphans))
     return total
 
 
@@ -91,29 +98,29 @@ async def _remove_marked(context: BlobGcContext, lease: Lease) -> int:
     total = 0
     while True:
         async with context.database.transaction(lease.organization) as connection:
-            digests, now = await blobs.to_remove(connection, limit=BATCH)
+            digests, now = await blobs.list_marked(connection, limit=BATCH)
         if not digests:
             return total
         for digest in digests:
             async with context.database.transaction(lease.organization) as connection:
-                if not await blobs.removes_alone(connection, lease.organization):
+                if not await blobs.try_removal_lock(connection, lease.organization):
                     return (
                         total  # somebody whose lease ended is still at it; what is left is for the next run
                     )
-                gone = await _remove_object(context, lease, digest, now - _grace(context))
+                is_removed = await _remove_object(context, lease, digest, now - _grace(context))
             async with work.fenced_transaction(context.database, lease) as connection:
-                await blobs.settle(
-                    connection, removed=[digest] if gone else [], spared=[] if gone else [digest]
+                await blobs.record_removals(
+                    connection, removed=[digest] if is_removed else [], spared=[] if is_removed else [digest]
                 )
-            total += gone
+            total += is_removed
 
 
 async def _remove_object(context: BlobGcContext, lease: Lease, digest: bytes, before: datetime) -> bool:
-    """Remove one object; one that was put again after the mark is spared.
+    """Remove one object, unless it was put again after it was marked. Whether it is gone.
 
-    The caller lets nobody else remove: however long it takes, no other collector can remove the object before
-    it, so that nobody puts it anew and loses it to a removal that comes late. The row of this work is not
-    held meanwhile, so that its lease can be prolonged.
+    The caller holds the removal lock, so no other collector can remove the object first. Otherwise a process
+    could put it again and lose it to this late removal. The work row is not locked meanwhile, so its lease
+    can be extended.
     """
     found = await context.store.find(lease.organization, digest)
     if found is not None and found.modified_at >= before:

@@ -1,7 +1,7 @@
-"""Rotation of the vault's keys: every sealed value is sealed anew with the key that comes first.
+"""Rotation of the vault's keys: every sealed value is sealed again with the first key.
 
-Runs beside everything else. Rows are read and written back in small transactions, and a value is replaced
-only while it is still the one that was read: a token that a refresh wrote meanwhile stays.
+Runs alongside everything else. Rows are read and written back in small transactions, and a value is replaced
+only if it is still the one that was read, so a token that was refreshed meanwhile stays.
 """
 
 from collections import Counter
@@ -15,25 +15,27 @@ from postroom.flow.outbound import deliver
 from postroom.model import OrganizationId
 from postroom.ports import SealedSecret, SecretLocation
 from postroom.store import credentials, organizations, webhooks
-from postroom.store.credentials import Outdated
+from postroom.store.credentials import OutdatedSecrets
 from postroom.store.database import Connection, Database
 from postroom.vault import KeyFile, KeySource, Sealer
 
 BATCH: Final = 50
 PASSES: Final = 3
-# Longer than any process needs from sealing a value to committing it.
+# Longer than any process takes from sealing a value to committing it.
 SETTLED_SECONDS: Final = 600
 
 
 class KeyState(StrEnum):
+    """What a key is used for."""
+
     SEALS = "seals"
     OPENS = "opens"
-    MISSING = "missing"  # the database needs it, and it is not there
+    MISSING = "missing"  # values in the database need it, but it is not configured
 
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """A key and how many values in the database it sealed."""
+    """A key, and how many values in the database are sealed with it."""
 
     id: str
     state: KeyState
@@ -42,7 +44,7 @@ class KeyUse:
 
 @dataclass(frozen=True, slots=True)
 class RotationResult:
-    """What a rotation did, what stayed with older keys, and which keys nothing needs any more."""
+    """The result of a rotation: values sealed again, values left with older keys, and unused keys."""
 
     key_id: str
     sealed: int
@@ -51,7 +53,7 @@ class RotationResult:
 
 
 async def list_key_uses(database: Database, keys: KeySource) -> list[KeyUse]:
-    """Every key there is or should be, the one that seals first."""
+    """List every configured or missing key; the one that seals comes first."""
     values = await _count_values_by_key(database)
     known = [key.id for key in keys.every()]
     states = [KeyState.SEALS] + [KeyState.OPENS] * len(known)
@@ -61,21 +63,23 @@ async def list_key_uses(database: Database, keys: KeySource) -> list[KeyUse]:
 
 
 async def count_ssm_parameters(database: Database) -> int:
-    """How many grants are kept in AWS SSM."""
+    """Count the grants stored in AWS SSM."""
     count = 0
     for organization in await _list_organizations(database):
         async with database.transaction(organization) as connection:
-            count += await credentials.parameters(connection)
+            count += await credentials.count_parameters(connection)
     return count
 
 
 async def rotate(database: Database, keys: KeySource, *, new_key: bool) -> RotationResult:
-    """Seal anew whatever another key sealed; with a new key, if wanted and if the keys are in a file.
+    """Seal every value again that another key sealed.
 
-    A process may be about to write what it sealed with the former key, so the rows are gone through again
-    until none is left behind; not for ever, since a process may run with keys of its own.
+    With `new_key`, first add a key, if the keys are in a file.
+
+    A process may be about to write a value it sealed with the previous key, so the rows are walked again
+    until none is left. The number of passes is limited, since a process may run with other keys.
     """
-    found = await _list_organizations(database)  # a database that cannot be used shows before a key is made
+    found = await _list_organizations(database)  # fails before a key is added if the database is unusable
     if new_key and isinstance(keys, KeyFile):
         keys.add()
     sealed, left, used = 0, 0, list[KeyUse]()
@@ -90,22 +94,22 @@ async def rotate(database: Database, keys: KeySource, *, new_key: bool) -> Rotat
 
 
 async def remove_keys(database: Database, keys: KeyFile, key_ids: Sequence[str]) -> None:
-    """Remove keys that nothing needs, for ever."""
+    """Remove unused keys permanently."""
     known = {use.id: use for use in await list_key_uses(database, keys)}
     for key in key_ids:
         if key not in known or known[key].state is KeyState.MISSING:
             raise OperatorError(f"There is no key {key!a}. `postroom vault status` lists them.")
         if known[key].state is KeyState.SEALS:
-            raise OperatorError(f"Key {key} is the one that seals. Run `postroom vault rotate` first.")
+            raise OperatorError(f"Key {key} is the current key. Run `postroom vault rotate` first.")
         if known[key].values:
             raise OperatorError(
-                f"Key {key} is still needed, values sealed with it: {known[key].values}."
-                " Run `postroom vault rotate --finish`; logins under way end within minutes."
+                f"Key {key} is still in use; values sealed with it: {known[key].values}."
+                " Run `postroom vault rotate --finish`; pending logins expire within minutes."
             )
     wait = SETTLED_SECONDS - keys.unchanged_seconds()
     if wait > 0:
         raise TransientError(
-            "The keys changed a moment ago, and a process may be about to write what an old one sealed."
+            "The keys changed recently, and a process may still write a value sealed with an old one."
             f" Run this again in {wait / 60:.0f} minutes.",
             retry_after=wait,
         )
@@ -116,14 +120,14 @@ async def _count_values_by_key(database: Database) -> Mapping[str, int]:
     values: Counter[str] = Counter()
     for organization in await _list_organizations(database):
         async with database.transaction(organization) as connection:
-            values.update(await credentials.values_by_key(connection))
-            values.update(await webhooks.values_by_key(connection))
+            values.update(await credentials.count_by_key(connection))
+            values.update(await webhooks.count_by_key(connection))
     return values
 
 
 async def _list_organizations(database: Database) -> list[OrganizationId]:
     async with database.engine() as connection:
-        return await organizations.every(connection)
+        return await organizations.list_ids(connection)
 
 
 async def _reseal_organization(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
@@ -131,7 +135,7 @@ async def _reseal_organization(database: Database, sealer: Sealer, organization:
     while True:
         key_id = sealer.keys.first().id
         async with database.transaction(organization) as connection:
-            rows = await credentials.outdated(connection, key_id, after=after, limit=BATCH)
+            rows = await credentials.list_outdated(connection, key_id, after=after, limit=BATCH)
             done += sum([await _reseal_credential(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
             return done + await _reseal_webhooks(database, sealer, organization)
@@ -141,19 +145,19 @@ async def _reseal_organization(database: Database, sealer: Sealer, organization:
 async def _reseal_webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
     done = 0
     async with database.transaction(organization) as connection:
-        for webhook, old in await webhooks.outdated(connection, sealer.keys.first().id):
+        for webhook, old in await webhooks.list_outdated_secrets(connection, sealer.keys.first().id):
             context = deliver.secret_context(organization, webhook)
             try:
                 new = sealer.seal(context, sealer.open(context, old))
             except OperatorError:
                 continue
-            await webhooks.reseal(connection, webhook, new)
+            await webhooks.update_secret(connection, webhook, new)
             done += 1
     return done
 
 
 async def _reseal_credential(
-    connection: Connection, sealer: Sealer, organization: OrganizationId, row: Outdated
+    connection: Connection, sealer: Sealer, organization: OrganizationId, row: OutdatedSecrets
 ) -> int:
     done = 0
     if row.grant and (
@@ -168,7 +172,7 @@ async def _reseal_credential(
 
 
 def _try_reseal(sealer: Sealer, location: SecretLocation, old: SealedSecret) -> SealedSecret | None:
-    """What does not open stays as it is, and is counted as left behind."""
+    """Seal a value again. One that cannot be opened stays as it is and counts as left."""
     try:
         return sealer.seal(location.context, sealer.open(location.context, old))
     except OperatorError:

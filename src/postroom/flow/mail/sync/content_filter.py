@@ -9,7 +9,7 @@ import msgspec
 from postroom.flow.documents import screen
 from postroom.mime.text import searchable_text
 from postroom.model import ContentPolicy, MessageContent, Person, RemoteAttachment
-from postroom.store.messages import Content
+from postroom.store.messages import StoredContent
 
 # Whether the policy `documents` keeps this attachment of this message.
 AttachmentFilter = Callable[[MessageContent, RemoteAttachment], bool]
@@ -43,11 +43,11 @@ def filter_attachments(
             return list(content.attachments)
 
 
-def filter_content(content: MessageContent, policy: ContentPolicy) -> Content:
+def filter_content(content: MessageContent, policy: ContentPolicy) -> StoredContent:
     """Bodies, headers and snippet only under `full`: the snippet counts as body."""
     whole = policy is ContentPolicy.FULL
     sender = content.sender
-    return Content(
+    return StoredContent(
         internet_message_id=_clean(content.internet_message_id),
         from_name=_clean(sender.name) if sender else None,
         from_address=_clean(sender.address.lower()) if sender else None,

@@ -5,7 +5,7 @@ from typing import Final
 
 from postroom.flow.mail.sync.sync_run import SyncRun, days_before, get_earliest_since
 from postroom.store import cursors, folders, work
-from postroom.store.cursors import Begin, CursorKind
+from postroom.store.cursors import CursorKind, CursorStart
 
 FRESH_SHARE: Final = 0.8  # of the time between two sweeps
 
@@ -21,8 +21,8 @@ async def refresh_folders(sync_run: SyncRun) -> None:
     """Read the tree, and start and end what reads its folders."""
     remote = await sync_run.remote.list_folders()
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
-        rows = await folders.settle(connection, sync_run.id, remote)
-        await cursors.begin(connection, sync_run.id, [Begin(CursorKind.FOLDERS, "")])
+        rows = await folders.reconcile(connection, sync_run.id, remote)
+        await cursors.start(connection, sync_run.id, [CursorStart(CursorKind.FOLDERS, "")])
     sync_run.folders = {row.key: row for row in rows}
     wanted = sync_run.scopes()
     begins = [
@@ -37,11 +37,13 @@ async def refresh_folders(sync_run: SyncRun) -> None:
         if _is_folder_cursor(c.kind) and c.scope not in wanted
     ]
     # What lay in a folder that is gone was moved with it, or deleted: a look at each tells.
-    begins += [Begin(CursorKind.RESYNC, scope, completed=True) for scope in {scope for _, scope in gone}]
+    begins += [
+        CursorStart(CursorKind.RESYNC, scope, completed=True) for scope in {scope for _, scope in gone}
+    ]
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
-        await cursors.drop(connection, sync_run.id, gone)
-        await cursors.begin(connection, sync_run.id, begins)
-        found = await cursors.of_mailbox(connection, sync_run.id)
+        await cursors.delete(connection, sync_run.id, gone)
+        await cursors.start(connection, sync_run.id, begins)
+        found = await cursors.list_by_mailbox(connection, sync_run.id)
     sync_run.cursors = {(row.kind, row.scope): row for row in found}
 
 
@@ -56,23 +58,23 @@ def _is_folder_cursor(kind: CursorKind) -> bool:
     return kind in {CursorKind.LIVE, CursorKind.BACKFILL}
 
 
-async def _start_scope(sync_run: SyncRun, scope: str) -> list[Begin]:
+async def _start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
     """Pinned before it is listed, so that nothing falls in between; else the listing's end is the pin."""
     since = get_earliest_since(sync_run.of_kind(CursorKind.BACKFILL)) or days_before(
         sync_run.now, sync_run.context.backfill_days
     )
     pinned = await sync_run.remote.get_current_cursor(scope)
-    listing = Begin(CursorKind.BACKFILL, scope, since=since)
-    return [listing] if pinned is None else [Begin(CursorKind.LIVE, scope, pinned), listing]
+    listing = CursorStart(CursorKind.BACKFILL, scope, since=since)
+    return [listing] if pinned is None else [CursorStart(CursorKind.LIVE, scope, pinned), listing]
 
 
-async def restart_scope(sync_run: SyncRun, scope: str) -> list[Begin]:
+async def restart_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
     """What follows when a scope's cursor is good no more: all of it is listed anew (Y4).
 
     With a pinned cursor the window is listed too, for what came meanwhile; else the listing shows it.
     """
     pinned = await sync_run.remote.get_current_cursor(scope)
-    resync = Begin(CursorKind.RESYNC, scope)
+    resync = CursorStart(CursorKind.RESYNC, scope)
     if pinned is None:
         return [resync]
-    return [Begin(CursorKind.LIVE, scope, pinned), Begin(CursorKind.BACKFILL, scope), resync]
+    return [CursorStart(CursorKind.LIVE, scope, pinned), CursorStart(CursorKind.BACKFILL, scope), resync]

@@ -27,7 +27,7 @@ from postroom.flow.mail.sync.page_fetch import (
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import ChangePage, MessageChange, Presence
 from postroom.store import cursors, messages
-from postroom.store.cursors import Begin, Cursor, CursorKind, Move
+from postroom.store.cursors import Cursor, CursorAdvance, CursorKind, CursorStart
 
 STORED_PAGE: Final = 100  # of what is stored and looked at or fetched again
 CONCURRENT_PAGES: Final = 2  # pages
@@ -212,13 +212,13 @@ class _Prefetcher:
         kind, scope = position.cursor.kind, position.cursor.scope
         resync, done = kind is CursorKind.RESYNC, not page.has_more
         first = not resync and self.sync_run.cursor(CursorKind.LIVE, scope) is None
-        begins: list[Begin] = []
+        begins: list[CursorStart] = []
         if done and page.live_cursor and (resync or first):
-            begins.append(Begin(CursorKind.LIVE, scope, page.live_cursor))
+            begins.append(CursorStart(CursorKind.LIVE, scope, page.live_cursor))
         if done and page.live_cursor and first:
-            begins.append(Begin(CursorKind.RESYNC, scope, completed=True))
+            begins.append(CursorStart(CursorKind.RESYNC, scope, completed=True))
         return CursorUpdates(
-            [Move(kind, scope, page.cursor, len(page.changes), page.estimated_total, done)],
+            [CursorAdvance(kind, scope, page.cursor, len(page.changes), page.estimated_total, done)],
             begins,
             listed=[(scope, fetched_page.shown)] if resync or first else (),
             listed_first=first,
@@ -234,9 +234,12 @@ class _Prefetcher:
             raise TransientError("The provider's listings expire while they are read.")
         self.sync_run.restarted_scopes.add(scope)
         if self.sync_run.cursor(CursorKind.LIVE, scope) is not None:
-            begins = [Begin(position.cursor.kind, scope)]
+            begins = [CursorStart(position.cursor.kind, scope)]
         else:
-            begins = [Begin(CursorKind.BACKFILL, scope, completed=True), Begin(CursorKind.RESYNC, scope)]
+            begins = [
+                CursorStart(CursorKind.BACKFILL, scope, completed=True),
+                CursorStart(CursorKind.RESYNC, scope),
+            ]
         await commit_page(self.sync_run, FetchedPage(), CursorUpdates(begins=begins))
         position.at_end = True
 
@@ -245,7 +248,7 @@ class _Prefetcher:
         await self._drain()
         sync_run, scope = self.sync_run, position.cursor.scope
         async with sync_run.context.database.transaction(sync_run.organization) as connection:
-            keys = await cursors.unlisted(
+            keys = await cursors.list_unlisted(
                 connection,
                 sync_run.id,
                 "resync",
@@ -268,7 +271,7 @@ class _Prefetcher:
         sync_run = self.sync_run
         below = int(position.value) if position.value else None
         async with sync_run.context.database.transaction(sync_run.organization) as connection:
-            rows = await messages.keys_below(connection, sync_run.id, below=below, limit=STORED_PAGE)
+            rows = await messages.list_keys_below(connection, sync_run.id, below=below, limit=STORED_PAGE)
         if not rows:
             await self._drain()
             await commit_page(sync_run, FetchedPage(), CursorUpdates(drops=[(CursorKind.REFILL, "")]))
@@ -276,5 +279,5 @@ class _Prefetcher:
             return
         told = to_certain_observations(MessageChange(key, Presence.PRESENT) for _, key in rows)
         position.value = str(rows[-1][0])
-        cursor_updates = CursorUpdates([Move(CursorKind.REFILL, "", position.value, len(rows))])
+        cursor_updates = CursorUpdates([CursorAdvance(CursorKind.REFILL, "", position.value, len(rows))])
         await self._start_fetch(told, FetchOptions(None, refetches=True), lambda _: cursor_updates)

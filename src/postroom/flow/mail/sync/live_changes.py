@@ -27,8 +27,8 @@ from postroom.flow.mail.sync.page_fetch import (
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import ChangePage, MessageChange, Presence
 from postroom.store import failures, mailboxes, messages, notifications, work
-from postroom.store.cursors import CursorKind, Move
-from postroom.store.failures import Due, Failure
+from postroom.store.cursors import CursorAdvance, CursorKind
+from postroom.store.failures import DueFailure, Failure
 from postroom.store.notifications import SyncHints
 
 OVERLAP: Final = timedelta(minutes=10)  # what was received so long before the newest that is stored
@@ -58,7 +58,7 @@ async def _load_hints(sync_run: SyncRun) -> SyncHints:
         standing = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
         if standing is not None:
             sync_run.handled_generation = sync_run.generation = standing.generation
-            sync_run.second_look_at = _schedule_second_look(sync_run, standing.woken_seconds)
+            sync_run.second_look_at = _schedule_second_look(sync_run, standing.seconds_since_enqueued)
         return await notifications.get_hints(connection, sync_run.id)
 
 
@@ -85,7 +85,7 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     """The scopes near the messages that pushes named, and whether every one of them was found."""
     told = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        before = await messages.known(connection, sync_run.id, hints.message_ids)
+        before = await messages.find_by_keys(connection, sync_run.id, hints.message_ids)
     fetched_page = await fetch_with_known_folders(
         sync_run, told, FetchOptions(sync_run.earliest(), looks_at_bare=True)
     )
@@ -126,7 +126,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
     if not listing:
         return
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        newest = await messages.newest(connection, sync_run.id)
+        newest = await messages.get_newest_received_at(connection, sync_run.id)
     since = max(min(listing), min(newest, sync_run.now) if newest else min(listing)) - OVERLAP
     # As one commit: after a part of it, the newest one would say that nothing is missing.
     changes = [each async for page in sync_run.remote.list_recent(since) for each in page]
@@ -175,7 +175,7 @@ async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None
         return
     told = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
     fetched_page = await fetch_with_known_folders(sync_run, told, FetchOptions(sync_run.earliest()))
-    moves = [Move(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
+    moves = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
     await commit_page(sync_run, fetched_page, CursorUpdates(moves))
 
 
@@ -188,9 +188,9 @@ async def _restart_expired(sync_run: SyncRun, scope: str) -> None:
 async def retry_failures(sync_run: SyncRun) -> None:
     """What failed alone, and is due to be tried again."""
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        due = await failures.due(connection, sync_run.id, limit=MAX_RETRIES)
+        due = await failures.list_due(connection, sync_run.id, limit=MAX_RETRIES)
         keys = {each.message for each in due}
-        stored = await messages.known(connection, sync_run.id, keys)
+        stored = await messages.find_by_keys(connection, sync_run.id, keys)
     if not due:
         return
     told = [Observation(MessageChange(key, Presence.PRESENT), certain=True) for key in sorted(keys)]
@@ -211,12 +211,12 @@ def _with_next_wait(failure: Failure, fetched_page: FetchedPage) -> Failure:
     return replace(failure, wait=get_retry_wait(fetched_page.attempts(failure.message)))
 
 
-def _is_not_readable_yet(due: Due, fetched_page: FetchedPage) -> bool:
+def _is_not_readable_yet(due: DueFailure, fetched_page: FetchedPage) -> bool:
     """Told of and not there: given some time, and then taken to be gone."""
     return due.subject in fetched_page.gone and due.attempts < len(UNREADABLE_WAITS)
 
 
-def _to_unreadable_failure(due: Due) -> Failure:
+def _to_unreadable_failure(due: DueFailure) -> Failure:
     return Failure(
         due.kind, due.subject, "It was told of and cannot be read.", UNREADABLE_WAITS[due.attempts]
     )

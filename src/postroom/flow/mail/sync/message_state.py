@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from postroom.model import Importance, MessageChange, ObservedState, Presence
-from postroom.store.messages import Stored
+from postroom.store.messages import StoredMessage
 
 MessageEventKind = Literal["created", "updated", "moved", "deleted", "labels_changed"]
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -44,7 +44,7 @@ class MessageState:
     deleted: bool = False
 
 
-def from_row(row: Stored) -> MessageState:
+def from_row(row: StoredMessage) -> MessageState:
     return MessageState(
         row.version,
         row.folder,

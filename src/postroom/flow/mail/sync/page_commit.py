@@ -25,14 +25,14 @@ from postroom.store import (
     threads,
     work,
 )
-from postroom.store.cursors import Begin, CursorKind, Move
+from postroom.store.cursors import CursorAdvance, CursorKind, CursorStart
 from postroom.store.database import Connection
 from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mail_events import MailEvent
-from postroom.store.messages import Attached, Stored
+from postroom.store.messages import NewAttachment, StoredMessage
 from postroom.store.purged_people import ReceivedMessage
 
 log = Log()
@@ -44,8 +44,8 @@ _EVENT_TYPES = {"created": "message.created", "deleted": "message.deleted"}
 class CursorUpdates:
     """The cursors that a transaction moves, starts and ends."""
 
-    moves: Sequence[Move] = ()
-    begins: Sequence[Begin] = ()
+    moves: Sequence[CursorAdvance] = ()
+    begins: Sequence[CursorStart] = ()
     drops: Sequence[tuple[CursorKind, str]] = ()
     listed: Sequence[tuple[str, Sequence[str]]] = ()  # by scope: what a listing showed that will be settled
     listed_first: bool = False  # by a first listing, which shows much that is not stored
@@ -117,9 +117,9 @@ async def _write_page(
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         state = await _check_mailbox_unchanged(sync_run, connection)
         sync_run.generation = state.generation
-        if state.people_forgotten:
+        if state.has_purged_people:
             fetched_page = await _without_purged_senders(connection, fetched_page)
-        stored = await messages.known(connection, sync_run.id, fetched_page.keys())
+        stored = await messages.find_by_keys(connection, sync_run.id, fetched_page.keys())
         page_write = _plan_write(sync_run, fetched_page, stored, rewrites=rewrites)
         try:
             await _store_rows(sync_run, connection, page_write, stored)
@@ -137,7 +137,7 @@ async def _write_page(
 async def _check_mailbox_unchanged(sync_run: SyncRun, connection: Connection) -> mailboxes.SyncPreconditions:
     """The work row is locked, so a change of the policy waits for this page or is seen by it."""
     found = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
-    if found is None or found.policy != sync_run.mailbox.policy or not found.wanted:
+    if found is None or found.policy != sync_run.mailbox.policy or not found.is_active:
         raise TransientError("The mailbox was changed during its sync.", retry_after=0)
     return found
 
@@ -153,7 +153,7 @@ async def _without_purged_senders(connection: Connection, fetched_page: FetchedP
 
 
 def _plan_write(
-    sync_run: SyncRun, fetched_page: FetchedPage, stored: dict[str, Stored], *, rewrites: bool
+    sync_run: SyncRun, fetched_page: FetchedPage, stored: dict[str, StoredMessage], *, rewrites: bool
 ) -> _PageWrite:
     page_write = _PageWrite()
     for told in fetched_page.changes:
@@ -185,7 +185,9 @@ def _plan_write(
     return page_write
 
 
-def _apply_observation(sync_run: SyncRun, page_write: _PageWrite, row: Stored, told: Observation) -> None:
+def _apply_observation(
+    sync_run: SyncRun, page_write: _PageWrite, row: StoredMessage, told: Observation
+) -> None:
     """What lies in a folder that is not mirrored has left the mailbox."""
     before = page_write.changed.get(row.key) or message_state.from_row(row)
     change = told.change
@@ -203,24 +205,26 @@ async def _store_rows(
     sync_run: SyncRun,
     connection: Connection,
     page_write: _PageWrite,
-    stored: dict[str, Stored],
+    stored: dict[str, StoredMessage],
 ) -> None:
     written = [*(ready for ready, _ in page_write.new), *page_write.rewritten.values()]
-    made = await threads.provide(connection, sync_run.id, {_thread_key(ready) for ready in written})
+    made = await threads.insert_missing_threads(
+        connection, sync_run.id, {_thread_key(ready) for ready in written}
+    )
     ids = await messages.add(
         connection,
         sync_run.id,
         [_to_new_row(sync_run, ready, state, made[_thread_key(ready)].id) for ready, state in page_write.new],
     )
     ids |= {key: row.id for key, row in stored.items()}
-    await messages.change(
+    await messages.update_states(
         connection, [_to_state_row(sync_run, ids[key], state) for key, state in page_write.changed.items()]
     )
-    await messages.replace(
+    await messages.replace_contents(
         connection, [(ids[key], each.content) for key, each in page_write.rewritten.items()]
     )
     threaded = {stored[key].id: made[_thread_key(each)].id for key, each in page_write.rewritten.items()}
-    await messages.thread(connection, threaded)
+    await messages.move_to_threads(connection, threaded)
     attached = await _store_attachments(sync_run, connection, page_write, ids)
     await mail_events.add(
         connection,
@@ -228,7 +232,7 @@ async def _store_rows(
         [_to_mail_event(sync_run, ids[key], event) for key, event in page_write.events],
     )
     grown = {made[_thread_key(ready)].id for ready, _ in page_write.new}
-    summed = await threads.add_up(
+    summed = await threads.sum_threads(
         connection, grown | set(threaded.values()) | _find_changed_threads(page_write, stored)
     )
     told = [each for each in summed if each.id in grown]
@@ -243,7 +247,7 @@ async def _store_rows(
         )
 
 
-def _find_changed_threads(page_write: _PageWrite, stored: dict[str, Stored]) -> set[int]:
+def _find_changed_threads(page_write: _PageWrite, stored: dict[str, StoredMessage]) -> set[int]:
     """The threads that no longer add up to what they did; flags do not count there."""
     found = {stored[key].thread for key in page_write.rewritten}
     for key, state in page_write.changed.items():
@@ -267,18 +271,18 @@ def _list_messages_to_screen(page_write: _PageWrite, ids: dict[str, int]) -> lis
 
 async def _store_attachments(
     sync_run: SyncRun, connection: Connection, page_write: _PageWrite, ids: dict[str, int]
-) -> list[tuple[str, Attached]]:
+) -> list[tuple[str, NewAttachment]]:
     written = [ready for ready, _ in page_write.new] + list(page_write.rewritten.values())
     await blobs.record(connection, sync_run.organization, [blob for ready in written for blob in ready.blobs])
     detected = {sha256: what for ready in written for sha256, what in ready.detected.items()}
-    await blobs.note_detected(connection, detected)
+    await blobs.record_detected_types(connection, detected)
     attached = [
-        (ready.key, Attached(ids[ready.key], enclosure, sha256))
+        (ready.key, NewAttachment(ids[ready.key], enclosure, sha256))
         for ready in written
         for enclosure, sha256 in ready.attachments
     ]
-    await messages.attach(
-        connection, [row for _, row in attached], anew=[ids[key] for key in page_write.rewritten]
+    await messages.write_attachments(
+        connection, [row for _, row in attached], replaced_messages=[ids[key] for key in page_write.rewritten]
     )
     sync_run.counts.attachments += sum(row.sha256 is not None for _, row in attached)
     return attached
@@ -295,19 +299,19 @@ async def _record_failures(
         solved = [each for each in fetched_page.retried if (each.kind, each.subject) not in failed]
         await failures.resolve(connection, sync_run.id, solved)
     deleted = [key for key, state in page_write.changed.items() if state.deleted]
-    await failures.resolve_of(connection, sync_run.id, deleted)
+    await failures.resolve_by_messages(connection, sync_run.id, deleted)
 
 
 async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_updates: CursorUpdates) -> None:
     for scope, keys in cursor_updates.listed:
-        await cursors.note_listed(
+        await cursors.record_listed(
             connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.listed_first
         )
-    await cursors.drop(connection, sync_run.id, cursor_updates.drops)
-    await cursors.begin(connection, sync_run.id, cursor_updates.begins)
-    await cursors.move(connection, sync_run.id, cursor_updates.moves)
+    await cursors.delete(connection, sync_run.id, cursor_updates.drops)
+    await cursors.start(connection, sync_run.id, cursor_updates.begins)
+    await cursors.advance(connection, sync_run.id, cursor_updates.moves)
     if cursor_updates.begins or cursor_updates.drops or cursor_updates.moves:
-        rows = await cursors.of_mailbox(connection, sync_run.id)
+        rows = await cursors.list_by_mailbox(connection, sync_run.id)
         sync_run.cursors = {(row.kind, row.scope): row for row in rows}
 
 
@@ -317,8 +321,8 @@ async def _record_changes(
     page_write: _PageWrite,
     ids: dict[str, int],
     made: dict[str, threads.Thread],
-    summed: Sequence[threads.Summed],
-    attached: Sequence[tuple[str, Attached]],
+    summed: Sequence[threads.ThreadTotals],
+    attached: Sequence[tuple[str, NewAttachment]],
 ) -> None:
     """Ledger and feed."""
     mailbox = str(sync_run.id)
@@ -374,7 +378,7 @@ def _build_message_entry(ready: ReadyMessage, id_: int, thread: int) -> NewLedge
     )
 
 
-def _build_attachment_entry(row: Attached) -> NewLedgerEntry:
+def _build_attachment_entry(row: NewAttachment) -> NewLedgerEntry:
     assert row.sha256 is not None
     return NewLedgerEntry(
         "ATTACHMENT_SAVED",
@@ -399,8 +403,10 @@ def _folder_id(sync_run: SyncRun, key: str | None) -> int | None:
     return folder.id if folder else None
 
 
-def _to_new_row(sync_run: SyncRun, ready: ReadyMessage, state: MessageState, thread: int) -> messages.New:
-    return messages.New(
+def _to_new_row(
+    sync_run: SyncRun, ready: ReadyMessage, state: MessageState, thread: int
+) -> messages.NewMessage:
+    return messages.NewMessage(
         ready.key,
         thread,
         state.version,
@@ -416,8 +422,8 @@ def _to_new_row(sync_run: SyncRun, ready: ReadyMessage, state: MessageState, thr
     )
 
 
-def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.Standing:
-    return messages.Standing(
+def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.MessageState:
+    return messages.MessageState(
         id_,
         state.version,
         _folder_id(sync_run, state.folder),

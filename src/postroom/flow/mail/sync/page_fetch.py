@@ -25,8 +25,8 @@ from postroom.model import (
 )
 from postroom.ports import Blob
 from postroom.store import messages
-from postroom.store.failures import Due, Failure, attachment_subject
-from postroom.store.messages import Content, Stored
+from postroom.store.failures import DueFailure, Failure, attachment_subject
+from postroom.store.messages import StoredContent, StoredMessage
 
 # How long a message that failed alone waits for its next attempt, and when it is left to a person.
 RETRY_WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
@@ -54,7 +54,7 @@ class ReadyMessage:
     key: str
     version: str
     state: ObservedState
-    content: Content
+    content: StoredContent
     attachments: tuple[tuple[RemoteAttachment, bytes | None], ...]
     blobs: tuple[Blob, ...]
     detected: dict[bytes, str]  # what the first bytes of each say it is
@@ -69,7 +69,7 @@ class FetchedPage:
     failures: list[Failure] = field(default_factory=list[Failure])
     gone: list[str] = field(default_factory=list[str])
     shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
-    retried: list[Due] = field(default_factory=list[Due])  # failures tried again
+    retried: list[DueFailure] = field(default_factory=list[DueFailure])  # failures tried again
 
     def keys(self) -> list[str]:
         told = (each.change.key for each in self.changes)
@@ -165,15 +165,15 @@ async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) ->
     return told
 
 
-async def _load_stored(sync_run: SyncRun, keys: set[str]) -> dict[str, Stored]:
+async def _load_stored(sync_run: SyncRun, keys: set[str]) -> dict[str, StoredMessage]:
     if not keys:
         return {}
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        return await messages.known(connection, sync_run.id, keys)
+        return await messages.find_by_keys(connection, sync_run.id, keys)
 
 
 def _plan_fetches(
-    sync_run: SyncRun, told: Sequence[Observation], known: dict[str, Stored], options: FetchOptions
+    sync_run: SyncRun, told: Sequence[Observation], known: dict[str, StoredMessage], options: FetchOptions
 ) -> _FetchPlan:
     found = _FetchPlan()
     here = {each.change.key for each in told if each.change.presence is Presence.PRESENT}
@@ -204,7 +204,7 @@ def _plan_unknown(change: MessageChange, options: FetchOptions, found: _FetchPla
 def _plan_known(
     sync_run: SyncRun,
     told: Observation,
-    row: Stored,
+    row: StoredMessage,
     options: FetchOptions,
     found: _FetchPlan,
     *,
@@ -233,7 +233,7 @@ def _plan_known(
 
 
 def _plan_certain(
-    sync_run: SyncRun, told: Observation, row: Stored, options: FetchOptions, found: _FetchPlan
+    sync_run: SyncRun, told: Observation, row: StoredMessage, options: FetchOptions, found: _FetchPlan
 ) -> None:
     """What is back comes whole: nobody tried to complete it while it was gone."""
     change = told.change
@@ -246,7 +246,7 @@ def _plan_certain(
         found.fetch[change.key] = change
 
 
-def _scope_of(sync_run: SyncRun, row: Stored) -> str | None:
+def _scope_of(sync_run: SyncRun, row: StoredMessage) -> str | None:
     folder = sync_run.folders.get(row.folder) if row.folder else None
     return folder.scope if folder else None
 

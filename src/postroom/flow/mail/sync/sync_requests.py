@@ -4,7 +4,7 @@ from postroom.errors import PermanentError
 from postroom.flow.mail.sync.sync_run import days_before
 from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import cursors, failures, ledger, subscriptions, work
-from postroom.store.cursors import Begin, CursorKind
+from postroom.store.cursors import CursorKind, CursorStart
 from postroom.store.database import Connection
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
@@ -22,7 +22,7 @@ async def request_sync(
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     if full:
         await _expire_cursors(connection, mailbox)
-        await failures.try_again(connection, mailbox)
+        await failures.retry_all(connection, mailbox)
     await ledger.append_entries(
         connection,
         organization,
@@ -33,13 +33,13 @@ async def request_sync(
 
 async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
     """A cursor without a value counts as expired. Where there is none yet, the listing becomes a full one."""
-    rows = await cursors.of_mailbox(connection, mailbox)
+    rows = await cursors.list_by_mailbox(connection, mailbox)
     live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
     listing = {row.scope for row in rows if _is_backfill(row)} - live
-    begins = [Begin(CursorKind.LIVE, scope) for scope in live]
-    begins += [Begin(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
-    begins += [Begin(CursorKind.RESYNC, scope) for scope in listing]
-    await cursors.begin(connection, mailbox, begins)
+    begins = [CursorStart(CursorKind.LIVE, scope) for scope in live]
+    begins += [CursorStart(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
+    begins += [CursorStart(CursorKind.RESYNC, scope) for scope in listing]
+    await cursors.start(connection, mailbox, begins)
 
 
 async def extend_backfill(
@@ -47,15 +47,15 @@ async def extend_backfill(
 ) -> bool:
     """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
-    rows = [row for row in await cursors.of_mailbox(connection, mailbox) if _is_backfill(row)]
+    rows = [row for row in await cursors.list_by_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:
         raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
     since = days_before(await subscriptions.read_clock(connection), days)
     later = [row.scope for row in rows if row.since is None or row.since > since]
     if not later:
         return False
-    begins = [Begin(CursorKind.BACKFILL, scope, since=since) for scope in later]
-    await cursors.begin(connection, mailbox, begins)
+    begins = [CursorStart(CursorKind.BACKFILL, scope, since=since) for scope in later]
+    await cursors.start(connection, mailbox, begins)
     await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
     return True
 

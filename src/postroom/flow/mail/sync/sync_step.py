@@ -63,7 +63,7 @@ async def run(context: SyncContext, lease: Lease) -> None:
 
 
 def _check_lost_leases(lease: Lease) -> None:
-    if lease.lost >= MAX_LOST_LEASES:
+    if lease.lost_leases >= MAX_LOST_LEASES:
         raise PermanentError("Its worker ended at every attempt. The worker's own output may say why.")
 
 
@@ -83,8 +83,8 @@ async def _sync_mailbox(context: SyncContext, lease: Lease, mailbox: Mailbox) ->
 async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
     async with context.database.transaction(lease.organization) as connection:
         now = await subscriptions.read_clock(connection)
-        tree = await folders.every(connection, mailbox.id)
-        rows = await cursors.of_mailbox(connection, mailbox.id)
+        tree = await folders.list_all(connection, mailbox.id)
+        rows = await cursors.list_by_mailbox(connection, mailbox.id)
     sync_run = SyncRun(context, lease, mailbox, context.remote(mailbox), now)
     sync_run.folders = {folder.key: folder for folder in tree}
     sync_run.cursors = {(row.kind, row.scope): row for row in rows}
@@ -94,7 +94,9 @@ async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> Syn
 async def _finish_run(sync_run: SyncRun) -> None:
     context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
     async with work.fenced_transaction(context.database, lease) as connection:
-        await mailboxes.record_sync(connection, sync_run.id, but=UNREADABLE if sync_run.unreadable else None)
+        await mailboxes.record_sync(
+            connection, sync_run.id, error=UNREADABLE if sync_run.unreadable else None
+        )
         await quota_usage.record_share(connection, sync_run.id, sync_run.remote.quota_used())
         if did.has_changes:
             entries = [] if sync_run.start_recorded else [build_started_entry(sync_run)]
@@ -102,7 +104,7 @@ async def _finish_run(sync_run: SyncRun) -> None:
                 connection, sync_run.organization, [*entries, _build_completed_entry(sync_run)]
             )
         await _check_push_silence(sync_run, connection)
-        failing = await failures.next_due_seconds(connection, sync_run.id)
+        failing = await failures.get_next_due_seconds(connection, sync_run.id)
         again = _seconds_until_next_run(sync_run, failing)
         seen = replace(lease, generation=max(lease.generation, sync_run.handled_generation))
         await work.finish(connection, [FinishedWork(seen, again)])
@@ -117,7 +119,7 @@ async def _check_push_silence(sync_run: SyncRun, connection: Connection) -> None
     notified = sync_run.mailbox.last_notified_at
     if notified is not None and notified > patience:
         return
-    changed_at = await messages.newest(connection, sync_run.id, before=patience)
+    changed_at = await messages.get_newest_received_at(connection, sync_run.id, before=patience)
     if changed_at is not None:
         await subscribe.replace_silent_subscription(
             connection, sync_run.organization, sync_run.id, changed_at=changed_at
