@@ -1,4 +1,4 @@
-"""`postroom keys`: API keys, for programs."""
+"""`postroom keys`: API keys."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="keys",
-    help="API keys: what programs show to be let in.",
+    help="Manage API keys, which programs authenticate with.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -32,15 +32,17 @@ Examples:
   postroom keys create robot --scope read --scope documents"""
 )
 def create(
-    name: Annotated[str, typer.Argument(help="What it is for, so that you know it again.")],
-    scope: Annotated[list[Scope] | None, typer.Option(help="What it opens; may be repeated.")] = None,
+    name: Annotated[str, typer.Argument(help="Name that says what the key is for.")],
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="Permission of the key; repeatable [default: read]")
+    ] = None,
     days: Annotated[
-        float | None, typer.Option(min=0.01, max=36_500, help="How long it is good [default: for ever]")
+        float | None, typer.Option(min=0.01, max=36_500, help="Days until the key expires [default: never]")
     ] = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Make a key and print it, this once: only its digest is kept."""
+    """Create an API key and print it. It is shown only once; Postroom stores its digest."""
     scopes = frozenset(scope or [Scope.READ])
 
     async def act(database: "Database", organization: OrganizationId) -> "tuple[ApiKey, Secret]":
@@ -50,16 +52,16 @@ def create(
 
     from postroom.cli import output, startup
 
-    made, key = startup.run_for_organization(act)
+    api_key, key = startup.run_for_organization(act)
     if json:
-        output.print_json(asdict(made) | {"key": key.reveal()})
+        output.print_json(asdict(api_key) | {"key": key.reveal()})
     else:
         typer.echo(key.reveal())
 
 
 @group.command("list", epilog="\b\nExamples:\n  postroom keys list\n  postroom keys list --json | jq length")
 def list_(*, json: JsonOption = False) -> None:
-    """List the keys: what each opens, and when it was last used."""
+    """List API keys with their scopes, state and last use."""
 
     async def act(database: "Database", organization: OrganizationId) -> "list[ApiKey]":
         from postroom.store import api_keys
@@ -69,13 +71,12 @@ def list_(*, json: JsonOption = False) -> None:
 
     from postroom.cli import output, startup
 
-    found = startup.run_for_organization(act)
+    keys = startup.run_for_organization(act)
     if json:
-        output.print_json([asdict(each) for each in found])
+        output.print_json([asdict(key) for key in keys])
         return
     rows = [
-        (each.prefix, each.name, " ".join(each.scopes), _describe_state(each), each.last_used_at)
-        for each in found
+        (key.prefix, key.name, " ".join(key.scopes), _describe_state(key), key.last_used_at) for key in keys
     ]
     output.print_table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
 
@@ -83,10 +84,10 @@ def list_(*, json: JsonOption = False) -> None:
 @group.command(epilog="\b\nExamples:\n  postroom keys revoke reporting\n  postroom keys revoke pr_a1b2c3d4")
 def revoke(
     key_name: Annotated[
-        str, typer.Argument(metavar="KEY", help="Its name, its beginning or its id, as `keys list` has it.")
+        str, typer.Argument(metavar="KEY", help="Name, prefix or ID, as shown by `postroom keys list`.")
     ],
 ) -> None:
-    """Let a key count no more. Web processes know within seconds."""
+    """Revoke an API key. It takes effect within seconds."""
 
     async def act(database: "Database", organization: OrganizationId) -> int:
         from postroom.flow.access import api_keys
@@ -96,11 +97,11 @@ def revoke(
     from postroom.cli import startup
 
     if not startup.run_for_organization(act):
-        raise PermanentError("No key is called so, or it is revoked already. `postroom keys list` shows all.")
+        raise PermanentError("No such key, or it is already revoked. Run `postroom keys list` to see all.")
     typer.echo("Revoked.")
 
 
 def _describe_state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return "revoked"
-    return "good" if key.expires_at is None else f"until {key.expires_at:%Y-%m-%d %H:%M}"
+    return "active" if key.expires_at is None else f"expires {key.expires_at:%Y-%m-%d %H:%M}"

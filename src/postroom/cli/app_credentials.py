@@ -1,4 +1,4 @@
-"""The options of app-only mailboxes: an application's credential, read from files and checked."""
+"""The app-only options of `postroom mailboxes connect`: an application credential, read and validated."""
 
 import re
 from pathlib import Path
@@ -20,23 +20,23 @@ class AppOnlyOptions(NamedTuple):
 
 
 def read_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
-    """The credential, the mailbox's address, the folder."""
+    """Validate the options and return the credential, the mailbox's address and the folder."""
     if options.tenant is None or options.client_id is None or options.mailbox is None:
-        raise SettingsError("App-only needs --tenant, --client-id and --mailbox.")
+        raise SettingsError("--app-only requires --tenant, --client-id and --mailbox.")
     if (options.secret_file is None) == (options.certificate is None):
-        raise SettingsError("App-only needs one of --secret-file and --certificate.")
+        raise SettingsError("--app-only requires either --secret-file or --certificate.")
     if not re.fullmatch(r"[A-Za-z0-9.-]{1,255}", options.tenant) or options.tenant in {
         "common",
         "organizations",
         "consumers",
     }:
-        raise SettingsError("--tenant takes the id or the domain of one tenant.")
+        raise SettingsError("--tenant must be the ID or the domain of one tenant.")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", options.client_id):
-        raise SettingsError("--client-id takes the application (client) id, a GUID.")
+        raise SettingsError("--client-id must be the application (client) ID, a GUID.")
     if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", options.mailbox):
-        raise SettingsError("--mailbox takes one address.")
+        raise SettingsError("--mailbox must be one email address.")
     if options.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", options.folder):
-        raise SettingsError("--folder takes a well-known name such as Inbox or Archive, or a folder's id.")
+        raise SettingsError("--folder must be a well-known name such as Inbox or Archive, or a folder ID.")
     secret = Secret(_read_text(options.secret_file).strip()) if options.secret_file else None
     pem = _read_certificate(options.certificate) if options.certificate else None
     credential = AppCredential(options.tenant.lower(), options.client_id, secret, pem)
@@ -48,13 +48,13 @@ def _read_text(path: Path) -> str:
         with path.open(encoding="utf-8") as file:
             text = file.read(_MAX_FILE_BYTES)
     except UnicodeDecodeError:
-        raise OperatorError(f"{path} is not a text file.") from None
+        raise OperatorError(f"{path} is not a text file in UTF-8. Check the path.") from None
     except OSError as error:
         raise OperatorError(
             f"{path} cannot be read: {(error.strerror or 'no reason given').lower()}."
         ) from None
     if not text.strip():
-        raise OperatorError(f"{path} is empty.")
+        raise OperatorError(f"{path} is empty. Check the path.")
     return text
 
 
@@ -68,6 +68,6 @@ def _read_certificate(path: Path) -> Secret:
         serialization.load_pem_private_key(text.encode(), password=None)
     except (ValueError, TypeError):
         raise OperatorError(
-            f"{path} must hold a certificate and its private key, both in PEM, the key without a password."
+            f"{path} must contain a certificate and its unencrypted private key, both in PEM."
         ) from None
     return Secret(text)

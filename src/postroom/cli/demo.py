@@ -144,7 +144,7 @@ async def _connect_mailboxes(
             progress.print_status(f"Connecting {address}")
             await _connect_mailbox(desk, organization, provider, address, control)
         token = await sign_in.create_link(opened, admin, actor="command line")
-        return sign_in.build_link_url(public, token, following="/demo")
+        return sign_in.build_link_url(public, token, next_path="/demo")
 
 
 async def _connect_mailbox(

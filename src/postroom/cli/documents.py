@@ -1,4 +1,4 @@
-"""`postroom documents`: take in files, see what became of them, decide, export."""
+"""`postroom documents`: add files, list and show documents, review, retry, export."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="documents",
-    help="Documents: add, list, show, confirm, reject, retry, reprocess, export.",
+    help="Add, list, review and export documents.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -31,12 +31,10 @@ Examples:
 )
 group.command(epilog=export.EXAMPLES)(export.export)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DocumentArgument = Annotated[
-    str, typer.Argument(metavar="DOCUMENT", help="Its id, or the beginning of its id.")
-]
-ActorOption = Annotated[str, typer.Option("--as", help="Who decides, as the ledger shall name them.")]
-StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only those in this state.")]
-PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only those of this pipeline.")]
+DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")]
+ActorOption = Annotated[str, typer.Option("--as", help="Name of the person who decides, for the ledger.")]
+StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only documents in this state.")]
+PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only documents of this pipeline.")]
 
 
 @group.command(
@@ -46,16 +44,20 @@ Examples:
   postroom documents add --pipeline contract-notes notes/*.pdf"""
 )
 def add(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="PDF, PNG, JPEG, TIFF, XML, zip.")],
-    pipeline: Annotated[str, typer.Option(help="The pipeline that takes them.")] = "invoices",
-    sender: Annotated[str, typer.Option(help="Whom the archive names as sender.")] = "upload@localhost",
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="PDF, PNG, JPEG, TIFF, XML or zip files.")
+    ],
+    pipeline: Annotated[str, typer.Option(help="Pipeline that processes the files.")] = "invoices",
+    sender: Annotated[str, typer.Option(help="Sender to record in the archive.")] = "upload@localhost",
 ) -> ExitCode:
-    """Take in files by hand: they take the same way as mail."""
+    """Add files by hand. They are processed like attachments. Exit code 1 if a file is rejected."""
     from postroom.cli import output, startup
 
-    outcome = startup.run_with_database(lambda database: _add_files(database, files, pipeline, sender))
-    output.print_table(["FILE", "DOCUMENT", ""], [(name, found, words) for name, found, words, _ in outcome])
-    return ExitCode.OK if all(fine for *_, fine in outcome) else ExitCode.FAILED
+    results = startup.run_with_database(lambda database: _add_files(database, files, pipeline, sender))
+    output.print_table(
+        ["FILE", "DOCUMENT", ""], [(name, document, words) for name, document, words, _ in results]
+    )
+    return ExitCode.OK if all(accepted for *_, accepted in results) else ExitCode.FAILED
 
 
 @group.command(
@@ -68,36 +70,41 @@ Examples:
 def list_documents(
     state: StateOption = None,
     pipeline: PipelineOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of documents.")] = 50,
     *,
-    every: Annotated[
-        bool, typer.Option("--all", help="Skipped ones too: what is nothing for a pipeline.")
-    ] = False,
+    include_skipped: Annotated[bool, typer.Option("--all", help="Include skipped documents.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List documents, the newest first; skipped ones only when asked for."""
+    """List documents, newest first. Skipped documents are hidden unless --all is given."""
     from postroom.cli import output, startup
     from postroom.store import documents
 
-    async def listed(connection: "Connection", _: "OrganizationId") -> "list[DocumentSummary]":
-        skipped = every or state is DocumentState.SKIPPED
+    async def read_documents(connection: "Connection", _: "OrganizationId") -> "list[DocumentSummary]":
+        skipped = include_skipped or state is DocumentState.SKIPPED
         return await documents.list_summaries(
             connection, state=state, pipeline=pipeline, skipped=skipped, limit=limit
         )
 
-    found = startup.run_in_transaction(listed)
+    summaries = startup.run_in_transaction(read_documents)
     if json:
-        output.print_json([asdict(each) for each in found])
-    elif not found:
+        output.print_json([asdict(summary) for summary in summaries])
+    elif not summaries:
         typer.echo(
-            "No documents. Connect a mailbox, or add a file: `postroom documents add FILE`."
-            " Skipped ones: `postroom documents list --all`."
+            "No documents. Connect a mailbox, or add a file with `postroom documents add FILE`."
+            " To include skipped documents, add --all."
         )
     else:
         headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
         rows = [
-            [str(each.id)[:8], each.pipeline, each.state, each.file_name, each.record_key, each.reason]
-            for each in found
+            [
+                str(summary.id)[:8],
+                summary.pipeline,
+                summary.state,
+                summary.file_name,
+                summary.record_key,
+                summary.reason,
+            ]
+            for summary in summaries
         ]
         output.print_table(headings, rows)
 
@@ -109,27 +116,26 @@ Examples:
   postroom documents show 6f1c2a4e --json | jq .fields"""
 )
 def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
-    """Show one document: where it came from, what was read, the checks, the decision."""
+    """Show one document: its arrivals, fields, checks and state."""
     from postroom.cli import output, startup
 
-    found = startup.run_in_transaction(lambda connection, _: _read_document(connection, document))
+    details = startup.run_in_transaction(lambda connection, _: _read_document(connection, document))
     if json:
-        output.print_json(found)
+        output.print_json(details)
         return
     for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
-        output.print_line(f"{name:<14}{found[name] if found[name] is not None else '-'}")
-    for each in found["arrivals"]:
-        output.print_line(
-            f"{'arrived':<14}{each['file_name'] or '-'} from {each['sender'] or '-'} ({each['source']})"
-        )
-    if found["fields"]:
+        output.print_line(f"{name:<14}{details[name] if details[name] is not None else '-'}")
+    for arrival in details["arrivals"]:
+        sender, source = arrival["sender"] or "-", arrival["source"]
+        output.print_line(f"{'arrived':<14}{arrival['file_name'] or '-'} from {sender} ({source})")
+    if details["fields"]:
         rows = [
-            [name, each["value"], f"{each['confidence']:.2f}", each["evidence"]]
-            for name, each in found["fields"].items()
+            [name, field["value"], f"{field['confidence']:.2f}", field["evidence"]]
+            for name, field in details["fields"].items()
         ]
         typer.echo()
         output.print_table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
-    for check in found["checks"]:
+    for check in details["checks"]:
         failed = "FAILED" if check.get("is_severe", True) else "noted"
         output.print_line(f"{'passed' if check['passed'] else failed:<8}{check['words']}")
 
@@ -148,20 +154,22 @@ def confirm(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="Put a field right; repeatable. Of a table, all its rows as JSON.",
+            help="Correct a field; repeatable. For a table, give all rows as JSON.",
         ),
     ] = None,
     actor: ActorOption = "command line",
 ) -> None:
-    """Vouch for what was read, with what you put right; the next one of that supplier or layout learns."""
+    """Confirm a document, with corrections. Postroom learns from them for this supplier or layout."""
     from postroom.cli import startup
     from postroom.flow.documents import review
 
-    given = dict(_parse_correction(each) for each in corrections or [])
+    values = dict(_parse_correction(correction) for correction in corrections or [])
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
-        by, found = _reviewing(), await _find_document(connection, document)
-        return await review.confirm(connection, by, organization, found, actor=actor, corrections=given)
+        context, document_id = _build_review_context(), await _find_document(connection, document)
+        return await review.confirm(
+            connection, context, organization, document_id, actor=actor, corrections=values
+        )
 
     typer.echo(f"Confirmed as record {startup.run_in_transaction(decide)}.")
 
@@ -173,16 +181,16 @@ Examples:
 )
 def reject(
     document: DocumentArgument,
-    reason: Annotated[str, typer.Option(help="Why, in words.")] = "not for this pipeline",
+    reason: Annotated[str, typer.Option(help="Reason, in your own words.")] = "not for this pipeline",
     actor: ActorOption = "command line",
 ) -> None:
-    """Say that a document is nothing for its pipeline."""
+    """Reject a document that does not belong in its pipeline."""
     from postroom.cli import startup
     from postroom.flow.documents import review
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
-        by, found = _reviewing(), await _find_document(connection, document)
-        await review.reject(connection, by, organization, found, actor=actor, reason=reason)
+        context, document_id = _build_review_context(), await _find_document(connection, document)
+        await review.reject(connection, context, organization, document_id, actor=actor, reason=reason)
 
     startup.run_in_transaction(decide)
     typer.echo("Rejected.")
@@ -195,11 +203,13 @@ Examples:
   postroom documents retry --state failed"""
 )
 def retry(
-    document: Annotated[str | None, typer.Argument(metavar="[DOCUMENT]", help="Its id.")] = None,
+    document: Annotated[
+        str | None, typer.Argument(metavar="[DOCUMENT]", help="ID, or start of the ID.")
+    ] = None,
     state: StateOption = None,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Read again what ended without a record: one document, or all in a state."""
+    """Process documents without a record again: one document, or all in a state."""
     return _requeue(document, state, None, actor)
 
 
@@ -209,11 +219,13 @@ Examples:
   postroom documents reprocess --pipeline invoices --state needs_review"""
 )
 def reprocess(
-    pipeline: Annotated[str, typer.Option(help="The pipeline whose documents are read again.")],
-    state: Annotated[DocumentState, typer.Option(help="Those in this state.")] = DocumentState.NEEDS_REVIEW,
+    pipeline: Annotated[str, typer.Option(help="Pipeline whose documents to process again.")],
+    state: Annotated[
+        DocumentState, typer.Option(help="Only documents in this state.")
+    ] = DocumentState.NEEDS_REVIEW,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Read all documents of a pipeline again that ended in a state: after a change of its settings."""
+    """Process all documents of a pipeline in a state again, for example after changing the pipeline."""
     return _requeue(None, state, pipeline, actor)
 
 
@@ -223,20 +235,20 @@ def _requeue(document: str | None, state: DocumentState | None, pipeline: str | 
     from postroom.store import documents
 
     if (document is None) == (state is None):
-        raise PermanentError("Name either a document, or a state with --state.")
+        raise PermanentError("Give either a document or --state.")
 
     async def queue(connection: "Connection", organization: "OrganizationId") -> int:
         if document is not None:
-            found = [await _find_document(connection, document)]
+            document_ids = [await _find_document(connection, document)]
         else:
             listed = await documents.list_summaries(connection, state=state, pipeline=pipeline, limit=100_000)
-            found = [each.id for each in listed]
-        for each in found:
-            await review.read_again(connection, organization, each, actor=actor)
-        return len(found)
+            document_ids = [summary.id for summary in listed]
+        for document_id in document_ids:
+            await review.read_again(connection, organization, document_id, actor=actor)
+        return len(document_ids)
 
     count = startup.run_in_transaction(queue)
-    typer.echo(f"{count} queued." if count else "There is no such document.")
+    typer.echo(f"Queued: {count}." if count else "No such document.")
     return ExitCode.OK if count else ExitCode.FAILED
 
 
@@ -253,43 +265,45 @@ async def _add_files(
 
     settings = config.load()
     organization = OrganizationId(settings.organization)
-    chosen = wired.load_pipelines(settings).get(pipeline)
-    if chosen is None:
-        raise PermanentError(f"There is no pipeline {pipeline}; see `postroom pipelines list`.")
+    chosen_pipeline = wired.load_pipelines(settings).get(pipeline)
+    if chosen_pipeline is None:
+        raise PermanentError(f"No such pipeline: {pipeline}. Run `postroom pipelines list` to see all.")
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, "Postroom")
-    blobs, outcome = storage.build_blob_store(settings), list[tuple[str, str | None, str, bool]]()
+    blobs, results = storage.build_blob_store(settings), list[tuple[str, str | None, str, bool]]()
     for file in files:
         name = upload.clean_file_name(file.name)
         try:
-            given = Upload(name, file.read_bytes(), sender)
-            prepared = await upload.prepare(blobs, organization, chosen, given)
+            file_upload = Upload(name, file.read_bytes(), sender)
+            prepared = await upload.prepare(blobs, organization, chosen_pipeline, file_upload)
             async with database.transaction(organization) as connection:
                 taken = await upload.commit(connection, organization, prepared)
         except OSError as error:
-            outcome.append((name, None, f"cannot be read: {error.strerror}", False))
+            results.append((name, None, f"cannot be read: {error.strerror}", False))
         except PermanentError as error:
-            outcome.append((name, None, str(error), False))
+            results.append((name, None, str(error), False))
         else:
-            outcome += [
-                (name, str(each.document), "queued" if each.is_new else "known already", True)
-                for each in taken
+            results += [
+                (name, str(item.document), "queued" if item.is_new else "already known", True)
+                for item in taken
             ]
-            outcome += [
-                (name, None, f"left out: {upload.describe_ignored(each, within=name)}", True)
-                for each in prepared.left
+            results += [
+                (name, None, f"ignored: {upload.describe_ignored(item, within=name)}", True)
+                for item in prepared.left
             ]
-    return outcome
+    return results
 
 
 async def _find_document(connection: "Connection", name: str) -> UUID:
     from postroom.store import documents
 
-    found = await documents.find_by_id_prefix(connection, name)
-    if len(found) != 1:
-        what = "There is no document" if not found else "There are several documents"
-        raise PermanentError(f"{what} whose id begins with {name}; see `postroom documents list`.")
-    return found[0]
+    matches = await documents.find_by_id_prefix(connection, name)
+    if len(matches) != 1:
+        problem = "No document" if not matches else "More than one document"
+        raise PermanentError(
+            f"{problem} has an ID that starts with {name}. Run `postroom documents list` to see all."
+        )
+    return matches[0]
 
 
 async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
@@ -300,21 +314,23 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
     document = await documents.get(connection, id_)
     assert document is not None
     extraction = await records.get_newest_extraction(connection, id_)
-    asked = [each.reason for each in await reviews.list_by_document(connection, id_) if each.decision is None]
+    open_questions = [
+        item.reason for item in await reviews.list_by_document(connection, id_) if item.decision is None
+    ]
     record = await records.get(connection, document.record_id) if document.record_id else None
     corrections = await reviews.get_corrections(connection, id_)
-    people = await actor_names.find_names(connection, [each.actor_id for each in corrections.values()])
+    people = await actor_names.find_names(connection, [item.actor_id for item in corrections.values()])
     return {
         "id": str(id_),
         "pipeline": document.pipeline,
         "kind": document.kind,
         "state": document.state,
-        "reason": document.skip_reason or document.last_error or next(iter(asked), None),
+        "reason": document.skip_reason or document.last_error or next(iter(open_questions), None),
         "record": record.key if record else None,
         "archive_path": document.archive_path,
         "arrivals": [
-            {"file_name": each.file_name, "sender": each.sender, "source": each.source}
-            for each in await documents.list_arrivals(connection, id_)
+            {"file_name": item.file_name, "sender": item.sender, "source": item.source}
+            for item in await documents.list_arrivals(connection, id_)
         ],
         "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
         "checks": extraction.checks if extraction else [],
@@ -322,33 +338,34 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
 
 
 def _apply_corrections(
-    read: Mapping[str, Any], corrections: "Mapping[str, Correction]", people: Mapping[str, str]
+    extracted: Mapping[str, Any], corrections: "Mapping[str, Correction]", people: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Fields as they are now, and what was read where a person put another value in its place."""
-    found = dict(read)
-    for name, each in corrections.items():
-        actor = people.get(each.actor_id or "", each.actor_id)
-        said = f"corrected by {actor or '-'} at {each.decided_at:%Y-%m-%d %H:%M} UTC; read: {each.read_text}"
-        found[name] = {
-            **read.get(name, {"page": None, "box": None}),
-            "value": each.right_value,
+    """Merge corrections into the extracted fields, keeping what was read as `read_value`."""
+    fields = dict(extracted)
+    for name, correction in corrections.items():
+        actor = people.get(correction.actor_id or "", correction.actor_id)
+        decided_at = f"{correction.decided_at:%Y-%m-%d %H:%M} UTC"
+        evidence = f"corrected by {actor or '-'} at {decided_at}; read: {correction.read_text}"
+        fields[name] = {
+            **extracted.get(name, {"page": None, "box": None}),
+            "value": correction.right_value,
             "confidence": 1.0,
-            "evidence": said,
-            "read_value": each.read_value,
+            "evidence": evidence,
+            "read_value": correction.read_value,
             "corrected_by": actor,
-            "corrected_at": each.decided_at,
+            "corrected_at": correction.decided_at,
         }
-    return found
+    return fields
 
 
-def _parse_correction(given: str) -> tuple[str, str]:
-    name, separator, value = given.partition("=")
+def _parse_correction(option: str) -> tuple[str, str]:
+    name, separator, value = option.partition("=")
     if not separator or not name:
-        raise PermanentError(f"--set {given} is not FIELD=VALUE.")
+        raise PermanentError(f"--set {option} is not in the form FIELD=VALUE.")
     return name.strip(), value.strip()
 
 
-def _reviewing() -> "ReviewContext":
+def _build_review_context() -> "ReviewContext":
     from postroom import config
     from postroom.wiring import documents as wired
 

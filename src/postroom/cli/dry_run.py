@@ -1,4 +1,4 @@
-"""What every stage makes of a file or of a stored message, for `postroom pipelines try`. Stores nothing."""
+"""The dry run of `postroom pipelines try`: run all stages on a file or a message, and store nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DryRunFile:
-    """A file that a pipeline looks at, and what the screen says of it; its bytes only where it is taken."""
+    """A file, the pipeline that screens it, and the verdict. Only accepted files have content."""
 
     pipeline: Pipeline
     name: str
@@ -44,45 +44,45 @@ class DryRunFile:
     content: bytes | None = None
 
 
-def screen_file(file: Path, chosen: Sequence[Pipeline]) -> list[DryRunFile]:
-    """A file of the disk, or what is inside it."""
+def screen_file(file: Path, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
+    """Screen a local file, or the files inside a container."""
     try:
-        given = Upload(file.name, file.read_bytes(), sender="")
+        new_upload = Upload(file.name, file.read_bytes(), sender="")
     except OSError as error:
-        raise PermanentError(f"{file} cannot be read: {error.strerror}.") from error
+        raise PermanentError(f"{file} cannot be read: {error.strerror}. Check the path.") from error
     return [
         DryRunFile(
             pipeline,
-            each.name,
-            each.media_type,
+            inner.name,
+            inner.media_type,
             ScreeningVerdict(
-                ScreeningAction.LEAVE if each.content is None else ScreeningAction.TAKE, each.reason
+                ScreeningAction.LEAVE if inner.content is None else ScreeningAction.TAKE, inner.reason
             ),
-            each.content,
+            inner.content,
         )
-        for each in upload.screen_upload(given)
-        for pipeline in chosen
+        for inner in upload.screen_upload(new_upload)
+        for pipeline in pipelines
     ]
 
 
-def screen_message(message_id: int, chosen: Sequence[Pipeline]) -> list[DryRunFile]:
-    """What a stored message brought, as each pipeline would look at it now."""
+def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
+    """Screen the attachments of a stored message as the pipelines would now."""
 
     async def collect(database: "Database", organization: OrganizationId) -> list[DryRunFile]:
         async with database.transaction(organization) as connection:
-            # A number that no column holds names no message.
-            wanted = [message_id] if message_id < 2**63 else []
-            found = await documents.list_incoming_messages(connection, wanted)
-        if not found:
+            # A number beyond bigint is no message ID.
+            message_ids = [message_id] if message_id < 2**63 else []
+            messages = await documents.list_incoming_messages(connection, message_ids)
+        if not messages:
             raise PermanentError(
-                f"There is no message {message_id} with attachments; `postroom search` finds messages."
+                f"Message {message_id} does not exist or has no attachments. Run `postroom search` to find one."
             )
         blobs = storage.build_blob_store(config.load())
-        [message] = found
+        [message] = messages
         return [
             candidate
             for file in message.files
-            for candidate in await _screen_attachment(blobs, organization, message, file, chosen)
+            for candidate in await _screen_attachment(blobs, organization, message, file, pipelines)
         ]
 
     return startup.run_for_organization(collect)
@@ -93,73 +93,77 @@ async def _screen_attachment(
     organization: OrganizationId,
     message: IncomingMessage,
     file: StoredAttachment,
-    chosen: Sequence[Pipeline],
+    pipelines: Sequence[Pipeline],
 ) -> list[DryRunFile]:
     verdict = screen.screen_attachment(intake.to_attachment_facts(file))
     if verdict.accepted and file.sha256 is None:
         verdict = ScreeningVerdict(
-            ScreeningAction.LEAVE, "its bytes are not kept under the mailbox's content policy"
+            ScreeningAction.LEAVE, "the mailbox's content policy does not keep its content"
         )
     media_type = intake.choose_media_type(file.detected, file.media_type)
-    inside = [(file.name, media_type, verdict, None)]
+    files = [(file.name, media_type, verdict, None)]
     if verdict.accepted and file.sha256 is not None:
         content = await read_blob(blobs, organization, file.sha256)
         if verdict.action is ScreeningAction.TAKE:
-            inside = [(file.name, media_type, verdict, content)]
+            files = [(file.name, media_type, verdict, content)]
         else:
-            opened = await asyncio.to_thread(unpack.unpack_container, content, file)
-            inside += [
-                (f"{file.name}/{each.name}", each.media_type, each.verdict, each.content) for each in opened
+            members = await asyncio.to_thread(unpack.unpack_container, content, file)
+            files += [
+                (f"{file.name}/{member.name}", member.media_type, member.verdict, member.content)
+                for member in members
             ]
-    overall = {each.name: screen.screen_message(each, intake.to_message_facts(message)) for each in chosen}
+    facts = intake.to_message_facts(message)
+    overall = {pipeline.name: screen.screen_message(pipeline, facts) for pipeline in pipelines}
     return [
-        DryRunFile(each, name, kind, verdict, content)
-        if overall[each.name].accepted
-        else DryRunFile(each, name, kind, overall[each.name])
-        for name, kind, verdict, content in inside
-        for each in chosen
+        DryRunFile(pipeline, name, kind, verdict, content)
+        if overall[pipeline.name].accepted
+        else DryRunFile(pipeline, name, kind, overall[pipeline.name])
+        for name, kind, verdict, content in files
+        for pipeline in pipelines
     ]
 
 
 async def run_stages(
-    candidates: Sequence[DryRunFile], made_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
+    candidates: Sequence[DryRunFile], build_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
 ) -> list[dict[str, Any]]:
-    """What each stage says of each. One file that cannot be read costs the others nothing."""
-    installed, tried = kinds.list_installed(), list[dict[str, Any]]()
+    """Run all stages on each file and describe the results. An unreadable file does not stop the others."""
+    installed, results = kinds.list_installed(), list[dict[str, Any]]()
     usage: list[ModelUsage] = []
 
     async def spent() -> float:
         return sum(each.cost_usd for each in usage)
 
-    field_reader = made_reader(spent)
+    field_reader = build_reader(spent)
     readings: dict[bytes, FileReading | str] = {}
-    async with FileSandbox() as readers:
+    async with FileSandbox() as sandbox:
         for candidate in candidates:
             if candidate.content is None:
                 fate = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "left"
-                tried.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
+                results.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
                 continue
             if candidate.content not in readings:
-                readings[candidate.content] = await _read(readers, candidate.content)
+                readings[candidate.content] = await _read(sandbox, candidate.content)
             reading = readings[candidate.content]
             if isinstance(reading, str):
                 if len(candidates) == 1:
                     raise PermanentError(reading)
-                tried.append(
+                results.append(
                     _describe_screening(candidate) | {"route": {"state": "failed", "reason": reading}}
                 )
                 continue
-            wanted = [installed[candidate.pipeline.kind]]
-            file = extraction.to_viewable_file(readers, reading, candidate.content)
-            found = await analyze_with(field_reader, reading, wanted, file=file, use_exact=use_exact)
-            usage += found.usage
-            tried.append(_describe_stages(candidate, reading, found))
-    return tried
+            kinds_allowed = [installed[candidate.pipeline.kind]]
+            file = extraction.to_viewable_file(sandbox, reading, candidate.content)
+            analysis = await analyze_with(
+                field_reader, reading, kinds_allowed, file=file, use_exact=use_exact
+            )
+            usage += analysis.usage
+            results.append(_describe_stages(candidate, reading, analysis))
+    return results
 
 
-async def _read(readers: FileSandbox, content: bytes) -> FileReading | str:
+async def _read(sandbox: FileSandbox, content: bytes) -> FileReading | str:
     try:
-        return await readers.read(content)
+        return await sandbox.read(content)
     except PermanentError as error:
         return str(error)
 
@@ -173,9 +177,11 @@ def _describe_screening(candidate: DryRunFile) -> dict[str, Any]:
     }
 
 
-def _describe_stages(candidate: DryRunFile, reading: FileReading, found: DocumentAnalysis) -> dict[str, Any]:
-    transcript, values, pipeline = reading.transcript, found.values(), candidate.pipeline
-    told: dict[str, Any] = {
+def _describe_stages(
+    candidate: DryRunFile, reading: FileReading, analysis: DocumentAnalysis
+) -> dict[str, Any]:
+    transcript, values, pipeline = reading.transcript, analysis.values(), candidate.pipeline
+    stages: dict[str, Any] = {
         **_describe_screening(candidate),
         "transcribe": {
             "method": transcript.method,
@@ -184,27 +190,27 @@ def _describe_stages(candidate: DryRunFile, reading: FileReading, found: Documen
             "embedded": [each.name for each in reading.embedded],
         },
         "classify": {
-            "kind": found.kind.name if found.kind else None,
-            "certainty": round(found.certainty, 3),
-            "skip_reason": found.skip_reason,
+            "kind": analysis.kind.name if analysis.kind else None,
+            "certainty": round(analysis.certainty, 3),
+            "skip_reason": analysis.skip_reason,
         },
     }
-    if found.kind is None:
-        return told | {"route": {"state": "skipped", "reason": found.skip_reason}}
+    if analysis.kind is None:
+        return stages | {"route": {"state": "skipped", "reason": analysis.skip_reason}}
     doubts = record_matching.find_review_reasons(
-        needed=found.kind.needed,
-        confidences=found.confidences,
+        required=analysis.kind.required,
+        confidences=analysis.confidences,
         confirm_above=pipeline.confirm_above,
-        failed_checks=found.failed_checks,
-        differences=[each.words for each in found.differences],
+        failed_checks=analysis.failed_checks,
+        differences=[each.words for each in analysis.differences],
         match=OrderMatch(None, ""),
     )
-    return told | {
+    return stages | {
         "extract": {
-            "reader": found.source,
-            "fallback_reason": found.fallback_reason,
-            "tokens": sum(each.input_tokens + each.output_tokens for each in found.usage),
-            "cost_usd": sum(each.cost_usd for each in found.usage),
+            "reader": analysis.source,
+            "fallback_reason": analysis.fallback_reason,
+            "tokens": sum(each.input_tokens + each.output_tokens for each in analysis.usage),
+            "cost_usd": sum(each.cost_usd for each in analysis.usage),
             "fields": {
                 field: {
                     "value": values[field],
@@ -212,33 +218,35 @@ def _describe_stages(candidate: DryRunFile, reading: FileReading, found: Documen
                     "page": each.page,
                     "evidence": each.evidence,
                 }
-                for field, each in found.fields.items()
+                for field, each in analysis.fields.items()
             },
         },
-        "check": [{"passed": each.passed, "words": f"{each.name}: {each.words}"} for each in found.checks],
+        "check": [{"passed": each.passed, "words": f"{each.name}: {each.words}"} for each in analysis.checks],
         "route": {"state": "needs_review" if doubts else "completed", "reason": str(doubts) or None},
     }
 
 
-def print_stages(told: dict[str, Any]) -> None:
-    output.print_line(f"{told['file']} in {told['pipeline']}")
-    output.print_line(f"  screen      {told['screen']['fate']}: {told['screen']['reason']}")
-    if "transcribe" not in told:
-        output.print_line(f"  route       {told['route']['state']} {told['route']['reason'] or ''}".rstrip())
+def print_stages(stages: dict[str, Any]) -> None:
+    output.print_line(f"{stages['file']} in {stages['pipeline']}")
+    output.print_line(f"  screen      {stages['screen']['fate']}: {stages['screen']['reason']}")
+    if "transcribe" not in stages:
+        output.print_line(
+            f"  route       {stages['route']['state']} {stages['route']['reason'] or ''}".rstrip()
+        )
         return
-    read, kind, route = told["transcribe"], told["classify"], told["route"]
+    read, kind, route = stages["transcribe"], stages["classify"], stages["route"]
     output.print_line(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
     output.print_line(
         f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
     )
-    if "extract" in told:
-        read = told["extract"]
-        costs = f", {read['tokens']:,} tokens, {read['cost_usd']:.4f} dollars" if read["tokens"] else ""
-        instead = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
-        output.print_line(f"  extract     by {read['reader']}{instead}{costs}")
+    if "extract" in stages:
+        read = stages["extract"]
+        costs = f", {read['tokens']:,} tokens, USD {read['cost_usd']:.4f}" if read["tokens"] else ""
+        fallback = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
+        output.print_line(f"  extract     by {read['reader']}{fallback}{costs}")
         fields = read["fields"].items()
         rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
         output.print_table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
-        for each in told["check"]:
+        for each in stages["check"]:
             output.print_line(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
     output.print_line(f"  route       {route['state']} {route['reason'] or ''}".rstrip())

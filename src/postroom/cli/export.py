@@ -1,4 +1,4 @@
-"""`postroom documents export`: confirmed records as a file for another program."""
+"""`postroom documents export`: confirmed records as CSV, JSON Lines or Parquet."""
 
 import csv
 import json
@@ -35,11 +35,11 @@ Examples:
 
 
 def export(
-    form: Annotated[ExportFormat, typer.Option("--format", help="What to write.")] = ExportFormat.JSONL,
+    form: Annotated[ExportFormat, typer.Option("--format", help="File format.")] = ExportFormat.JSONL,
     kind: Annotated[str | None, typer.Option(help="Only records of this kind.")] = None,
-    output: Annotated[Path | None, typer.Option(help="The file to write [default: standard output]")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write [default: standard output]")] = None,
 ) -> None:
-    """Write confirmed records, the oldest first, each with the document it came from."""
+    """Export confirmed records, oldest first, each with the document it came from."""
     from postroom.cli import startup
     from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import records
@@ -54,10 +54,12 @@ def export(
         _write(rows, form, output)
     except OSError as error:
         if output is None:
-            raise  # whoever read this has gone
-        words = os.strerror(error.errno).lower() if error.errno else "no reason given"
-        raise OperatorError(f"{output} cannot be written: {words}.") from None
-    progress.print_status(f"{len(rows)} records.")
+            raise  # the reader of the pipe has left
+        reason = os.strerror(error.errno).lower() if error.errno else "unknown error"
+        raise OperatorError(
+            f"{output} cannot be written: {reason}. Choose another file with --output."
+        ) from None
+    progress.print_status(f"Exported records: {len(rows)}.")
 
 
 def _write(rows: Sequence[dict[str, Any]], form: ExportFormat, output: Path | None) -> None:
@@ -76,7 +78,7 @@ def _open_output(output: Path | None) -> AbstractContextManager[TextIO]:
 
 
 def _flatten(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns for every field that any record has; lists and tables as JSON."""
+    """Return columns for all fields of any record, and flat rows. Lists and tables become JSON."""
     flat = [{**{k: v for k, v in row.items() if k != "fields"}, **row["fields"]} for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     return columns, [
@@ -94,21 +96,19 @@ def write_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
 
 
 def _escape_formula(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text. Numbers may begin with a sign."""
+    """Quote text that a spreadsheet would run as a formula. Signed numbers stay as they are."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula and not record_matching.is_number(value) else value
 
 
 def _write_parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
     if output is None:
-        raise PermanentError("Parquet is not text: name a file with --output.")
+        raise PermanentError("Parquet is a binary format. Give a file with --output.")
     try:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
-        raise OperatorError(
-            "Parquet needs the library pyarrow. Run `pip install postroom[parquet]`."
-        ) from None
+        raise OperatorError("Parquet requires pyarrow. Run `pip install postroom[parquet]`.") from None
     columns, flat = _flatten(rows)
     table = arrow.table({name: [_to_text(row.get(name)) for row in flat] for name in columns})
     parquet.write_table(table, output)

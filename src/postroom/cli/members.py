@@ -1,4 +1,4 @@
-"""`postroom members`: who may sign in, as what, and links for those who have no password."""
+"""`postroom members`: members, their roles and passwords, and sign-in links."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Who did it, as the ledger names them.
+# The actor that the ledger records.
 _ACTOR = "command line"
 
 group = typer.Typer(
     name="members",
-    help="Members: the people who may sign in, and their roles.",
+    help="Manage members: the people who may sign in, and their roles.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -30,7 +30,7 @@ Examples:
   postroom members link ann@example.org""",
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AddressArgument = Annotated[str, typer.Argument(help="The member's address.")]
+AddressArgument = Annotated[str, typer.Argument(help="Email address of the member.")]
 
 
 class MemberCommandContext(NamedTuple):
@@ -47,27 +47,25 @@ Examples:
 )
 def add(
     address: AddressArgument,
-    role: Annotated[Role, typer.Option(help="What the member may do.")] = Role.READER,
-    name: Annotated[
-        str | None, typer.Option(help="How pages call the member [default: from the address]")
-    ] = None,
+    role: Annotated[Role, typer.Option(help="Role of the member.")] = Role.READER,
+    name: Annotated[str | None, typer.Option(help="Display name [default: derived from the address]")] = None,
 ) -> None:
-    """Add a member and print a link that signs in once, within the hour."""
+    """Add a member and print a sign-in link, valid once and for one hour."""
 
     async def act(context: MemberCommandContext) -> str:
         from postroom.flow.access import members
 
-        made = await members.add(
+        member = await members.add(
             context.database, context.organization, address, role=role, name=name, actor=_ACTOR
         )
-        return await _create_sign_in_link(context, made)
+        return await _create_sign_in_link(context, member)
 
     typer.echo(_run_command(act))
 
 
 @group.command(epilog="\b\nExamples:\n  postroom members link ann@example.org")
 def link(address: AddressArgument) -> None:
-    """Print a link that signs a member in, once, within the hour."""
+    """Print a sign-in link for a member, valid once and for one hour."""
 
     async def act(context: MemberCommandContext) -> str:
         return await _create_sign_in_link(context, await _find_member(context, address))
@@ -83,7 +81,7 @@ Examples:
   postroom members list --json | jq -r '.[].address'""",
 )
 def list_(*, json: JsonOption = False) -> None:
-    """List the members, their roles and when each was last here."""
+    """List members with their roles, sign-in methods and last visit."""
 
     async def act(context: MemberCommandContext) -> "list[Member]":
         from postroom.store import members
@@ -93,13 +91,13 @@ def list_(*, json: JsonOption = False) -> None:
 
     from postroom.cli import output
 
-    found = _run_command(act)
+    members = _run_command(act)
     if json:
-        output.print_json([asdict(each) for each in found])
+        output.print_json([asdict(member) for member in members])
         return
     rows = [
-        (each.address, each.name, each.role, _describe_sign_in_methods(each), each.last_seen_at)
-        for each in found
+        (member.address, member.name, member.role, _describe_sign_in_methods(member), member.last_seen_at)
+        for member in members
     ]
     output.print_table(("ADDRESS", "NAME", "ROLE", "SIGNS IN BY", "LAST SEEN"), rows)
 
@@ -109,10 +107,8 @@ def list_(*, json: JsonOption = False) -> None:
 Examples:
   postroom members role ann@example.org reviewer"""
 )
-def role(
-    address: AddressArgument, role: Annotated[Role, typer.Argument(help="What the member may do.")]
-) -> None:
-    """Give a member another role. It counts from the next page on."""
+def role(address: AddressArgument, role: Annotated[Role, typer.Argument(help="Role of the member.")]) -> None:
+    """Change the role of a member. It takes effect with the next request."""
 
     async def act(context: MemberCommandContext) -> bool:
         from postroom.flow.access import members
@@ -121,7 +117,7 @@ def role(
             context.database, await _find_member(context, address), role, actor=_ACTOR
         )
 
-    typer.echo("Changed." if _run_command(act) else "It was so already.")
+    typer.echo("Changed." if _run_command(act) else "Unchanged: the member already has this role.")
 
 
 @group.command(
@@ -134,17 +130,19 @@ Examples:
 def password(
     address: AddressArgument,
     *,
-    file: Annotated[Path | None, typer.Option(help="Read it from the first line of this file.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Let the password count no more.")] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="Read the password from the first line of this file.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the password.")] = False,
 ) -> None:
-    """Set a member's password, which also ends a lock-out and every session of the member."""
-    given = None if remove else _read_password(file)
+    """Set or remove a member's password. This unlocks the member and ends all their sessions."""
+    new_password = None if remove else _read_password(file)
 
     async def act(context: MemberCommandContext) -> None:
         from postroom.flow.access import members
 
         await members.set_password(
-            context.database, await _find_member(context, address), given, actor=_ACTOR
+            context.database, await _find_member(context, address), new_password, actor=_ACTOR
         )
 
     _run_command(act)
@@ -153,7 +151,7 @@ def password(
 
 @group.command(epilog="\b\nExamples:\n  postroom members remove ann@example.org")
 def remove(address: AddressArgument) -> None:
-    """Remove a member, and sign out whoever is signed in as that."""
+    """Remove a member and end all their sessions."""
 
     async def act(context: MemberCommandContext) -> None:
         from postroom.flow.access import members
@@ -193,8 +191,10 @@ async def _create_sign_in_link(context: MemberCommandContext, member: "Member") 
 
 
 def _describe_sign_in_methods(member: "Member") -> str:
-    ways = [name for name, has in (("password", member.has_password), ("openid", member.has_openid)) if has]
-    return ", ".join(["link", *ways]) + (" (locked)" if member.locked_until else "")
+    methods = [
+        name for name, has in (("password", member.has_password), ("openid", member.has_openid)) if has
+    ]
+    return ", ".join(["link", *methods]) + (" (locked)" if member.locked_until else "")
 
 
 def _read_password(file: Path | None) -> Secret:
@@ -203,11 +203,11 @@ def _read_password(file: Path | None) -> Secret:
             return Secret(file.read_text().partition("\n")[0])
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(
-                f"The file with the password cannot be read: {type(error).__name__}."
+                f"The password file cannot be read ({type(error).__name__}). Check path and permissions."
             ) from None
     if not sys.stdin.isatty():
-        raise SettingsError("There is no terminal to ask for the password. Give it with --file.")
+        raise SettingsError("There is no terminal to ask for the password. Use --file.")
     first = typer.prompt("New password", hide_input=True)
-    if typer.prompt("Again", hide_input=True) != first:
-        raise PermanentError("The two are not the same. Nothing was changed.")
+    if typer.prompt("Repeat the password", hide_input=True) != first:
+        raise PermanentError("The passwords do not match. Nothing was changed.")
     return Secret(first)

@@ -1,4 +1,4 @@
-"""`postroom parked`: work that failed too often and waits for a person."""
+"""`postroom parked`: work that failed too often and waits for the operator."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ Examples:
 
 group = typer.Typer(
     name="parked",
-    help="Work that failed too often and waits for you.",
+    help="List and retry parked work, which failed too often.",
     epilog=EXAMPLES,
     no_args_is_help=True,
 )
@@ -32,17 +32,17 @@ Examples:
   postroom parked list --json | jq length""",
 )
 def list_parked(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List what is parked, with the error of its last attempt."""
+    """List parked work with its last error."""
     from postroom.cli import output, startup
 
-    found = startup.run_with_database(_read_parked)
+    items = startup.run_with_database(_read_parked)
     if json:
-        output.print_json([asdict(each) for each in found])
-    elif not found:
-        typer.echo("Nothing is parked.")
+        output.print_json([asdict(item) for item in items])
+    elif not items:
+        typer.echo("No work is parked.")
     else:
         headings = ["KIND", "SUBJECT", "ORGANIZATION", "ATTEMPTS", "ERROR"]
-        rows = [[each.kind, each.subject, each.organization, each.attempts, each.error] for each in found]
+        rows = [[item.kind, item.subject, item.organization, item.attempts, item.error] for item in items]
         output.print_table(headings, rows)
 
 
@@ -50,20 +50,22 @@ def list_parked(*, json: Annotated[bool, typer.Option("--json", help="Print JSON
     epilog="""\b
 Examples:
   postroom parked retry sync 6f1c2a4e-…
-  postroom parked retry sync  (all of that kind)"""
+  postroom parked retry sync  (all syncs)"""
 )
 def retry(
-    kind: Annotated[str, typer.Argument(help="The kind of work, as `parked list` shows it.")],
-    subject: Annotated[str | None, typer.Argument(help="Its subject [default: all of the kind]")] = None,
+    kind: Annotated[str, typer.Argument(help="Work kind, as shown by `postroom parked list`.")],
+    subject: Annotated[
+        str | None, typer.Argument(help="Subject of the work [default: all of this kind]")
+    ] = None,
 ) -> ExitCode:
-    """Give parked work another round of attempts, now."""
+    """Retry parked work now, with a fresh count of attempts."""
     from postroom.cli import startup
 
     count = startup.run_with_database(lambda database: _unpark(database, kind, subject))
     if not count:
-        typer.echo("No such work is parked; see `postroom parked list`.", err=True)
+        typer.echo("No such work is parked. Run `postroom parked list` to see all.", err=True)
         return ExitCode.FAILED
-    typer.echo(f"{count} due again.")
+    typer.echo(f"Retrying: {count}.")
     return ExitCode.OK
 
 

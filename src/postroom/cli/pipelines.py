@@ -1,4 +1,4 @@
-"""`postroom pipelines`: how mail becomes documents; check the file, try a document."""
+"""`postroom pipelines`: list pipelines, check the pipelines file, try a file or a message."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="pipelines",
-    help="Pipelines: list, check their file, try a file or a message, what is watched.",
+    help="List, check and try pipelines.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -26,53 +26,53 @@ Examples:
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LLM_COST_NOTICE = (
-    "The language model is paid for this. Nothing is stored, so that it does not count against the day's"
-    " budget; this command alone spends no more than that."
+    "The language model is billed for this run. The cost is not stored and does not count towards the daily"
+    " budget. This command spends at most one daily budget."
 )
 
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom pipelines list --json")
 def list_pipelines(*, json: JsonOption = False) -> None:
-    """List the pipelines there are, and what each takes."""
+    """List pipelines and what pipeline accepts."""
     from postroom import config
     from postroom.cli import output
     from postroom.wiring import documents
 
-    found = documents.load_pipelines(config.load())
+    declared = documents.load_pipelines(config.load())
     if json:
-        output.print_json([each.model_dump(mode="json") for each in found.values()])
+        output.print_json([pipeline.model_dump(mode="json") for pipeline in declared.values()])
         return
     rows = [
         [
-            each.name,
-            each.kind,
-            _or_all(each.mailboxes),
-            _or_all(each.folders),
-            _or_all(each.senders),
-            each.confirm_above,
+            pipeline.name,
+            pipeline.kind,
+            _or_all(pipeline.mailboxes),
+            _or_all(pipeline.folders),
+            _or_all(pipeline.senders),
+            pipeline.confirm_above,
         ]
-        for each in found.values()
+        for pipeline in declared.values()
     ]
     output.print_table(["PIPELINE", "KIND", "MAILBOXES", "FOLDERS", "SENDERS", "CONFIRM ABOVE"], rows)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines watched --json")
 def watched(*, json: JsonOption = False) -> None:
-    """List the files of watched folders: taken in, refused and why, or still being written."""
+    """List the files of watched folders: accepted, rejected and why, or still being written."""
     from postroom.cli import output, startup
     from postroom.store import watched_files as store
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[WatchedFileState]":
         return await store.list_states(connection)
 
-    found = startup.run_in_transaction(read)
+    files = startup.run_in_transaction(read)
     if json:
-        output.print_json([asdict(each) for each in found])
-    elif not found:
-        typer.echo("No files. A pipeline watches a folder by its key `watch`; see docs/pipelines.md.")
+        output.print_json([asdict(file) for file in files])
+    elif not files:
+        typer.echo("No files. To watch a folder, set the key `watch` of a pipeline; see docs/pipelines.md.")
     else:
-        rows = [[each.pipeline, each.name, each.imported_at or "-", each.rejection] for each in found]
-        output.print_table(["PIPELINE", "FILE", "TAKEN IN", "REFUSED"], rows)
+        rows = [[file.pipeline, file.name, file.imported_at or "-", file.rejection] for file in files]
+        output.print_table(["PIPELINE", "FILE", "ACCEPTED", "REJECTED"], rows)
 
 
 def _or_all(values: tuple[str, ...]) -> str:
@@ -81,16 +81,16 @@ def _or_all(values: tuple[str, ...]) -> str:
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines check /etc/postroom/pipelines.toml")
 def check(
-    file: Annotated[Path | None, typer.Argument(help="The file [default: POSTROOM_PIPELINES]")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Pipelines file [default: POSTROOM_PIPELINES]")] = None,
 ) -> None:
-    """Check a pipelines file; every fault is told at once, with its place."""
+    """Check a pipelines file and report all faults with their positions."""
     from postroom import config
     from postroom.documents import pipelines
     from postroom.documents.kinds import kind_registry
 
     path = file or config.load().pipelines
-    found = pipelines.load(path, kinds=kind_registry.list_installed())
-    typer.echo(f"{path or 'The shipped file'} is right: {', '.join(found)}.")
+    declared = pipelines.load(path, kinds=kind_registry.list_installed())
+    typer.echo(f"{path or 'The built-in pipelines file'} is valid: {', '.join(declared)}.")
 
 
 @group.command(
@@ -106,18 +106,21 @@ def try_one(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|MESSAGE", help="A PDF, PNG, JPEG, TIFF, XML, text or zip file, or a message's id."
+            metavar="FILE|MESSAGE",
+            help="A PDF, PNG, JPEG, TIFF, XML, text or zip file, or the ID of a message.",
         ),
     ],
     pipeline: Annotated[
-        str | None, typer.Option(help="Only this pipeline [default: each]", show_default=False)
+        str | None, typer.Option(help="Only this pipeline [default: all]", show_default=False)
     ] = None,
     *,
-    no_xml: Annotated[bool, typer.Option("--no-xml", help="Hide the data of an e-invoice.")] = False,
-    llm: Annotated[bool, typer.Option("--llm", help="Ask the language model of POSTROOM_LLM.")] = False,
+    no_xml: Annotated[
+        bool, typer.Option("--no-xml", help="Ignore the structured data of an e-invoice.")
+    ] = False,
+    llm: Annotated[bool, typer.Option("--llm", help="Use the language model of POSTROOM_LLM.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what every stage makes of a file, or of all that a stored message brought. Nothing is stored."""
+    """Show what every stage does with a file, or with the attachments of a message. Stores nothing."""
     from postroom import config
     from postroom.cli import dry_run, output
     from postroom.wiring import documents
@@ -125,25 +128,25 @@ def try_one(
     settings = config.load()
     declared = documents.load_pipelines(settings)
     if pipeline is not None and pipeline not in declared:
-        raise PermanentError(f"There is no pipeline {pipeline}; there are {', '.join(declared)}.")
+        raise PermanentError(f"No such pipeline: {pipeline}. Choose one of: {', '.join(declared)}.")
     chosen = [declared[pipeline]] if pipeline else list(declared.values())
     if what.isascii() and what.isdecimal() and not Path(what).exists():
         candidates = dry_run.screen_message(int(what), chosen)
     else:
         candidates = dry_run.screen_file(Path(what), chosen)
     if settings.llm == "none" and llm:
-        raise PermanentError("POSTROOM_LLM names no language model: set it, and POSTROOM_LLM_KEY.")
+        raise PermanentError("--llm requires a language model. Set POSTROOM_LLM and POSTROOM_LLM_KEY.")
     if settings.llm != "none":
         progress.print_status(
-            LLM_COST_NOTICE if llm else f"The language model {settings.llm} is not asked; --llm asks it."
+            LLM_COST_NOTICE if llm else f"The language model {settings.llm} is not used. Add --llm to use it."
         )
-    made_reader = documents.build_field_reader(
+    build_reader = documents.build_field_reader(
         settings if llm else settings.model_copy(update={"llm": "none"})
     )
-    with progress.spinner("reading"):
-        tried = interrupts.run_async(dry_run.run_stages(candidates, made_reader, use_exact=not no_xml))
+    with progress.spinner("Reading"):
+        results = interrupts.run_async(dry_run.run_stages(candidates, build_reader, use_exact=not no_xml))
     if json:
-        output.print_json(tried)
+        output.print_json(results)
         return
-    for each in tried:
-        dry_run.print_stages(each)
+    for result in results:
+        dry_run.print_stages(result)

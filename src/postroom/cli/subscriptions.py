@@ -1,4 +1,4 @@
-"""`postroom subscriptions`: the push channels of mailboxes, made and looked after by hand (S4)."""
+"""`postroom subscriptions`: create, renew, list and check the push subscriptions of mailboxes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -25,7 +25,7 @@ WAIT_SECONDS = 90
 
 group = typer.Typer(
     name="subscriptions",
-    help="Push channels: by which providers tell of new mail at once.",
+    help="Manage push subscriptions, by which providers announce new mail.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -37,7 +37,7 @@ MailboxArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[MAILBOX]",
-        help="Only this one: its address, or the beginning of its id.",
+        help="Address, ID or start of the ID of one mailbox [default: all mailboxes]",
         show_default=False,
     ),
 ]
@@ -45,7 +45,7 @@ MailboxArgument = Annotated[
 
 @dataclass(frozen=True)
 class SubscriptionCommandContext:
-    """What a command works with."""
+    """What the commands of this group need."""
 
     engine: "Engine"
     organization: "OrganizationId"
@@ -66,12 +66,12 @@ Examples:
   postroom subscriptions create jane@example.org"""
 )
 def create(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check settings, public address and handshake, then make what is missing.
+    """Check the public URL and the webhook handshake, then create missing subscriptions.
 
-    Workers do the same by themselves; this shows at once whether it works, and needs no worker beside it.
-    Exit code 1 when something failed.
+    Workers do this on their own. This command shows at once whether it works, and needs no running worker.
+    Exit code 1 if anything failed.
     """
-    return _run_command(lambda opened: _create(opened, mailbox, json=json))
+    return _run_command(lambda context: _create(context, mailbox, json=json))
 
 
 @group.command(
@@ -81,8 +81,8 @@ Examples:
   postroom subscriptions renew jane@example.org"""
 )
 def renew(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Renew channels now, and make anew those that are gone or have another address."""
-    return _run_command(lambda opened: _renew(opened, mailbox, json=json))
+    """Renew subscriptions now, and recreate those that are gone or use another URL."""
+    return _run_command(lambda context: _renew(context, mailbox, json=json))
 
 
 @group.command(
@@ -93,8 +93,8 @@ Examples:
   postroom subscriptions list --json | jq '.[] | select(.status != "active")'""",
 )
 def list_all(*, json: JsonOption = False) -> None:
-    """List the channels of every mailbox, those that were replaced in the last days too."""
-    _run_command(lambda opened: _list(opened, json=json))
+    """List the subscriptions of all mailboxes, including recently replaced ones."""
+    _run_command(lambda context: _list(context, json=json))
 
 
 @group.command(
@@ -104,56 +104,60 @@ Examples:
   postroom subscriptions check --json"""
 )
 def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Look at public address, handshake and every channel. Exit code 1 when one fails; nothing is changed."""
-    return _run_command(lambda opened: _check(opened, mailbox, json=json))
+    """Check the public URL, the handshake and all subscriptions. Exit code 1 if a check fails."""
+    return _run_command(lambda context: _check(context, mailbox, json=json))
 
 
-async def _create(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
-    found = await _check_reachability(opened)
-    wanted = await _select_mailboxes(opened, mailbox_name)
-    if any(_has_failed(each) for each in found):
-        _print_results(found, [], json=json)
+async def _create(context: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
+    checks = await _check_reachability(context)
+    mailboxes = await _select_mailboxes(context, mailbox_name)
+    if any(map(_has_failed, checks)):
+        _print_results(checks, [], json=json)
         return ExitCode.FAILED
-    missing = [each for each in wanted if await _find_live(opened, each) is None]
-    there = [
-        MailboxSubscriptionResult(str(each.id), each.provider, ok=True, words="is there already")
-        for each in wanted
-        if each not in missing
+    missing = [mailbox for mailbox in mailboxes if await _find_live(context, mailbox) is None]
+    existing = [
+        MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok=True, words="exists already")
+        for mailbox in mailboxes
+        if mailbox not in missing
     ]
-    return _print_summary(found, there + await _subscribe_mailboxes(opened, missing, "made"), json=json)
+    return _print_summary(
+        checks, existing + await _subscribe_mailboxes(context, missing, "created"), json=json
+    )
 
 
-async def _renew(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
+async def _renew(context: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     return _print_summary(
         [],
-        await _subscribe_mailboxes(opened, await _select_mailboxes(opened, mailbox_name), "renewed"),
+        await _subscribe_mailboxes(context, await _select_mailboxes(context, mailbox_name), "renewed"),
         json=json,
     )
 
 
-async def _check(opened: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
-    found = await _check_reachability(opened)
-    outcomes = [await _check_mailbox(opened, each) for each in await _select_mailboxes(opened, mailbox_name)]
-    return _print_summary(found, outcomes, json=json)
+async def _check(context: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
+    checks = await _check_reachability(context)
+    results = [
+        await _check_mailbox(context, mailbox) for mailbox in await _select_mailboxes(context, mailbox_name)
+    ]
+    return _print_summary(checks, results, json=json)
 
 
-async def _list(opened: SubscriptionCommandContext, *, json: bool) -> ExitCode:
+async def _list(context: SubscriptionCommandContext, *, json: bool) -> ExitCode:
     from postroom.cli import output
     from postroom.store import mailboxes, subscriptions
 
-    async with opened.engine.database.transaction(opened.organization) as connection:
-        known = {each.id: each for each in await mailboxes.list_all(connection)}
+    async with context.engine.database.transaction(context.organization) as connection:
+        by_id = {mailbox.id: mailbox for mailbox in await mailboxes.list_all(connection)}
         rows = await subscriptions.list_all(connection)
     if json:
-        output.print_json([_to_json(row, known[row.mailbox]) for row in rows])
+        output.print_json([_to_json(row, by_id[row.mailbox]) for row in rows])
     else:
         output.print_table(
             ("MAILBOX", "PROVIDER", "STATUS", "EXPIRES", "RENEWED", "LAST NOTIFIED"),
             [
                 (
-                    known[row.mailbox].address,
-                    known[row.mailbox].provider,
-                    row.status if row.confirmed_at else "asked for",
+                    by_id[row.mailbox].address,
+                    by_id[row.mailbox].provider,
+                    row.status if row.confirmed_at else "requested",
                     *(
                         moment and moment.isoformat(sep=" ", timespec="seconds")
                         for moment in (row.expires_at, row.last_renewed_at, row.last_notified_at)
@@ -180,28 +184,28 @@ def _to_json(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
     }
 
 
-# What everything stands on
+# Reachability
 
 
-async def _check_reachability(opened: SubscriptionCommandContext) -> "list[DoctorCheck]":
-    """Settings, public address, handshake: without these no provider can tell us anything."""
+async def _check_reachability(context: SubscriptionCommandContext) -> "list[DoctorCheck]":
+    """Check public URL and handshake: without them no provider can push."""
     from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
     from postroom.wiring import remotes
 
-    url = opened.engine.settings.public_url
+    url = context.engine.settings.public_url
     if url is None:
-        remedy = "Set POSTROOM_PUBLIC_URL to the https address under which providers reach the web process."
-        return [DoctorCheck("public url", DoctorCheckState.FAIL, "is not set", remedy)]
+        remedy = "Set POSTROOM_PUBLIC_URL to the https URL at which providers reach the web process."
+        return [DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)]
     reached = await _check_public_address(url)
-    fault = await remotes.validate_notification_url(opened.engine.client, url)
+    fault = await remotes.validate_notification_url(context.engine.client, url)
     if fault is None:
-        return [reached, DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers want it")]
-    remedy = "Start `postroom serve` behind it; check DNS, certificate, proxy and firewall."
+        return [reached, DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers require")]
+    remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
     return [reached, DoctorCheck("handshake", DoctorCheckState.FAIL, f"{url}: {fault}", remedy)]
 
 
 async def _check_public_address(url: str) -> "DoctorCheck":
-    """As far as can be told from here: an address that is not of the internet is reached by no provider."""
+    """Check that the host resolves to a public IP address, as seen from this machine."""
     import socket
     from ipaddress import ip_address
     from urllib.parse import urlsplit
@@ -212,17 +216,19 @@ async def _check_public_address(url: str) -> "DoctorCheck":
     host = urlsplit(url).hostname or ""
     if host in LOOPBACK:
         return DoctorCheck(
-            "public url", DoctorCheckState.WARN, f"{url} is this machine: for development with a simulator"
+            "public url", DoctorCheckState.WARN, f"{url} is this machine: works with a simulator only"
         )
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
     except OSError:
-        remedy = "Register the name, or set POSTROOM_PUBLIC_URL to one that is."
-        return DoctorCheck("public url", DoctorCheckState.FAIL, f"the name {host} is not known", remedy)
-    if not any(ip_address(each[4][0]).is_global for each in found):
-        remedy = "Make sure that the name has a public address outside of this network."
-        return DoctorCheck("public url", DoctorCheckState.WARN, f"{host} has a private address here", remedy)
-    return DoctorCheck("public url", DoctorCheckState.OK, f"{host} has a public address")
+        remedy = "Add a DNS record, or set POSTROOM_PUBLIC_URL to a name that resolves."
+        return DoctorCheck("public url", DoctorCheckState.FAIL, f"{host} does not resolve", remedy)
+    if not any(ip_address(entry[4][0]).is_global for entry in resolved):
+        remedy = "Make sure that the name resolves to a public IP address outside this network."
+        return DoctorCheck(
+            "public url", DoctorCheckState.WARN, f"{host} resolves to a private IP address here", remedy
+        )
+    return DoctorCheck("public url", DoctorCheckState.OK, f"{host} resolves to a public IP address")
 
 
 def _has_failed(check: "DoctorCheck") -> bool:
@@ -234,84 +240,88 @@ def _has_failed(check: "DoctorCheck") -> bool:
 # Mailboxes
 
 
-async def _select_mailboxes(opened: SubscriptionCommandContext, mailbox_name: str | None) -> "list[Mailbox]":
+async def _select_mailboxes(context: SubscriptionCommandContext, mailbox_name: str | None) -> "list[Mailbox]":
     from postroom.errors import OperatorError
     from postroom.store import mailboxes
 
-    async with opened.engine.database.transaction(opened.organization) as connection:
-        found = await (
+    async with context.engine.database.transaction(context.organization) as connection:
+        matches = await (
             mailboxes.find(connection, mailbox_name) if mailbox_name else mailboxes.list_all(connection)
         )
-    connected = [each for each in found if each.disconnected_at is None]
+    connected = [mailbox for mailbox in matches if mailbox.disconnected_at is None]
     if mailbox_name and not connected:
-        raise OperatorError("There is no such mailbox. `postroom subscriptions list` shows those there are.")
+        raise OperatorError("No such mailbox. Run `postroom mailboxes list` to see all.")
     return connected
 
 
-async def _find_live(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> "Subscription | None":
+async def _find_live(context: SubscriptionCommandContext, mailbox: "Mailbox") -> "Subscription | None":
     from postroom.store import subscriptions
 
-    async with opened.engine.database.transaction(opened.organization) as connection:
+    async with context.engine.database.transaction(context.organization) as connection:
         rows = await subscriptions.list_by_mailbox(connection, mailbox.id)
     return next((row for row in rows if row.is_live and row.seconds_left > 0), None)
 
 
-async def _check_mailbox(opened: SubscriptionCommandContext, mailbox: "Mailbox") -> MailboxSubscriptionResult:
-    """A channel in the database and at the provider, where that lists them."""
+async def _check_mailbox(
+    context: SubscriptionCommandContext, mailbox: "Mailbox"
+) -> MailboxSubscriptionResult:
+    """Check the subscription in the database and, if the provider lists subscriptions, there too."""
     from postroom.errors import PostroomError
 
-    live = await _find_live(opened, mailbox)
-    words = f"stands until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no channel"
+    live = await _find_live(context, mailbox)
+    words = f"active until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no subscription"
     ok = live is not None
     if live is not None and live.provider_subscription_id is not None:
         try:
-            listed = await opened.engine.remote(mailbox).list_subscriptions()
+            listed = await context.engine.remote(mailbox).list_subscriptions()
         except PostroomError as error:
             ok, words = False, str(error)
         else:
-            ok = live.provider_subscription_id in [each.provider_subscription_id for each in listed]
-            words = words if ok else "is gone at the provider; `postroom subscriptions renew` makes it anew"
+            ok = live.provider_subscription_id in [
+                subscription.provider_subscription_id for subscription in listed
+            ]
+            words = words if ok else "no longer exists at the provider; run `postroom subscriptions renew`"
     return MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok, words)
 
 
 async def _subscribe_mailboxes(
-    opened: SubscriptionCommandContext, wanted: "Sequence[Mailbox]", done: str
+    context: SubscriptionCommandContext, mailboxes: "Sequence[Mailbox]", verb: str
 ) -> list[MailboxSubscriptionResult]:
-    """Make the work due, do it here as any worker would, and say how it ended."""
+    """Enqueue the subscribe work, run it here as a worker would, and return the results."""
     from postroom.store import subscriptions, work
     from postroom.store.work import WorkRequest
 
-    async with opened.engine.database.transaction(opened.organization) as connection:
+    async with context.engine.database.transaction(context.organization) as connection:
         await work.restart(
             connection,
-            [WorkRequest(opened.organization, WorkKind.SUBSCRIBE, str(each.id)) for each in wanted],
+            [WorkRequest(context.organization, WorkKind.SUBSCRIBE, str(mailbox.id)) for mailbox in mailboxes],
         )
-    outcomes: list[MailboxSubscriptionResult] = []
-    async with _run_subscribe_worker(opened):
-        for each in wanted:
-            async with opened.engine.database.transaction(opened.organization) as connection:
-                found = await subscriptions.get_progress(connection, each.id, WorkKind.SUBSCRIBE)
+    results: list[MailboxSubscriptionResult] = []
+    async with _run_subscribe_worker(context):
+        for mailbox in mailboxes:
+            async with context.engine.database.transaction(context.organization) as connection:
+                progress = await subscriptions.get_progress(connection, mailbox.id, WorkKind.SUBSCRIBE)
             waited = 0.0
-            while not found.settled and waited < WAIT_SECONDS:
+            while not progress.settled and waited < WAIT_SECONDS:
                 await asyncio.sleep(0.1)
                 waited += 0.1
-                async with opened.engine.database.transaction(opened.organization) as connection:
-                    found = await subscriptions.get_progress(connection, each.id, WorkKind.SUBSCRIBE)
-            ok = found.is_live and found.settled
-            words = done if ok else found.error or "did not end in time; workers go on with it"
-            outcomes.append(MailboxSubscriptionResult(str(each.id), each.provider, ok, words))
-    return outcomes
+                async with context.engine.database.transaction(context.organization) as connection:
+                    progress = await subscriptions.get_progress(connection, mailbox.id, WorkKind.SUBSCRIBE)
+            ok = progress.is_live and progress.settled
+            words = verb if ok else progress.error or "timed out; workers will continue"
+            results.append(MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok, words))
+    return results
 
 
 @asynccontextmanager
-async def _run_subscribe_worker(opened: SubscriptionCommandContext) -> AsyncGenerator[None]:
-    """A worker for this kind alone, while the block runs. Others may be quicker; leases keep them apart."""
+async def _run_subscribe_worker(context: SubscriptionCommandContext) -> AsyncGenerator[None]:
+    """Run a worker for subscribe work only, during the block. Leases keep it apart from other workers."""
     from postroom import worker
 
     stop = asyncio.Event()
-    handlers = {WorkKind.SUBSCRIBE: opened.engine.handlers[WorkKind.SUBSCRIBE]}
-    limits = worker.worker_limits(opened.engine.settings)
-    running = asyncio.create_task(worker.run(opened.engine.database, handlers, limits, stop))
+    handlers = {WorkKind.SUBSCRIBE: context.engine.handlers[WorkKind.SUBSCRIBE]}
+    limits = worker.worker_limits(context.engine.settings)
+    running = asyncio.create_task(worker.run(context.engine.database, handlers, limits, stop))
     try:
         yield
     finally:
@@ -323,36 +333,33 @@ async def _run_subscribe_worker(opened: SubscriptionCommandContext) -> AsyncGene
 
 
 def _print_summary(
-    found: "Sequence[DoctorCheck]", outcomes: Sequence[MailboxSubscriptionResult], *, json: bool
+    checks: "Sequence[DoctorCheck]", results: Sequence[MailboxSubscriptionResult], *, json: bool
 ) -> ExitCode:
-    _print_results(found, outcomes, json=json)
-    bad = any(_has_failed(each) for each in found) or any(not each.ok for each in outcomes)
+    _print_results(checks, results, json=json)
+    has_failed = any(map(_has_failed, checks)) or any(not result.ok for result in results)
     if not json:
-        good = sum(each.ok for each in outcomes)
-        told = f"{good} of {len(outcomes)} mailboxes have their push channel."
-        typer.echo(
-            f"{'FAILED' if bad else 'Success'}: {told if outcomes else 'no mailbox is connected yet.'}"
-        )
-    return ExitCode.FAILED if bad else ExitCode.OK
+        subscribed = sum(result.ok for result in results)
+        count = f"{subscribed} of {len(results)} mailboxes have a push subscription."
+        summary = count if results else "no mailbox is connected yet."
+        typer.echo(f"{'FAILED' if has_failed else 'Success'}: {summary}")
+    return ExitCode.FAILED if has_failed else ExitCode.OK
 
 
 def _print_results(
-    found: "Sequence[DoctorCheck]", outcomes: Sequence[MailboxSubscriptionResult], *, json: bool
+    checks: "Sequence[DoctorCheck]", results: Sequence[MailboxSubscriptionResult], *, json: bool
 ) -> None:
     from postroom.cli import output
 
     if json:
-        output.print_json(
-            {"checks": [asdict(each) for each in found], "mailboxes": [asdict(each) for each in outcomes]}
-        )
+        output.print_json({"checks": [*map(asdict, checks)], "mailboxes": [*map(asdict, results)]})
         return
-    for each in found:
-        typer.echo(f"{each.state:<4}  {each.name:<10}  {each.found}")
-        if each.remedy:
-            typer.echo(f"      {'':<10}  {each.remedy}")
-    for outcome in outcomes:
+    for check in checks:
+        typer.echo(f"{check.state:<4}  {check.name:<10}  {check.found}")
+        if check.remedy:
+            typer.echo(f"      {'':<10}  {check.remedy}")
+    for result in results:
         typer.echo(
-            f"{'ok' if outcome.ok else 'fail':<4}  {outcome.provider:<10}  {outcome.mailbox}: {outcome.words}"
+            f"{'ok' if result.ok else 'fail':<4}  {result.provider:<10}  {result.mailbox}: {result.words}"
         )
 
 

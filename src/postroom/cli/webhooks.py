@@ -1,4 +1,4 @@
-"""`postroom webhooks`: applications of yours that are told of what happens."""
+"""`postroom webhooks`: URLs of other applications that receive events."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="webhooks",
-    help="Outgoing webhooks: applications of yours that are told of what happens.",
+    help="Manage outgoing webhooks: URLs that receive events.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -25,9 +25,7 @@ Examples:
   postroom webhooks list""",
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-WebhookArgument = Annotated[
-    str, typer.Argument(metavar="WEBHOOK", help="Its id, the beginning of it, or its address.")
-]
+WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="ID, start of the ID, or URL.")]
 
 
 class CreatedWebhook(NamedTuple):
@@ -42,36 +40,37 @@ Examples:
   postroom webhooks add https://app.example.org/hooks --kind document.changed --kind 'mailbox.*'"""
 )
 def add(
-    url: Annotated[str, typer.Argument(help="Where to tell it, an https address.")],
+    url: Annotated[str, typer.Argument(help="https URL that receives the events.")],
     kind: Annotated[
-        list[str] | None, typer.Option(help="Which events; may be repeated [default: all]")
+        list[str] | None,
+        typer.Option(help="Event type, or a pattern such as 'document.*'; repeatable [default: all]"),
     ] = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Add a webhook and print the secret that its deliveries are signed with, this once."""
+    """Add a webhook and print its signing secret, which is shown only once."""
 
     async def act(database: "Database", organization: OrganizationId) -> CreatedWebhook:
         from postroom.flow.outbound import webhooks
 
         delivering = _build_context(database)
-        made = await webhooks.add(
+        created = await webhooks.add(
             database, delivering.sealer, organization, url, kind or [], allows_http=delivering.allows_http
         )
-        return CreatedWebhook(*made)
+        return CreatedWebhook(*created)
 
     from postroom.cli import output, startup
 
-    made = startup.run_for_organization(act)
+    created = startup.run_for_organization(act)
     if json:
-        output.print_json(asdict(made.webhook) | {"secret": made.secret.reveal()})
+        output.print_json(asdict(created.webhook) | {"secret": created.secret.reveal()})
     else:
-        typer.echo(made.secret.reveal())
+        typer.echo(created.secret.reveal())
 
 
 @group.command("list", epilog="\b\nExamples:\n  postroom webhooks list\n  postroom webhooks list --json")
 def list_(*, json: JsonOption = False) -> None:
-    """List the webhooks and how their deliveries go."""
+    """List webhooks and the state of their deliveries."""
 
     async def act(database: "Database", organization: OrganizationId) -> "list[Webhook]":
         from postroom.store import webhooks
@@ -81,27 +80,27 @@ def list_(*, json: JsonOption = False) -> None:
 
     from postroom.cli import output, startup
 
-    found = startup.run_for_organization(act)
+    webhooks = startup.run_for_organization(act)
     if json:
-        output.print_json([asdict(each) for each in found])
+        output.print_json([asdict(webhook) for webhook in webhooks])
         return
     rows = [
         (
-            str(each.id)[:8],
-            each.url,
-            " ".join(each.kinds) or "all",
-            _describe_state(each),
-            each.waiting,
-            each.last_error,
+            str(webhook.id)[:8],
+            webhook.url,
+            " ".join(webhook.kinds) or "all",
+            _describe_state(webhook),
+            webhook.waiting,
+            webhook.last_error,
         )
-        for each in found
+        for webhook in webhooks
     ]
-    output.print_table(("ID", "ADDRESS", "KINDS", "STATE", "WAITING", "LAST ERROR"), rows)
+    output.print_table(("ID", "URL", "EVENTS", "STATE", "PENDING", "LAST ERROR"), rows)
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks remove 5f0c")
 def remove(webhook_name: WebhookArgument) -> None:
-    """Remove a webhook, and what waits for it."""
+    """Remove a webhook and its pending deliveries."""
 
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
@@ -118,25 +117,25 @@ def remove(webhook_name: WebhookArgument) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks enable 5f0c")
 def enable(webhook_name: WebhookArgument) -> None:
-    """Switch a webhook on again: what it missed is told, and what was given up is tried again."""
+    """Enable a webhook. It receives the events it missed, and failed deliveries are retried."""
     _set_enabled(webhook_name, enabled=True)
-    typer.echo("Switched on.")
+    typer.echo("Enabled.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks disable 5f0c")
 def disable(webhook_name: WebhookArgument) -> None:
-    """Switch a webhook off. What happens meanwhile is told when it is switched on again."""
+    """Disable a webhook. Events are delivered once it is enabled again."""
     _set_enabled(webhook_name, enabled=False)
-    typer.echo("Switched off.")
+    typer.echo("Disabled.")
 
 
 def _set_enabled(webhook_name: str, *, enabled: bool) -> None:
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, webhook_name)
+        webhook = await _find_webhook(database, organization, webhook_name)
         await webhooks.change(
-            database, organization, found, url=found.url, kinds=found.kinds, enabled=enabled
+            database, organization, webhook, url=webhook.url, kinds=webhook.kinds, enabled=enabled
         )
 
     from postroom.cli import startup
@@ -152,31 +151,31 @@ Examples:
 )
 def replay(
     webhook_name: WebhookArgument,
-    after: Annotated[int, typer.Option(min=0, help="Everything after this position of the feed.")],
+    after: Annotated[int, typer.Option(min=0, help="Feed position; all later events are delivered again.")],
 ) -> None:
-    """Tell everything after a position once more, and what was given up. Enables a disabled webhook."""
+    """Deliver all events after a feed position again, and retry failed deliveries. Enables the webhook."""
 
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, webhook_name)
-        await webhooks.replay(database, organization, found, after=after)
+        webhook = await _find_webhook(database, organization, webhook_name)
+        await webhooks.replay(database, organization, webhook, after=after)
 
     from postroom.cli import startup
 
     startup.run_for_organization(act)
-    typer.echo("It is being told again.")
+    typer.echo("Replaying.")
 
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks test 5f0c")
 def test(webhook_name: WebhookArgument) -> ExitCode:
-    """Send one delivery of the type `webhook.test` now, and say what came of it."""
+    """Send one event of type `webhook.test` now, and print the result."""
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
         from postroom.flow.outbound import webhooks
 
-        found = await _find_webhook(database, organization, webhook_name)
-        return await webhooks.send_test(_build_context(database), organization, found)
+        webhook = await _find_webhook(database, organization, webhook_name)
+        return await webhooks.send_test(_build_context(database), organization, webhook)
 
     from postroom.cli import startup
 
@@ -184,7 +183,7 @@ def test(webhook_name: WebhookArgument) -> ExitCode:
     if fault is None:
         typer.echo("Accepted.")
         return ExitCode.OK
-    typer.echo(f"Not accepted: the address {fault}.", err=True)
+    typer.echo(f"Not accepted: the webhook {fault}.", err=True)
     return ExitCode.FAILED
 
 
@@ -192,20 +191,22 @@ async def _find_webhook(database: "Database", organization: OrganizationId, webh
     from postroom.store import webhooks
 
     async with database.transaction(organization) as connection:
-        every = await webhooks.list_all(connection)
-    found = [
-        each for each in every if str(each.id).startswith(webhook_name.lower()) or each.url == webhook_name
+        registered = await webhooks.list_all(connection)
+    matches = [
+        webhook
+        for webhook in registered
+        if str(webhook.id).startswith(webhook_name.lower()) or webhook.url == webhook_name
     ]
-    if len(found) != 1:
-        words = "Several webhooks are called so" if found else "There is no such webhook"
-        raise PermanentError(f"{words}. `postroom webhooks list` shows all.")
-    return found[0]
+    if len(matches) != 1:
+        problem = "Several webhooks match" if matches else "No such webhook"
+        raise PermanentError(f"{problem}. Run `postroom webhooks list` to see all.")
+    return matches[0]
 
 
 def _describe_state(webhook: "Webhook") -> str:
     if webhook.disabled_at is not None:
         return "disabled"
-    return "failing" if webhook.failing_since is not None else "good"
+    return "failing" if webhook.failing_since is not None else "ok"
 
 
 def _build_context(database: "Database") -> "DeliverContext":
