@@ -148,4 +148,4 @@ def test_an_envelope_that_cannot_be_read_is_refused_as_a_whole(user, body, conte
 @given(st.binary(max_size=400))
 def test_any_bytes_are_calls_or_a_refusal(noise):
     with suppress(GmailError):
-        assert batch.take_apart(b"--b\r\n" + noise + b"\r\n--b--", "b")
+        assert batch.parse_batch(b"--b\r\n" + noise + b"\r\n--b--", "b")

@@ -11,7 +11,7 @@ from mailsim.gmail.methods import METHODS
 from mailsim.gmail.quota import QuotaMeter
 from mailsim.gmail.response_schema import SCHEMA
 from mailsim.gmail.search_matching import compile_search
-from mailsim.gmail.search_query import AllOfTerms, AnyOfTerms, NotTerm, OperatorTerm, PhraseTerm, parse
+from mailsim.gmail.search_query import AllOfTerms, AnyOfTerms, NotTerm, OperatorTerm, PhraseTerm, parse_search
 from simulator import conformance_google
 
 LISTING = {
@@ -45,12 +45,12 @@ MESSAGE = {
     ],
 )
 def test_fields_leave_what_they_name(text, left):
-    assert field_mask.apply(field_mask.mask_for(text, "ListMessagesResponse"), LISTING) == left
+    assert field_mask.apply_mask(field_mask.parse_mask(text, "ListMessagesResponse"), LISTING) == left
 
 
 def test_fields_reach_into_nested_parts():
-    mask = field_mask.mask_for("payload(headers/name,parts(body/size))", "Message")
-    assert field_mask.apply(mask, MESSAGE) == {
+    mask = field_mask.parse_mask("payload(headers/name,parts(body/size))", "Message")
+    assert field_mask.apply_mask(mask, MESSAGE) == {
         "payload": {"headers": [{"name": "To"}], "parts": [{"body": {"size": 3}}]}
     }
 
@@ -61,7 +61,7 @@ def test_fields_reach_into_nested_parts():
 )
 def test_fields_that_do_not_exist_are_refused(text):
     with pytest.raises(GmailError) as raised:
-        field_mask.mask_for(text, "ListMessagesResponse")
+        field_mask.parse_mask(text, "ListMessagesResponse")
     assert raised.value.fault.code == 400
     assert "Cannot find matching fields" in str(raised.value.fault.details)
 
@@ -69,24 +69,24 @@ def test_fields_that_do_not_exist_are_refused(text):
 @given(st.text(alphabet="messagid()/,* ", max_size=30))
 def test_any_fields_text_is_either_a_mask_or_a_refusal(text):
     try:
-        mask = field_mask.mask_for(text, "ListMessagesResponse")
+        mask = field_mask.parse_mask(text, "ListMessagesResponse")
     except GmailError:
         return
-    left = field_mask.apply(mask, LISTING)
-    assert field_mask.apply(mask, left) == left
+    left = field_mask.apply_mask(mask, LISTING)
+    assert field_mask.apply_mask(mask, left) == left
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5_000_000), st.integers(0, 20_000_000))
 def test_identifiers_read_back(key, stock, number):
     ids = make_ids(key, stock)
-    assert is_message_id(ids.message(number))
-    assert len(ids.message(number)) == 16
-    assert ids.number(ids.message(number)) == number
-    assert ids.draft_key(ids.draft(number)) == number
-    assert ids.place(ids.page(number)) == number
-    assert ids.sequence(ids.history(number)) == number
-    assert ids.history(number) < ids.history(number + 1)
-    assert ids.untouched(max(0, stock - 1)) < ids.history(0)
+    assert is_message_id(ids.to_message_id(number))
+    assert len(ids.to_message_id(number)) == 16
+    assert ids.to_number(ids.to_message_id(number)) == number
+    assert ids.to_draft_key(ids.to_draft_id(number)) == number
+    assert ids.from_page_token(ids.to_page_token(number)) == number
+    assert ids.to_sequence(ids.to_history_id(number)) == number
+    assert ids.to_history_id(number) < ids.to_history_id(number + 1)
+    assert ids.to_initial_history_id(max(0, stock - 1)) < ids.to_history_id(0)
 
 
 @given(
@@ -98,11 +98,11 @@ def test_identifiers_read_back(key, stock, number):
 )
 def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, turn):
     ids, other = make_ids(key, 10), make_ids(key ^ 1, 10)
-    text = ids.attachment(number, part, moment, turn)
-    assert text != ids.attachment(number, part, moment, turn + 1)
-    assert ids.open_attachment(text) == (number, part, moment)
+    text = ids.make_attachment_id(number, part, moment, turn)
+    assert text != ids.make_attachment_id(number, part, moment, turn + 1)
+    assert ids.parse_attachment_id(text) == (number, part, moment)
     assert other.open_attachment(text) is None
-    assert ids.open_attachment(text[:40]) is None
+    assert ids.parse_attachment_id(text[:40]) is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, tu
     ],
 )
 def test_searches_are_read_as_gmail_reads_them(text, term):
-    assert parse(text) == term
+    assert parse_search(text) == term
 
 
 @given(st.text(alphabet='abOR :"(){}-|<>@/ \n', max_size=60))
@@ -198,8 +198,8 @@ def test_the_schema_agrees_with_the_discovery_document():
     ],
 )
 def test_costs_are_those_of_the_quota_page(method, old, new):
-    assert (quota.OLD[method], quota.NEW[method]) == (old, new)
+    assert (quota.OLD_COSTS[method], quota.NEW_COSTS[method]) == (old, new)
 
 
 def test_every_method_has_a_cost():
-    assert set(quota.OLD) == set(quota.NEW) == {method.id for method in METHODS}
+    assert set(quota.OLD_COSTS) == set(quota.NEW_COSTS) == {method.id for method in METHODS}

@@ -1,7 +1,7 @@
-"""The mail that a mailbox has from the start: how much, of which kinds, when each message arrived, who wrote
-it to whom.
+"""The mail a mailbox is created with: number of messages, kinds, arrival times, threads.
 
-Pure functions of seed, address and message number; bytes are written by `letters` when somebody reads them.
+Everything is a pure function of seed, address and message number. `samples` generates the bytes when a
+message is read.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mailsim import samples
-from mailsim.initial_states import scramble
+from mailsim.hashing import scramble
 from mailsim.message_state import MessageState
 
-_COUNTED = 20_000  # up to here threads are counted, beyond it they are estimated from these
+_COUNTED = 20_000  # above this many messages, the number of threads is estimated from the first ones
 _SENT = frozenset({"SENT", "DRAFT", "sentitems", "drafts"})
 
 
 @dataclass(frozen=True)
 class InitialMail:
-    """`count` messages spread evenly over the `days` before `end_ms`. No `kinds`: the usual mix."""
+    """`count` messages spread evenly over the `days` before `end_ms`. Default `kinds`: the usual mix."""
 
     seed: int
     address: str
@@ -26,10 +26,8 @@ class InitialMail:
     count: int = 0
     days: float = 30
     kinds: tuple[str, ...] = ()
-    spread: bool = (
-        True  # over inbox, archive, sent, spam, trash and drafts; otherwise all unread in the inbox
-    )
-    size: int | None = None  # of each body in bytes, where the kind allows it
+    spread: bool = True  # over inbox, archive, sent, spam, trash and drafts; False: all unread in the inbox
+    size: int | None = None  # body size in bytes, if the kind supports it
     _weights: Mapping[str, float] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -69,7 +67,7 @@ class InitialMail:
         return starts if counted == self.count else round(self.count * starts / counted)
 
     def write(self, number: int, state: MessageState) -> bytes:
-        """The bytes of a message; `state` is its first one, which says whether the owner wrote it."""
+        """Generate the bytes of a message. Its initial `state` determines whether the owner sent it."""
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
         order = samples.plan_message(
             seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size

@@ -1,32 +1,16 @@
-"""The first states of generated mail, and the scattering of numbers. Pure functions of a seed.
+"""Initial states of messages: of arriving mail, and of the mail a mailbox starts with.
 
-A million states take some milliseconds, because one random byte chooses each of them from a table of 256.
+A million states take a few milliseconds, because one random byte per message indexes a table of 256.
 """
 
 import random
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from mailsim.message_state import MessageState, ProviderName
 
-_MASK = (1 << 64) - 1
-
-
-def stable_hash(*parts: object) -> int:
-    """A 64-bit number that depends on the parts only, whatever the process."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-
-
-def scramble(value: int) -> int:
-    """Scatter a 64-bit number; the same input always gives the same output."""
-    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
-    value = (value ^ (value >> 27)) * 0x94D049BB133111EB & _MASK
-    return value ^ (value >> 31)
-
 
 def get_arrival_state(provider: ProviderName, *, sent: bool = False) -> MessageState:
-    """The state of mail as it comes in, or as it lies among the sent mail."""
+    """Return the state of a newly arrived or a newly sent message."""
     if provider == "gmail":
         return MessageState(frozenset({"SENT"} if sent else {"INBOX", "CATEGORY_PERSONAL"}), read=sent)
     return MessageState(frozenset({"sentitems" if sent else "inbox"}), read=sent)
@@ -40,7 +24,7 @@ class StateShare:
     state: MessageState
 
 
-def _shares(provider: ProviderName) -> list[StateShare]:
+def _list_shares(provider: ProviderName) -> list[StateShare]:
     if provider == "gmail":
         return [
             StateShare(70, MessageState(frozenset({"INBOX", "CATEGORY_PERSONAL"}), read=True)),
@@ -77,10 +61,11 @@ def _shares(provider: ProviderName) -> list[StateShare]:
 def draw_initial_states(
     provider: ProviderName, seed: int, count: int, *, spread: bool
 ) -> tuple[list[MessageState], bytes]:
-    """The different states, and for each message the index of its own. Without `spread` all lie unread in the
-    inbox.
+    """Return the distinct states and, for each message, the index of its state.
+
+    Without `spread`, all messages are unread in the inbox.
     """
-    shares = _shares(provider) if spread else [StateShare(256, get_arrival_state(provider))]
+    shares = _list_shares(provider) if spread else [StateShare(256, get_arrival_state(provider))]
     table = bytes(index for index, share in enumerate(shares) for _ in range(share.of256))
     assert len(table) == 256
     return [share.state for share in shares], random.Random(seed).randbytes(count).translate(table)

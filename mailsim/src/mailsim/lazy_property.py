@@ -1,6 +1,4 @@
-"""A property that is computed once: functools.cached_property without the lock that Python 3.11 takes for
-each.
-"""
+"""lazy_property: functools.cached_property without the lock that Python 3.11 takes."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

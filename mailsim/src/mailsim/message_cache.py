@@ -1,7 +1,7 @@
-"""Recently written letters, and the newest of them taken apart, both bounded by bytes.
+"""Cache of recently generated messages and of their parsed trees, both bounded by size.
 
-Bytes are kept long, since to write them costs most; trees only while somebody reads the message, since many
-small objects burden the garbage collector.
+Bytes stay long, because generating them is the most expensive step. Trees stay only while a message is
+being read, because many small objects burden the garbage collector.
 """
 
 from collections import OrderedDict
@@ -17,7 +17,7 @@ TREES = 4 << 20
 
 
 class SizeBoundedCache(Generic[Value]):
-    """The least recently used goes first. Values can be made again and are never changed."""
+    """LRU cache bounded by the total size of its values, which are immutable and can be recreated."""
 
     def __init__(self, limit: int, size: Callable[[Value], int]) -> None:
         self._limit = limit
@@ -32,7 +32,7 @@ class SizeBoundedCache(Generic[Value]):
         return value
 
     def put(self, key: Key, value: Value) -> Value:
-        """Keep it, unless it alone is too large; returns it."""
+        """Store a value unless it alone exceeds the limit; return it."""
         size = self._size(value)
         if size < self._limit:
             self._values[key] = value

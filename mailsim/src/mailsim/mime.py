@@ -1,7 +1,7 @@
-"""Reads RFC 5322 bytes into a tree of parts, in one pass, never raising on broken mail. Writes nothing.
+"""MIME parser: RFC 5322 bytes to a tree of parts, in one pass. It never fails on malformed mail.
 
-Bodies stay slices of the message until asked for; transfer decoding happens on first use. Both provider
-shapes and the truth are made from this tree.
+Bodies stay slices of the message; transfer decoding happens on first use. The responses of both
+providers and the truth are made from this tree.
 """
 
 import binascii
@@ -13,7 +13,7 @@ from email.header import decode_header
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-DEEPEST = 40  # deeper nesting than this is shown as one opaque part
+DEEPEST = 40  # deeper levels become one opaque part
 _PARAM = re.compile(r""";\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*(?:[^;"]*[^;"\s])?)""")
 _SECTION = re.compile(r"^(.+?)(?:\*(\d+))?(\*)?$")
 _ESCAPE = re.compile(r"\\(.)")
@@ -21,14 +21,14 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 _ONE_PARAM = re.compile(r"""([^;]*);\s*([^\s=;"*]+)="([^"\\]*)\"\s*""")
 _ONE_WORD = re.compile(r"=\?([\w-]+)\?[qQ]\?([!->@-~]*)\?=", re.ASCII)
 _NOTHING: tuple[str, Mapping[str, str]] = ("", {})
-# In these a line can be decoded without the lines before it.
+# In these charsets and encodings, a line can be decoded without the lines before it.
 _BYTEWISE = frozenset({"", "us-ascii", "utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"})
 _LINEWISE = frozenset({"", "7bit", "8bit", "quoted-printable"})
 
 
 @dataclass(slots=True, eq=False)
 class MimePart:
-    """One MIME part; the message itself is the root. `headers` keep their order, casing and repetitions."""
+    """A MIME part; the message itself is the root. `headers` keep order, case and duplicates."""
 
     headers: list[tuple[str, str]]
     named: dict[str, str]  # the first header of each name, names in lower case
@@ -45,12 +45,12 @@ class MimePart:
 
     @property
     def body(self) -> bytes:
-        """The bytes as they stand in the message, still transfer-encoded."""
+        """The transfer-encoded bytes."""
         return self.whole[self._start : self._end]
 
     @property
     def content(self) -> bytes:
-        """The bytes with the transfer encoding undone."""
+        """The decoded bytes."""
         if self._content is None:
             self._content = decode_transfer(self.body, self.encoding)
         return self._content
@@ -65,11 +65,11 @@ class MimePart:
 
     @property
     def text(self) -> str:
-        """The content as text, whatever the charset claims."""
+        """The content as text, even if the declared charset is wrong."""
         return decode_text(self.content, self.charset)
 
     def beginning(self, length: int) -> str:
-        """The text from its start, at least so many characters if it has them; the rest is not decoded."""
+        """Return at least the first `length` characters of the text, if possible without decoding all."""
         start = self._start
         reach = start + 4 * length
         if reach >= self._end or self.charset not in _BYTEWISE or self.encoding not in _LINEWISE:
@@ -79,11 +79,11 @@ class MimePart:
         return text if len(text) >= length else self.text
 
     def header(self, name: str) -> str:
-        """The first header of that name, any casing, unfolded but with its encoded words; "" when absent."""
+        """Return the first header of that name in any case, unfolded, encoded words kept; "" if absent."""
         return self.named.get(name.lower(), "")
 
     def headers_named(self, name: str) -> list[str]:
-        """Every header of that name (in lower case), in their order."""
+        """List all headers of that name, given in lower case, in order."""
         if name not in self.named:
             return []
         if len(self.named) == len(self.headers):
@@ -91,14 +91,14 @@ class MimePart:
         return [value for key, value in self.headers if key.lower() == name]
 
     def walk(self, number: str = "") -> Iterator[tuple[str, "MimePart"]]:
-        """Every part with its Gmail-like id: the root "", then "0", "0.0", "0.1", "1", …, depth first."""
+        """Yield every part with its Gmail part ID, depth first: the root "", then "0", "0.0", "0.1", "1"."""
         yield number, self
         for i, child in enumerate(self.children):
             yield from child.walk(f"{number}.{i}" if number else str(i))
 
     @property
     def is_attachment(self) -> bool:
-        """A leaf or an embedded message that a mail program shows as a file, inline images included."""
+        """Whether mail clients show the part as a file: leaf, inline image or embedded message."""
         if self.content_type.startswith("multipart/") and self.children:
             return False
         if self.filename or self.disposition == "attachment" or self.content_type == "message/rfc822":
@@ -114,7 +114,7 @@ def read(raw: bytes) -> MimePart:
 
 
 def read_headers(raw: bytes) -> list[tuple[str, str]]:
-    """Only the headers of a message: cheap."""
+    """Parse only the headers of a message, which is cheap."""
     start, head_end, _ = _head(raw, 0, len(raw))
     return _headers(raw[start:head_end])
 
@@ -167,7 +167,7 @@ def _children(
 
 
 def _split(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int]]:
-    """Where the parts between the boundary lines begin and end. Without a last one the body ends it."""
+    """Find start and end of the parts between boundaries. A missing final boundary is the body's end."""
     pieces: list[tuple[int, int]] = []
     begin = -1
     at = raw.find(line, start, end)
@@ -192,7 +192,7 @@ def _split(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int
 
 
 def _head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Where the headers begin, where they end, where the body begins."""
+    """Find the start of the headers, their end, and the start of the body."""
     if raw.startswith(b"From ", start):  # an mbox separator is not a header
         line = raw.find(b"\n", start, end)
         start = line + 1 if line != -1 else end
@@ -223,9 +223,7 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=512)
 def parameters(value: str) -> tuple[str, Mapping[str, str]]:
-    """`text/plain; charset=utf-8` -> ("text/plain", {"charset": "utf-8"}), RFC 2231 continuations and
-    charsets undone.
-    """
+    """Parse `text/plain; charset=utf-8` to ("text/plain", {"charset": "utf-8"}), with RFC 2231 decoded."""
     head, semicolon, _ = value.partition(";")
     if not semicolon:
         return head.strip().lower(), {}
@@ -256,7 +254,7 @@ def _joined(sections: list[tuple[int, bool, str]]) -> str:
 
 
 def decode_words(value: str) -> str:
-    """A header value with its RFC 2047 encoded words decoded; returned as it is when they are broken."""
+    """Decode the RFC 2047 encoded words of a header value; return malformed ones unchanged."""
     if "=?" not in value:
         return value
     if usual := _ONE_WORD.fullmatch(value):
@@ -272,7 +270,7 @@ def decode_words(value: str) -> str:
 
 def decode_text(data: bytes, charset: str) -> str:
     for name in (charset.strip().lower(), "utf-8", "cp1252"):
-        if "escape" in name:  # Python's own notations are no charsets of mail
+        if "escape" in name:  # Python-only codecs are not mail charsets
             continue
         try:
             return data.decode(name or "utf-8")

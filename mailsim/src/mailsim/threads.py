@@ -1,4 +1,4 @@
-"""Which message belongs to which thread: computed for the stock, remembered for what arrived later."""
+"""Thread index: computed for a mailbox's initial mail, stored for messages that arrived later."""
 
 from array import array
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from mailsim.initial_mail import InitialMail
 
 
 class ThreadIndex:
-    """A thread is named by the number of the message that began it."""
+    """The threads of a mailbox. A thread is identified by the number of its first message, its root."""
 
     def __init__(self, stock: InitialMail) -> None:
         self._stock = stock
@@ -34,19 +34,19 @@ class ThreadIndex:
         return self._stock.thread(number) if number < stocked else self._roots[number - stocked]
 
     def members(self, root: int) -> list[int]:
-        """Every message that was ever in the thread, oldest first."""
+        """List all messages that were ever in the thread, oldest first."""
         return [*self._stock.thread_members(root), *self._joined.get(root, ())]
 
     def by_message_id(self, message_id: str) -> int | None:
         return next(reversed(self.all_by_message_id(message_id)), None)
 
     def all_by_message_id(self, message_id: str) -> list[int]:
-        """Copies bear the same one."""
+        """List all messages with a Message-ID; copies share it."""
         stocked = self._stock.by_message_id(message_id)
         return [*([] if stocked is None else [stocked]), *self._by_message_id.get(message_id, ())]
 
     def join(self, number: int, headers: Iterable[tuple[str, str]], root: int | None = None) -> int:
-        """Put a new message into the given thread, the one that its headers answer to, or a new one."""
+        """Add a new message to the given thread, to the thread its headers refer to, or to a new one."""
         named = {name.lower(): value for name, value in headers}
         if root is None:
             root = self._answered(named)

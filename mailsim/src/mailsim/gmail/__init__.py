@@ -1,1 +1,1 @@
-"""The Gmail API over the simulated mailboxes: methods, wire shapes, history, search, batch, quotas, watch."""
+"""The simulated Gmail API: methods, JSON formats, history, search, batch requests, quotas, watches."""

@@ -1,7 +1,6 @@
-"""One call of the Gmail API from request to answer: route, token, scope, quota, arguments, method,
-partial response.
+"""One Gmail API call: route, token, scope, arguments, quota, method, partial response.
 
-The same path serves requests of their own and the calls inside a batch. It reads no socket and writes no log.
+Single requests and the calls inside a batch take the same path. It does no I/O and no logging.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +34,9 @@ _ROOTS = ("/gmail/v1/users/", "/upload/gmail/v1/users/", "/resumable/upload/gmai
 
 
 class GmailCall(NamedTuple):
-    """`path` is percent-encoded as it came; header names are in lower case. `width` is how many calls of this
-    user run at the same time, this one included.
+    """A call. `path` is still percent-encoded; header names are in lower case.
+
+    `concurrency` is the number of concurrent calls of the user, this one included.
     """
 
     http: str
@@ -44,10 +44,12 @@ class GmailCall(NamedTuple):
     query: str
     headers: Mapping[str, str]
     body: bytes = b""
-    width: int = 1
+    concurrency: int = 1
 
 
 class MatchedMethod(NamedTuple):
+    """The method of a request, with the user and the IDs in its path."""
+
     method: GmailMethod
     user: str
     ids: dict[str, str]
@@ -56,123 +58,133 @@ class MatchedMethod(NamedTuple):
 
 @dataclass(slots=True)
 class GmailCallOutcome:
-    """What became of a call, for the log and the meters."""
+    """The result of a call, for the log and the meters."""
 
     reply: RawResponse
     endpoint: str = ""
     mailbox: str = ""
     units: int = 0
-    rejected: bool = False
+    quota_exceeded: bool = False
 
 
 @dataclass
 class GmailApi:
-    realm: GoogleContext
+    google: GoogleContext
     pubsub: PubSub
     watches: WatchRegistry = field(init=False)
-    spending: QuotaUsage = field(init=False)
-    boxes: dict[str, GmailMailbox] = field(default_factory=dict[str, GmailMailbox])
+    quota_usage: QuotaUsage = field(init=False)
+    gmail_mailboxes: dict[str, GmailMailbox] = field(default_factory=dict[str, GmailMailbox])
     hidden_until: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    turn: "count[int]" = field(default_factory=count)
+    nonces: "count[int]" = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        sim = self.realm.sim
+        sim = self.google.sim
         self.watches = WatchRegistry(
-            self.pubsub, self.realm.options, lambda mailbox: self.box(mailbox).latest()
+            self.pubsub,
+            self.google.options,
+            lambda mailbox: self.get_mailbox(mailbox).get_latest_history_id(),
         )
-        self.spending = QuotaUsage(self.realm.options, sim.options.quota, sim.clock)
+        self.quota_usage = QuotaUsage(self.google.options, sim.options.quota, sim.clock)
 
-    def box(self, mailbox: Mailbox) -> GmailMailbox:
-        known = self.boxes.get(mailbox.address)
-        if known is None or known.mailbox is not mailbox:
-            known = GmailMailbox(
+    def get_mailbox(self, mailbox: Mailbox) -> GmailMailbox:
+        gmail_mailbox = self.gmail_mailboxes.get(mailbox.address)
+        if gmail_mailbox is None or gmail_mailbox.mailbox is not mailbox:
+            gmail_mailbox = GmailMailbox(
                 mailbox=mailbox,
-                ids=make_ids(mailbox.account.key, mailbox.stock.count),
-                options=self.realm.options,
-                now_ms=self.realm.sim.clock.milliseconds,
-                turn=self.turn.__next__,
+                ids=make_ids(mailbox.account.key, mailbox.initial_mail.count),
+                options=self.google.options,
+                now_ms=self.google.sim.clock.milliseconds,
+                next_nonce=self.nonces.__next__,
                 hidden_until=self.hidden_until,
             )
-            self.boxes[mailbox.address] = known
-        return known
+            self.gmail_mailboxes[mailbox.address] = gmail_mailbox
+        return gmail_mailbox
 
-    def read_ahead(self, address: str, calls: Iterable[MatchedMethod | None]) -> None:
-        """For the calls of a batch: the letters that it will ask for."""
-        mailbox = self.realm.sim.registry.find_mailbox(address, "gmail")
+    def prefetch_messages(self, address: str, calls: Iterable[MatchedMethod | None]) -> None:
+        """Prefetch the messages that the calls of a batch read."""
+        mailbox = self.google.sim.registry.find_mailbox(address, "gmail")
         if mailbox is not None:
             reads = (
-                found for found in calls if found is not None and found.method.id == "users.messages.get"
+                matched
+                for matched in calls
+                if matched is not None and matched.method.id == "users.messages.get"
             )
-            self.box(mailbox).read_ahead(found.ids["id"] for found in reads)
+            self.get_mailbox(mailbox).prefetch(matched.ids["id"] for matched in reads)
 
-    def answer(self, call: GmailCall, found: MatchedMethod | None) -> GmailCallOutcome:
-        """`found`: what `find_method` says of the call."""
+    def handle_call(self, call: GmailCall, matched: MatchedMethod | None) -> GmailCallOutcome:
+        """Run a call; `matched` is the result of `match_method`."""
         outcome = GmailCallOutcome(RawResponse(500, b""))
         legacy, pretty = True, True
         try:
-            pairs = parameters.pairs_of(call.query)
+            pairs = parameters.parse_query(call.query)
             common = dict(pairs)
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
-            if found is None:
-                outcome.reply = unknown_path(call.path)
+            if matched is None:
+                outcome.reply = make_unknown_path_reply(call.path)
                 return outcome
-            outcome.endpoint = found.method.endpoint
+            outcome.endpoint = matched.method.endpoint
             _check_common(common)
-            value = self._run(call, found, pairs, common, outcome)
+            value = self._run_method(call, matched, pairs, common, outcome)
             if value is None:
-                outcome.reply = self._empty(found.method)
+                outcome.reply = self._make_empty_response(matched.method)
             else:
-                outcome.reply = RawResponse(200, encode(value, pretty=pretty), JSON)
-        except GmailError as refused:
-            fault = refused.fault
-            outcome.reply = RawResponse(fault.code, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+                outcome.reply = RawResponse(200, encode_json(value, pretty=pretty), JSON)
+        except GmailError as error:
+            error_body = error.body
+            outcome.reply = RawResponse(
+                error_body.code, encode_json(error_body.to_json(legacy=legacy), pretty=pretty), JSON
+            )
         except SimulatorError as error:
-            # The mailbox has the last word on what it can do; Gmail calls that an invalid argument.
-            fault = errors.bad_request(str(error)).fault
-            outcome.reply = RawResponse(400, encode(fault.body(legacy=legacy), pretty=pretty), JSON)
+            # An operation that the mailbox rejects is an invalid argument for Gmail.
+            error_body = errors.bad_request(str(error)).body
+            outcome.reply = RawResponse(
+                400, encode_json(error_body.to_json(legacy=legacy), pretty=pretty), JSON
+            )
         return outcome
 
-    def _run(
+    def _run_method(
         self,
         call: GmailCall,
-        found: MatchedMethod,
+        matched: MatchedMethod,
         pairs: tuple[tuple[str, str], ...],
         common: dict[str, str],
         outcome: GmailCallOutcome,
     ) -> Any:
-        method = found.method
-        token = self.token_of(call.headers, common)
-        mailbox = self.realm.sim.registry.find_mailbox(token.account.email, "gmail")
+        method = matched.method
+        token = self.find_token(call.headers, common)
+        mailbox = self.google.sim.registry.find_mailbox(token.account.email, "gmail")
         outcome.mailbox = token.account.email
-        client = self._client(token)
-        self._check_account(token, mailbox, found.user)
+        client = self._find_client(token)
+        self._check_account(token, mailbox, matched.user)
         assert mailbox is not None
         _check_scope(method, token)
-        args = parameters.arguments(pairs, method.parameters) | found.ids
-        _check_metadata(method, token, args, always=self.realm.options.metadata_scope_wins)
+        args = parameters.convert_arguments(pairs, method.parameters) | matched.ids
+        _check_metadata(method, token, args, always=self.google.options.metadata_scope_wins)
         if common.get("alt") in {"media", "proto"}:
             raise errors.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
-        mask = field_mask.mask_for(common["fields"], method.answer) if common.get("fields") else {}
-        body: dict[str, Any] = {} if found.upload else parameters.json_body(call.body, method.properties)
-        self._spend(method, token, client, call.width, outcome)
+        mask = field_mask.parse_mask(common["fields"], method.answer) if common.get("fields") else {}
+        body: dict[str, Any] = (
+            {} if matched.upload else parameters.parse_json_body(call.body, method.properties)
+        )
+        self._charge_quota(method, token, client, call.concurrency, outcome)
         context = GmailCallContext(
-            realm=self.realm,
+            google=self.google,
             watches=self.watches,
-            box=self.box(mailbox),
+            gmail_mailbox=self.get_mailbox(mailbox),
             token=token,
             client=client,
             args=args,
             body=body,
             raw=call.body,
             content_type=call.headers.get("content-type", ""),
-            upload=found.upload,
+            upload=matched.upload,
         )
         value = method.run(context)
-        return field_mask.apply(mask, value) if mask and value is not None else value
+        return field_mask.apply_mask(mask, value) if mask and value is not None else value
 
-    def token_of(self, headers: Mapping[str, str], common: Mapping[str, str]) -> GoogleAccessToken:
-        """The access token of a call, from the header or, as Google still allows, from the query."""
+    def find_token(self, headers: Mapping[str, str], common: Mapping[str, str]) -> GoogleAccessToken:
+        """Find the access token of a call in its header or, as Google still allows, in its query."""
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if not scheme:
             value = common.get("access_token", "") or common.get("oauth_token", "")
@@ -180,74 +192,74 @@ class GmailApi:
             raise errors.bad_token()
         if not value.strip():
             raise errors.no_token()
-        token = self.realm.grants.access(value.strip(), self.realm.now())
+        token = self.google.grants.find_access_token(value.strip(), self.google.now())
         if token is None:
             raise errors.bad_token()
         return token
 
-    def _client(self, token: GoogleAccessToken) -> GoogleClient:
-        client = self.realm.client(token.client_id)
-        if client is None or client.trouble == "deleted":
+    def _find_client(self, token: GoogleAccessToken) -> GoogleClient:
+        client = self.google.find_client(token.client_id)
+        if client is None or client.problem == "deleted":
             raise errors.bad_token()
-        if client.trouble == "api_disabled":
+        if client.problem == "api_disabled":
             raise errors.api_disabled(client.project_number)
-        if client.trouble == "daily_limit":
-            raise quota.daily_limit()
+        if client.problem == "daily_limit":
+            raise quota.daily_limit_exceeded()
         return client
 
     def _check_account(self, token: GoogleAccessToken, mailbox: Mailbox | None, user: str) -> None:
         email = token.account.email
-        trouble = self.realm.grants.trouble.get(token.account.sub)
-        if trouble == "domain_policy":
+        problem = self.google.grants.account_problems.get(token.account.sub)
+        if problem == "domain_policy":
             raise errors.domain_policy()
-        if mailbox is None or trouble == "mail_disabled":
+        if mailbox is None or problem == "mail_disabled":
             raise errors.precondition("Mail service not enabled")
         if user not in {"me", email} and user.lower() != email.lower():
             if "@" not in user:
                 raise errors.bad_request("Invalid user id")
             raise errors.forbidden(f"Delegation denied for {email}")
 
-    def _spend(
+    def _charge_quota(
         self,
         method: GmailMethod,
         token: GoogleAccessToken,
         client: GoogleClient,
-        width: int,
+        concurrency: int,
         outcome: GmailCallOutcome,
     ) -> None:
         try:
-            outcome.units = self.spending.spend(method.id, token.account.sub, client, width)
+            outcome.units = self.quota_usage.spend(method.id, token.account.sub, client, concurrency)
         except GmailError:
-            outcome.rejected = True
+            outcome.quota_exceeded = True
             raise
 
-    def _empty(self, method: GmailMethod) -> RawResponse:
-        if method.id == "users.stop" and self.realm.options.stop_status == 200:
+    def _make_empty_response(self, method: GmailMethod) -> RawResponse:
+        if method.id == "users.stop" and self.google.options.stop_status == 200:
             return RawResponse(200, b"{}", JSON)
         return RawResponse(204, b"", JSON)
 
 
-def find_method(http: str, path: str) -> MatchedMethod | None:
+def match_method(http: str, path: str) -> MatchedMethod | None:
     for root in _ROOTS:
         if path.startswith(root):
             user, *rest = path[len(root) :].split("/")
             if "%" in path:
                 user, *rest = map(unquote, (user, *rest))
             upload = root[1] != "g"
-            found = methods.find(http, tuple(rest), upload=upload)
-            if found is None or not user or not all(rest):
+            matched = methods.find_method(http, tuple(rest), upload=upload)
+            if matched is None or not user or not all(rest):
                 return None
-            return MatchedMethod(found[0], user, found[1], upload)
+            return MatchedMethod(matched[0], user, matched[1], upload)
     return None
 
 
-def encode(value: Any, *, pretty: bool) -> bytes:
+def encode_json(value: Any, *, pretty: bool) -> bytes:
     encoded = msgspec.json.encode(value)
     return msgspec.json.format(encoded, indent=2) + b"\n" if pretty else encoded
 
 
-def unknown_path(path: str) -> RawResponse:
-    """Google's front end answers paths that no API has with a page."""
+def make_unknown_path_reply(path: str) -> RawResponse:
+    """Make the HTML page with which Google's front end answers unknown paths."""
     shown = path[:200].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     page = (
         "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n<title>Error 404 (Not Found)!!1</title>\n"
@@ -258,7 +270,7 @@ def unknown_path(path: str) -> RawResponse:
 
 
 def _check_common(common: Mapping[str, str]) -> None:
-    """What Google's front end refuses before it looks at the token."""
+    """Check the common parameters, which Google's front end rejects before it checks the token."""
     alt = common.get("alt", common.get("$alt", ""))
     if alt not in _ALTS:
         raise errors.bad_request(f'Invalid value "{alt[:100]}" for query parameter alt.')
@@ -274,12 +286,13 @@ def _check_scope(method: GmailMethod, token: GoogleAccessToken) -> None:
 def _check_metadata(
     method: GmailMethod, token: GoogleAccessToken, args: Mapping[str, Any], *, always: bool
 ) -> None:
-    """The narrow scope spoils the wider ones beside it: Gmail takes a token with gmail.metadata at that
-    word.
+    """Reject what the gmail.metadata scope forbids.
+
+    Gmail applies these limits to every token with that scope, even if it also has wider scopes.
     """
-    if methods.METADATA not in token.scopes:
+    if methods.METADATA_SCOPE not in token.scopes:
         return
-    if not always and method.scopes & token.scopes != frozenset({methods.METADATA}):
+    if not always and method.scopes & token.scopes != frozenset({methods.METADATA_SCOPE}):
         return
     if "q" in args:
         raise errors.forbidden("Metadata scope does not support 'q' parameter")

@@ -1,7 +1,6 @@
-"""The multipart envelope of batch requests: taken apart into inner calls, and answers put together again.
+"""The multipart envelope of batch requests: parse the calls, format the answers.
 
-Bytes only; what an inner call does is decided elsewhere. Lines end in CRLF: clients split header from
-body there.
+It does not run the calls. Lines end in CRLF, because clients split headers and body there.
 """
 
 import re
@@ -36,37 +35,37 @@ class BatchAnswer(NamedTuple):
     content_type: str = "application/json; charset=UTF-8"
 
 
-def boundary_of(content_type: str) -> str:
+def parse_boundary(content_type: str) -> str:
     if not content_type.lower().lstrip().startswith("multipart/mixed"):
-        raise unparsable("expected Content-Type multipart/mixed", 0)
+        raise unparsable_batch("expected Content-Type multipart/mixed", 0)
     found = _BOUNDARY.search(content_type)
     if found is None:
-        raise unparsable("missing boundary", 0)
+        raise unparsable_batch("missing boundary", 0)
     return found[1] or found[2]
 
 
-def take_apart(body: bytes, boundary: str) -> list[BatchCall]:
-    """The inner calls in their order; raises Refusal for an envelope that cannot be read."""
+def parse_batch(body: bytes, boundary: str) -> list[BatchCall]:
+    """Parse the calls in order. Raise GmailError for a malformed envelope."""
     mark = re.compile(
         rb"(?:\A|\r?\n)--" + re.escape(boundary.encode("latin-1", "replace")) + rb"(--)?[ \t]*(?=\r?\n|\Z)"
     )
     marks = list(mark.finditer(body))
     if not marks:
-        raise unparsable("0 items", len(body))
+        raise unparsable_batch("0 items", len(body))
     calls: list[BatchCall] = []
     for opening, closing in pairwise(marks):
         if opening[1]:
             break
-        calls.append(_inner(body[opening.end() : closing.start()], len(body)))
+        calls.append(_parse_call(body[opening.end() : closing.start()], len(body)))
     if not calls:
-        raise unparsable("0 items", len(body))
+        raise unparsable_batch("0 items", len(body))
     if len(calls) > MAX_CALLS:
         message = f"The batch request contained {len(calls)} calls, which exceeds the maximum of {MAX_CALLS}."
         raise bad_request(message, "badRequest")
     return calls
 
 
-def put_together(answers: Iterable[BatchAnswer], boundary: str) -> bytes:
+def format_batch(answers: Iterable[BatchAnswer], boundary: str) -> bytes:
     pieces: list[bytes] = []
     for answer in answers:
         reason = _REASONS.get(answer.status, "Unknown")
@@ -90,8 +89,8 @@ def put_together(answers: Iterable[BatchAnswer], boundary: str) -> bytes:
     return b"".join(pieces)
 
 
-def answer_id(content_id: str) -> str:
-    """`<abc>` is answered as `<response-abc>`."""
+def to_response_id(content_id: str) -> str:
+    """Turn the content ID `<abc>` of a call into `<response-abc>`."""
     return (
         f"<response-{content_id[1:]}"
         if content_id.startswith("<")
@@ -101,43 +100,43 @@ def answer_id(content_id: str) -> str:
     )
 
 
-def unparsable(why: str, size: int) -> GmailError:
+def unparsable_batch(why: str, size: int) -> GmailError:
     message = f"Failed to parse batch request, error: {why}. Received batch body: ({size}) bytes redacted"
     return bad_request(message, "badRequest")
 
 
-def _inner(part: bytes, size: int) -> BatchCall:
-    text = part.decode("latin-1")  # one letter a byte, so that the body is found again
-    envelope, rest = _split(text.lstrip("\r\n"))
-    outer = _headers(_LINE.split(envelope), size)
+def _parse_call(part: bytes, size: int) -> BatchCall:
+    text = part.decode("latin-1")  # one character per byte, so that the body can be encoded back
+    envelope, rest = _split_head(text.lstrip("\r\n"))
+    outer = _parse_headers(_LINE.split(envelope), size)
     if not outer.get("content-type", "").lower().startswith("application/http"):
-        raise unparsable("part without Content-Type application/http", size)
-    head, body = _split(rest.lstrip("\r\n"))
+        raise unparsable_batch("part without Content-Type application/http", size)
+    head, body = _split_head(rest.lstrip("\r\n"))
     first, *lines = _LINE.split(head)
     request = _REQUEST_LINE.fullmatch(first)
     if request is None:
-        raise unparsable("part without a request line", size)
+        raise unparsable_batch("part without a request line", size)
     return BatchCall(
         content_id=outer.get("content-id", ""),
         method=request[1].upper(),
         target=request[2],
-        headers=_headers(lines, size),
+        headers=_parse_headers(lines, size),
         body=body.encode("latin-1"),
     )
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_head(text: str) -> tuple[str, str]:
     blank = _BLANK.search(text)
     return (text, "") if blank is None else (text[: blank.start()], text[blank.end() :])
 
 
-def _headers(lines: Sequence[str], size: int) -> dict[str, str]:
+def _parse_headers(lines: Sequence[str], size: int) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
         if not line:
             continue
         found = _HEADER.fullmatch(line)
         if found is None:
-            raise unparsable("malformed header", size)
+            raise unparsable_batch("malformed header", size)
         headers[found[1].lower()] = found[2].rstrip()
     return headers

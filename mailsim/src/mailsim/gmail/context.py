@@ -1,6 +1,4 @@
-"""What a method of the API works with: the caller's mailbox, the arguments, the body, and the rest of the
-world.
-"""
+"""What a Gmail API method receives (GmailCallContext) and how it is declared (GmailMethod)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,11 +14,11 @@ from mailsim.google.grants import GoogleAccessToken
 
 @dataclass(frozen=True, slots=True)
 class GmailCallContext:
-    """`raw` is the body as it came, for uploads; `body` its properties, for JSON."""
+    """The input of a method. `raw` is the body of an upload, `body` the properties of a JSON body."""
 
-    realm: GoogleContext
+    google: GoogleContext
     watches: WatchRegistry
-    box: GmailMailbox
+    gmail_mailbox: GmailMailbox
     token: GoogleAccessToken
     client: GoogleClient
     args: Mapping[str, Any]
@@ -30,20 +28,21 @@ class GmailCallContext:
     upload: bool = False
 
 
-Run = Callable[[GmailCallContext], "dict[str, Any] | None"]
+MethodFunction = Callable[[GmailCallContext], "dict[str, Any] | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class GmailMethod:
-    """One method of the API. `path` is what follows `users/{userId}/`; `answer` the type of its answer,
-    if any.
+    """A method of the API.
+
+    `path` follows `users/{userId}/`. `answer` is the type of the response, if it has one.
     """
 
     id: str
     http: str
     path: tuple[str, ...]
     scopes: frozenset[str]
-    run: Run
+    run: MethodFunction
     answer: str = ""
     parameters: Mapping[str, QueryParameter] = field(default_factory=dict[str, QueryParameter])
     properties: Mapping[str, type] = field(default_factory=dict[str, type])
@@ -51,5 +50,5 @@ class GmailMethod:
 
     @property
     def endpoint(self) -> str:
-        """The name that faults and meters use: `messages.get`."""
+        """The name that faults and meters use, such as `messages.get`."""
         return self.id.removeprefix("users.")

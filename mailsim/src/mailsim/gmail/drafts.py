@@ -1,4 +1,4 @@
-"""The methods of users.drafts. A draft keeps its id; the message behind it gets a new one with every save."""
+"""Methods of users.drafts. A draft keeps its ID; its message gets a new ID with every save."""
 
 from typing import Any
 
@@ -6,83 +6,92 @@ from mailsim.gmail import messages
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request, not_found
 from mailsim.gmail.gmail_mailbox import GmailMailbox
-from mailsim.gmail.listing import page_of
+from mailsim.gmail.listing import list_page
 from mailsim.initial_states import get_arrival_state
 
 
 def list_drafts(context: GmailCallContext) -> dict[str, Any]:
-    box = context.box
-    page = page_of(box, context.args, drafts=True)
+    gmail_mailbox = context.gmail_mailbox
+    page = list_page(gmail_mailbox, context.args, drafts=True)
     answer: dict[str, Any] = {}
     if page.numbers:
         answer["drafts"] = [
-            {"id": draft_id(box, number), "message": box.reference(number)} for number in page.numbers
+            {"id": get_draft_id(gmail_mailbox, number), "message": gmail_mailbox.make_reference(number)}
+            for number in page.numbers
         ]
     if page.next_token:
         answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate()
+    answer["resultSizeEstimate"] = page.estimate_total()
     return answer
 
 
 def get_draft(context: GmailCallContext) -> dict[str, Any]:
-    number = _number(context.box, context.args["id"])
+    number = _find_number(context.gmail_mailbox, context.args["id"])
     return {
         "id": context.args["id"],
-        "message": context.box.message(number, context.args.get("format", "full")),
+        "message": context.gmail_mailbox.to_message_json(number, context.args.get("format", "full")),
     }
 
 
 def create(context: GmailCallContext) -> dict[str, Any]:
-    number = context.box.mailbox.draft(_draft_bytes(context))
-    return _answer(context.box, number)
+    number = context.gmail_mailbox.mailbox.save_draft(_read_draft_bytes(context))
+    return _to_draft_json(context.gmail_mailbox, number)
 
 
 def update(context: GmailCallContext) -> dict[str, Any]:
-    number = _number(context.box, context.args["id"])
-    return _answer(context.box, context.box.mailbox.edit_draft(number, _draft_bytes(context)))
+    number = _find_number(context.gmail_mailbox, context.args["id"])
+    return _to_draft_json(
+        context.gmail_mailbox, context.gmail_mailbox.mailbox.edit_draft(number, _read_draft_bytes(context))
+    )
 
 
 def delete(context: GmailCallContext) -> None:
-    context.box.mailbox.delete(_number(context.box, context.args["id"]))
+    context.gmail_mailbox.mailbox.delete(_find_number(context.gmail_mailbox, context.args["id"]))
 
 
 def send(context: GmailCallContext) -> dict[str, Any]:
-    """Sends the draft, or what the request says instead of it. The draft is gone then."""
-    box = context.box
+    """Send the draft, or the message that the request replaces it with. The draft is removed."""
+    gmail_mailbox = context.gmail_mailbox
     named = context.body.get("id", "")
     if not named:
-        raw = _draft_bytes(context)
-        messages.hand_over(context, raw)
-        return messages.changed(box, box.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)))
-    number = _number(box, named)
+        raw = _read_draft_bytes(context)
+        messages.deliver_to_recipients(context, raw)
+        return messages.to_change_json(
+            gmail_mailbox, gmail_mailbox.mailbox.deliver(raw, get_arrival_state("gmail", sent=True))
+        )
+    number = _find_number(gmail_mailbox, named)
     if context.body.get("message"):
-        number = box.mailbox.edit_draft(number, _draft_bytes(context))
-    messages.hand_over(context, box.mailbox.raw(number))
-    return messages.changed(box, box.mailbox.send_draft(number))
+        number = gmail_mailbox.mailbox.edit_draft(number, _read_draft_bytes(context))
+    messages.deliver_to_recipients(context, gmail_mailbox.mailbox.raw(number))
+    return messages.to_change_json(gmail_mailbox, gmail_mailbox.mailbox.send_draft(number))
 
 
-def draft_id(box: GmailMailbox, number: int) -> str:
-    return box.ids.draft(box.mailbox.draft_key(number))
+def get_draft_id(gmail_mailbox: GmailMailbox, number: int) -> str:
+    return gmail_mailbox.ids.to_draft_id(gmail_mailbox.mailbox.draft_key(number))
 
 
-def _number(box: GmailMailbox, draft_id_text: str) -> int:
-    """The message that a draft is now. Most drafts were never saved again, so their own number is tried
-    first.
+def _find_number(gmail_mailbox: GmailMailbox, draft_id_text: str) -> int:
+    """Find the current message of a draft.
+
+    Most drafts were saved only once, so the original number is tried first.
     """
-    key = box.ids.draft_key(draft_id_text)
+    key = gmail_mailbox.ids.to_draft_key(draft_id_text)
     if key is None:
         raise bad_request("Invalid draft id")
-    candidates = [key] if key < len(box.mailbox) else []
-    for number in (*candidates, *box.mailbox.states.newest(lambda state: state.draft)):
-        state = box.mailbox.state(number)
-        if state is not None and state.draft and box.mailbox.draft_key(number) == key:
+    candidates = [key] if key < len(gmail_mailbox.mailbox) else []
+    for number in (*candidates, *gmail_mailbox.mailbox.states.newest(lambda state: state.draft)):
+        state = gmail_mailbox.mailbox.state(number)
+        if state is not None and state.draft and gmail_mailbox.mailbox.draft_key(number) == key:
             return number
     raise not_found()
 
 
-def _draft_bytes(context: GmailCallContext) -> bytes:
-    return messages.message_bytes(context, context.body.get("message", {}))
+def _read_draft_bytes(context: GmailCallContext) -> bytes:
+    return messages.read_message_bytes(context, context.body.get("message", {}))
 
 
-def _answer(box: GmailMailbox, number: int) -> dict[str, Any]:
-    return {"id": draft_id(box, number), "message": messages.changed(box, number)}
+def _to_draft_json(gmail_mailbox: GmailMailbox, number: int) -> dict[str, Any]:
+    return {
+        "id": get_draft_id(gmail_mailbox, number),
+        "message": messages.to_change_json(gmail_mailbox, number),
+    }

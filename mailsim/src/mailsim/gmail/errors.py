@@ -1,6 +1,4 @@
-"""Errors in the envelope of Google's APIs: `errors[]` in the old form, `status` and `details[]` in the
-new one.
-"""
+"""Gmail API errors in Google's JSON format: legacy `errors[]`, current `status` and `details[]`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,28 +25,28 @@ _MISSING = f"Request is missing required authentication credential. {_EXPECTED}"
 
 
 @dataclass(frozen=True, slots=True)
-class GmailErrorDetails:
-    """One refusal, ready to be put into the envelope."""
+class GmailErrorBody:
+    """The content of an error response."""
 
     code: int
     reason: str
     message: str
     domain: str = "global"
     status: str = ""
-    short: str = ""  # the older text inside errors[], where it differs
+    short: str = ""  # the legacy text inside errors[], if it differs
     location: str = ""
     details: tuple[dict[str, Any], ...] = ()
 
-    def body(self, *, legacy: bool = True) -> dict[str, Any]:
+    def to_json(self, *, legacy: bool = True) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if legacy:
-            error["errors"] = [self._legacy()]
+            error["errors"] = [self._to_legacy_json()]
         error["status"] = self.status or _STATUS.get(self.code, "UNKNOWN")
         if self.details:
             error["details"] = list(self.details)
         return {"error": error}
 
-    def _legacy(self) -> dict[str, str]:
+    def _to_legacy_json(self) -> dict[str, str]:
         entry = {"message": self.short or self.message, "domain": self.domain, "reason": self.reason}
         if self.location:
             kind = "header" if self.location == "Authorization" else "parameter"
@@ -57,42 +55,42 @@ class GmailErrorDetails:
 
 
 class GmailError(Exception):
-    """Raised by a method that does not do what was asked; carries the answer."""
+    """An error response, raised by a method."""
 
-    def __init__(self, fault: GmailErrorDetails) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
+    def __init__(self, body: GmailErrorBody) -> None:
+        super().__init__(body.message)
+        self.body = body
 
 
 def bad_request(message: str, reason: str = "invalidArgument") -> GmailError:
-    return GmailError(GmailErrorDetails(400, reason, message))
+    return GmailError(GmailErrorBody(400, reason, message))
 
 
 def bad_field(field: str, description: str, message: str = "") -> GmailError:
-    """A parameter or property that does not fit its type, refused before the method runs."""
+    """A parameter or property of the wrong type, rejected before the method runs."""
     detail = {
         "@type": "type.googleapis.com/google.rpc.BadRequest",
         "fieldViolations": [{"field": field, "description": description}],
     }
-    return GmailError(GmailErrorDetails(400, "invalid", message or description, details=(detail,)))
+    return GmailError(GmailErrorBody(400, "invalid", message or description, details=(detail,)))
 
 
 def precondition(message: str = "Precondition check failed.") -> GmailError:
-    return GmailError(GmailErrorDetails(400, "failedPrecondition", message, status="FAILED_PRECONDITION"))
+    return GmailError(GmailErrorBody(400, "failedPrecondition", message, status="FAILED_PRECONDITION"))
 
 
 def not_found(message: str = "Requested entity was not found.") -> GmailError:
-    return GmailError(GmailErrorDetails(404, "notFound", message))
+    return GmailError(GmailErrorBody(404, "notFound", message))
 
 
 def forbidden(message: str) -> GmailError:
-    return GmailError(GmailErrorDetails(403, "forbidden", message))
+    return GmailError(GmailErrorBody(403, "forbidden", message))
 
 
 def no_token() -> GmailError:
-    reason = _reason("CREDENTIALS_MISSING", method="")
+    reason = _make_error_info("CREDENTIALS_MISSING", method="")
     return GmailError(
-        GmailErrorDetails(
+        GmailErrorBody(
             401, "required", _MISSING, short="Login Required.", location="Authorization", details=(reason,)
         )
     )
@@ -100,15 +98,15 @@ def no_token() -> GmailError:
 
 def bad_token() -> GmailError:
     return GmailError(
-        GmailErrorDetails(401, "authError", _INVALID, short="Invalid Credentials", location="Authorization")
+        GmailErrorBody(401, "authError", _INVALID, short="Invalid Credentials", location="Authorization")
     )
 
 
 def missing_scope(method: str) -> GmailError:
-    detail = _reason("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method=f"caribou.api.proto.{method}")
+    detail = _make_error_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method=f"caribou.api.proto.{method}")
     message = "Request had insufficient authentication scopes."
     return GmailError(
-        GmailErrorDetails(
+        GmailErrorBody(
             403, "insufficientPermissions", message, short="Insufficient Permission", details=(detail,)
         )
     )
@@ -116,7 +114,7 @@ def missing_scope(method: str) -> GmailError:
 
 def domain_policy() -> GmailError:
     return GmailError(
-        GmailErrorDetails(403, "domainPolicy", "The domain administrators have disabled Gmail apps.")
+        GmailErrorBody(403, "domainPolicy", "The domain administrators have disabled Gmail apps.")
     )
 
 
@@ -126,13 +124,13 @@ def api_disabled(project_number: str) -> GmailError:
         "Enable it by visiting https://console.developers.google.com/apis/api/gmail.googleapis.com/overview"
         f"?project={project_number} then retry."
     )
-    detail = _reason("SERVICE_DISABLED", consumer=f"projects/{project_number}")
+    detail = _make_error_info("SERVICE_DISABLED", consumer=f"projects/{project_number}")
     return GmailError(
-        GmailErrorDetails(403, "accessNotConfigured", message, domain="usageLimits", details=(detail,))
+        GmailErrorBody(403, "accessNotConfigured", message, domain="usageLimits", details=(detail,))
     )
 
 
-def _reason(reason: str, **metadata: str) -> dict[str, Any]:
+def _make_error_info(reason: str, **metadata: str) -> dict[str, Any]:
     return {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": reason,

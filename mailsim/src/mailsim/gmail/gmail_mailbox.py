@@ -1,4 +1,4 @@
-"""A simulated mailbox as Gmail shows it: its ids, its labels by id, one message in each format."""
+"""A mailbox as the Gmail API presents it: IDs, label IDs, and messages in each format."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -12,118 +12,128 @@ from mailsim.google.options import GoogleOptions
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MessageState, get_labels
 
-_AHEAD = 1 << 20  # bytes of letters
-_FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # Gmail sets these itself
+_PREFETCH_BYTES = 1 << 20
+_FIXED = frozenset({"SENT", "DRAFT", "CHAT"})  # only Gmail sets these labels
 
 
 @lru_cache(maxsize=4096)
-def label_list(state: MessageState) -> tuple[str, ...]:
+def sort_label_ids(state: MessageState) -> tuple[str, ...]:
     return tuple(sorted(get_labels(state)))
 
 
 @dataclass(frozen=True, slots=True)
 class GmailMailbox:
-    """`turn` counts up, so that no attachment id is given twice."""
+    """The Gmail view of one mailbox. `next_nonce` counts up, so that every attachment ID is new."""
 
     mailbox: Mailbox
     ids: GmailIds
     options: GoogleOptions
     now_ms: Callable[[], int]
-    turn: Callable[[], int]
-    hidden_until: dict[tuple[str, int], int]  # mail that was announced and cannot be read yet
+    next_nonce: Callable[[], int]
+    hidden_until: dict[tuple[str, int], int]  # announced messages that are not readable yet
 
-    def latest(self) -> int:
-        return self.ids.history(self.mailbox.sequence)
+    def get_latest_history_id(self) -> int:
+        return self.ids.to_history_id(self.mailbox.sequence)
 
-    def history_id(self) -> str:
-        return str(self.latest())
+    def format_history_id(self) -> str:
+        return str(self.get_latest_history_id())
 
-    def number(self, message_id: str) -> int:
-        """The message with this id; 400 for what cannot be one, 404 for one that is not there."""
+    def find_number(self, message_id: str) -> int:
+        """Find a message by ID. Raise 400 for a malformed ID, 404 for an unknown one."""
         if not is_message_id(message_id):
             raise bad_request("Invalid id value")
-        number = self.ids.number(message_id)
+        number = self.ids.to_number(message_id)
         if number >= len(self.mailbox) or self.mailbox.state(number) is None:
             raise not_found()
         if self.hidden_until and self.now_ms() < self.hidden_until.get((self.mailbox.address, number), 0):
             raise not_found()
         return number
 
-    def labels(self, number: int) -> tuple[str, ...]:
-        return label_list(self.state(number))
+    def list_label_ids(self, number: int) -> tuple[str, ...]:
+        return sort_label_ids(self.get_state(number))
 
-    def thread(self, thread_id: str) -> tuple[int, list[int]]:
-        """The root and the messages of a thread that still has any."""
+    def find_thread(self, thread_id: str) -> tuple[int, list[int]]:
+        """Return a thread's root and messages. Raise 404 if it has no messages left."""
         if not is_message_id(thread_id):
             raise bad_request("Invalid id value")
-        root = self.ids.number(thread_id)
+        root = self.ids.to_number(thread_id)
         members = self.mailbox.thread_members(root) if root < len(self.mailbox) else []
         if not members or self.mailbox.thread(members[0]) != root:
             raise not_found()
         return root, members
 
-    def state(self, number: int) -> MessageState:
+    def get_state(self, number: int) -> MessageState:
         state = self.mailbox.state(number)
         if state is None:
             raise not_found()
         return state
 
-    def label_ids(self, wanted: Collection[str], *, settable: bool = False) -> frozenset[str]:
+    def validate_label_ids(self, wanted: Collection[str], *, settable: bool = False) -> frozenset[str]:
         for label in wanted:
             if label not in self.mailbox.folders or (settable and label in _FIXED):
                 raise invalid_label(label)
         return frozenset(wanted)
 
-    def reference(self, number: int) -> dict[str, Any]:
-        """What listings say about a message."""
-        return {"id": self.ids.message(number), "threadId": self.ids.message(self.mailbox.thread(number))}
+    def make_reference(self, number: int) -> dict[str, Any]:
+        """Make the short form of a message that list responses contain."""
+        return {
+            "id": self.ids.to_message_id(number),
+            "threadId": self.ids.to_message_id(self.mailbox.thread(number)),
+        }
 
-    def message_history(self, number: int) -> int:
+    def get_message_history_id(self, number: int) -> int:
         change = self.mailbox.last_change(number)
-        return self.ids.untouched(number) if change is None else self.ids.history(change.sequence)
+        return (
+            self.ids.to_initial_history_id(number)
+            if change is None
+            else self.ids.to_history_id(change.sequence)
+        )
 
-    def message(self, number: int, form: str = "minimal", only: Collection[str] = ()) -> dict[str, Any]:
-        """One message in the format `minimal`, `metadata`, `full` or `raw`."""
+    def to_message_json(
+        self, number: int, form: str = "minimal", only: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return a message in the format `minimal`, `metadata`, `full` or `raw`."""
         mailbox, ids = self.mailbox, self.ids
         tree = mailbox.tree(number)
-        shaped = self.reference(number)
-        labels = self.labels(number)
+        message = self.make_reference(number)
+        labels = self.list_label_ids(number)
         if labels:
-            shaped["labelIds"] = labels
-        shaped["snippet"] = message_json.snippet(tree)
-        padded = self.padded(number)
+            message["labelIds"] = labels
+        message["snippet"] = message_json.make_snippet(tree)
+        padded = self.is_padded(number)
         if form == "full":
             moment = self.now_ms()
-            shaped["payload"] = message_json.payload(
+            message["payload"] = message_json.to_payload(
                 tree,
-                lambda place: ids.attachment(number, place, moment, self.turn()),
+                lambda place: ids.make_attachment_id(number, place, moment, self.next_nonce()),
                 padded=padded,
                 inline_bytes=self.options.inline_text_bytes,
             )
         elif form == "metadata":
-            shaped["payload"] = message_json.metadata(tree, only)
-        shaped["sizeEstimate"] = len(tree.whole)
+            message["payload"] = message_json.to_metadata(tree, only)
+        message["sizeEstimate"] = len(tree.whole)
         if form == "raw":
-            shaped["raw"] = message_json.encode(tree.whole, padded=padded)
-        shaped["historyId"] = str(self.message_history(number))
-        shaped["internalDate"] = str(mailbox.received_ms(number))
-        return shaped
+            message["raw"] = message_json.encode_base64url(tree.whole, padded=padded)
+        message["historyId"] = str(self.get_message_history_id(number))
+        message["internalDate"] = str(mailbox.received_ms(number))
+        return message
 
-    def read_ahead(self, ids: Iterable[str]) -> None:
-        """Letters that will be asked for, written in a row, then read in a row: the same code again and again
-        runs much faster than all the code of one call, then all of the next.
+    def prefetch(self, ids: Iterable[str]) -> None:
+        """Generate, then parse, the messages of a batch before its calls run.
+
+        Running the same code in a loop is much faster than running all the code of one call after another.
         """
         numbers: list[int] = []
         size = 0
         for message_id in ids:
-            number = self.ids.number(message_id) if is_message_id(message_id) else -1
-            if size < _AHEAD and self.mailbox.state(number) is not None:
+            number = self.ids.to_number(message_id) if is_message_id(message_id) else -1
+            if size < _PREFETCH_BYTES and self.mailbox.state(number) is not None:
                 numbers.append(number)
                 size += len(self.mailbox.raw(number))
         for number in numbers:
             self.mailbox.tree(number)
 
-    def padded(self, number: int) -> bool:
+    def is_padded(self, number: int) -> bool:
         return self.options.padding == "always" or (self.options.padding == "mixed" and number % 2 == 0)
 
 

@@ -1,15 +1,15 @@
-"""The methods of users.labels, and users.getProfile, which counts as they do."""
+"""Methods of users.labels, and users.getProfile, which reports the same counts."""
 
 from typing import Any
 
 from mailsim.errors import AlreadyExists, InvalidRequest
 from mailsim.gmail.context import GmailCallContext
-from mailsim.gmail.errors import GmailError, GmailErrorDetails, bad_request, not_found
+from mailsim.gmail.errors import GmailError, GmailErrorBody, bad_request, not_found
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.message_state import Folder, MessageState, get_labels
 from mailsim.state_index import StatePredicate
 
-_COUNTED = 5_000  # threads of a label are counted up to here and estimated beyond
+_COUNTED = 5_000  # above this many messages, the number of threads is estimated
 _HIDDEN = frozenset(
     {
         "CHAT",
@@ -27,29 +27,29 @@ _VISIBILITY = {
 
 
 def get_profile(context: GmailCallContext) -> dict[str, Any]:
-    mailbox = context.box.mailbox
+    mailbox = context.gmail_mailbox.mailbox
     return {
         "emailAddress": mailbox.address,
         "messagesTotal": mailbox.total,
         "threadsTotal": mailbox.thread_total,
-        "historyId": context.box.history_id(),
+        "historyId": context.gmail_mailbox.format_history_id(),
     }
 
 
 def list_labels(context: GmailCallContext) -> dict[str, Any]:
-    return {"labels": [_brief(folder) for folder in context.box.mailbox.folders.values()]}
+    return {"labels": [_to_label_json(folder) for folder in context.gmail_mailbox.mailbox.folders.values()]}
 
 
 def get_label(context: GmailCallContext) -> dict[str, Any]:
-    folder = _found(context)
-    box = context.box
+    folder = _find_label(context)
+    gmail_mailbox = context.gmail_mailbox
 
     def bears(state: MessageState) -> bool:
         return folder.key in get_labels(state)
 
-    total, threads = _count(box, bears)
-    unread, unread_threads = _count(box, lambda state: bears(state) and not state.read)
-    return _brief(folder) | {
+    total, threads = _count_messages(gmail_mailbox, bears)
+    unread, unread_threads = _count_messages(gmail_mailbox, lambda state: bears(state) and not state.read)
+    return _to_label_json(folder) | {
         "messagesTotal": total,
         "messagesUnread": unread,
         "threadsTotal": threads,
@@ -58,34 +58,36 @@ def get_label(context: GmailCallContext) -> dict[str, Any]:
 
 
 def create(context: GmailCallContext) -> dict[str, Any]:
-    name = _checked_name(context)
+    name = _validate_name(context)
     try:
-        return _brief(context.box.mailbox.add_folder(name))
+        return _to_label_json(context.gmail_mailbox.mailbox.add_folder(name))
     except AlreadyExists as error:
-        raise _taken() from error
+        raise _name_taken_error() from error
 
 
 def update(context: GmailCallContext) -> dict[str, Any]:
-    """PUT and PATCH alike: only the name is kept."""
-    folder = _found(context)
+    """Update or patch a label. Only the name is stored."""
+    folder = _find_label(context)
     if folder.kind == "system":
         raise bad_request("Invalid update request")
     if "name" not in context.body:
-        return _brief(folder)
+        return _to_label_json(folder)
     try:
-        return _brief(context.box.mailbox.change_folder(folder.key, name=_checked_name(context)))
+        return _to_label_json(
+            context.gmail_mailbox.mailbox.change_folder(folder.key, name=_validate_name(context))
+        )
     except AlreadyExists as error:
-        raise _taken() from error
+        raise _name_taken_error() from error
 
 
 def delete(context: GmailCallContext) -> None:
     try:
-        context.box.mailbox.delete_folder(_found(context).key)
+        context.gmail_mailbox.mailbox.delete_folder(_find_label(context).key)
     except InvalidRequest as error:
         raise bad_request("Invalid delete request") from error
 
 
-def _brief(folder: Folder) -> dict[str, Any]:
+def _to_label_json(folder: Folder) -> dict[str, Any]:
     if folder.kind == "system":
         hidden = folder.key in _HIDDEN
         return {
@@ -104,17 +106,19 @@ def _brief(folder: Folder) -> dict[str, Any]:
     }
 
 
-def _found(context: GmailCallContext) -> Folder:
-    folder = context.box.mailbox.folders.get(context.args["id"])
+def _find_label(context: GmailCallContext) -> Folder:
+    folder = context.gmail_mailbox.mailbox.folders.get(context.args["id"])
     if folder is None:
         raise not_found()
     return folder
 
 
-def _checked_name(context: GmailCallContext) -> str:
+def _validate_name(context: GmailCallContext) -> str:
     name = context.body.get("name", "")
     taken = {
-        folder.name.lower() for folder in context.box.mailbox.folders.values() if folder.kind == "system"
+        folder.name.lower()
+        for folder in context.gmail_mailbox.mailbox.folders.values()
+        if folder.kind == "system"
     }
     if (
         not name.strip()
@@ -129,12 +133,12 @@ def _checked_name(context: GmailCallContext) -> str:
     return name.strip()
 
 
-def _taken() -> GmailError:
-    return GmailError(GmailErrorDetails(409, "aborted", "Label name exists or conflicts", status="ABORTED"))
+def _name_taken_error() -> GmailError:
+    return GmailError(GmailErrorBody(409, "aborted", "Label name exists or conflicts", status="ABORTED"))
 
 
-def _count(box: GmailMailbox, where: StatePredicate) -> tuple[int, int]:
-    mailbox = box.mailbox
+def _count_messages(gmail_mailbox: GmailMailbox, where: StatePredicate) -> tuple[int, int]:
+    mailbox = gmail_mailbox.mailbox
     total = mailbox.states.count(where)
     if total > _COUNTED:
         return total, round(total * mailbox.thread_total / max(1, mailbox.total))

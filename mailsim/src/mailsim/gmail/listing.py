@@ -1,6 +1,6 @@
-"""Pages of message numbers, newest first: labels, search, spam and trash, page tokens.
+"""Pages of message numbers, newest first, selected by labels and search.
 
-A page token is a place in the mailbox, so mail that arrives between two pages shifts nothing.
+A page token is a position in the mailbox, so new mail between two pages does not shift the list.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,16 +11,16 @@ from typing import Any
 from mailsim import mime
 from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
-from mailsim.gmail.search_matching import CompiledSearch, compile_search, dashed
+from mailsim.gmail.search_matching import CompiledSearch, compile_search, to_search_name
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MessageState, get_labels
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 100
 _HIDDEN = frozenset({"SPAM", "TRASH"})
-# What Gmail answers while there are more pages, whatever the mailbox holds.
-_MANY = 201
-Accept = Callable[["MessageSelection", int], bool]
+# Gmail's result size estimate while there are more pages, whatever the mailbox holds.
+_ESTIMATE_WITH_MORE_PAGES = 201
+MessageFilter = Callable[["MessageSelection", int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class MessagePage:
     numbers: list[int]
     next_token: str | None
 
-    def estimate(self) -> int:
-        return _MANY if self.next_token else len(self.numbers)
+    def estimate_total(self) -> int:
+        return _ESTIMATE_WITH_MORE_PAGES if self.next_token else len(self.numbers)
 
 
 @dataclass(frozen=True)
 class MailboxMessage:
-    """A message as a search sees it; opened at the first look inside."""
+    """A message to search in, parsed when its content is first needed."""
 
     mailbox: Mailbox
     number: int
@@ -73,83 +73,94 @@ class MailboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageSelection:
-    """What a list method asked for: a condition on labels, bounds in time, and perhaps a look into the
-    letter.
-    """
+    """The filter of a list request: labels, time range and, if needed, message content."""
 
-    box: GmailMailbox
+    gmail_mailbox: GmailMailbox
     search: CompiledSearch
-    allows: Callable[[MessageState], bool]
+    matches_state: Callable[[MessageState], bool]
 
-    def takes(self, number: int) -> bool:
-        """The whole condition on one message, as `page_of` applies it in steps."""
-        state = self.box.mailbox.state(number)
-        moment = self.box.mailbox.received_ms(number)
+    def matches(self, number: int) -> bool:
+        """Apply the whole filter to one message; `list_page` applies it in steps."""
+        state = self.gmail_mailbox.mailbox.state(number)
+        moment = self.gmail_mailbox.mailbox.received_ms(number)
         early, late = self.search.from_ms, self.search.to_ms
-        if state is None or not self.allows(state):
+        if state is None or not self.matches_state(state):
             return False
         if (early is not None and moment < early) or (late is not None and moment >= late):
             return False
-        return self.opened(number, state)
+        return self.matches_content(number, state)
 
-    def opened(self, number: int, state: MessageState) -> bool:
+    def matches_content(self, number: int, state: MessageState) -> bool:
         matches = self.search.matches
-        return matches is None or matches(MailboxMessage(self.box.mailbox, number, state))
+        return matches is None or matches(MailboxMessage(self.gmail_mailbox.mailbox, number, state))
 
 
-def page_of(
-    box: GmailMailbox, args: Mapping[str, Any], *, accept: Accept | None = None, drafts: bool = False
+def list_page(
+    gmail_mailbox: GmailMailbox,
+    args: Mapping[str, Any],
+    *,
+    accept: MessageFilter | None = None,
+    drafts: bool = False,
 ) -> MessagePage:
-    """One page as the arguments of a list method ask; `accept` has the last word on a message."""
+    """List one page for the arguments of a list method. `accept` is an additional filter."""
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
-    selection = select(box, args, drafts=drafts)
-    letters_left = box.options.search_depth
-    found: list[int] = []
-    for number in _candidates(selection, args.get("pageToken", "")):
-        if len(found) == size or letters_left == 0:
-            return MessagePage(found, box.ids.page(number + 1))
+    selection = select_messages(gmail_mailbox, args, drafts=drafts)
+    messages_left = gmail_mailbox.options.search_depth
+    numbers: list[int] = []
+    for number in _list_candidates(selection, args.get("pageToken", "")):
+        if len(numbers) == size or messages_left == 0:
+            return MessagePage(numbers, gmail_mailbox.ids.to_page_token(number + 1))
         if selection.search.matches is not None:
-            letters_left -= 1
-        if selection.opened(number, box.state(number)) and (accept is None or accept(selection, number)):
-            found.append(number)
-    return MessagePage(found, None)
+            messages_left -= 1
+        if selection.matches_content(number, gmail_mailbox.get_state(number)) and (
+            accept is None or accept(selection, number)
+        ):
+            numbers.append(number)
+    return MessagePage(numbers, None)
 
 
-def select(box: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False) -> MessageSelection:
-    names = {dashed(folder.name): key for key, folder in box.mailbox.folders.items()}
-    search = compile_search(args.get("q", ""), box.now_ms() / 1000, names)
-    required = box.label_ids(args.get("labelIds", ()))
-    shown = bool(args.get("includeSpamTrash")) or search.anywhere
+def select_messages(
+    gmail_mailbox: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False
+) -> MessageSelection:
+    names = {to_search_name(folder.name): key for key, folder in gmail_mailbox.mailbox.folders.items()}
+    search = compile_search(args.get("q", ""), gmail_mailbox.now_ms() / 1000, names)
+    required = gmail_mailbox.validate_label_ids(args.get("labelIds", ()))
+    shown = bool(args.get("includeSpamTrash")) or search.includes_spam_trash
     hidden = frozenset[str]() if shown else _HIDDEN - required
 
     def allows(state: MessageState) -> bool:
         labels = get_labels(state)
-        fits = required <= labels and not hidden & labels and search.labels_allow(labels)
+        fits = required <= labels and not hidden & labels and search.may_match_labels(labels)
         return fits and (state.draft or not drafts)
 
-    return MessageSelection(box, search, allows)
+    return MessageSelection(gmail_mailbox, search, allows)
 
 
-def _candidates(selection: MessageSelection, token: str) -> Iterator[int]:
-    """Messages by labels and time, newest first, below the place that the page token names."""
-    mailbox, search = selection.box.mailbox, selection.search
+def _list_candidates(selection: MessageSelection, token: str) -> Iterator[int]:
+    """List messages by labels and time, newest first, below the position of the page token."""
+    mailbox, search = selection.gmail_mailbox.mailbox, selection.search
     below = len(mailbox)
     if token:
-        place = selection.box.ids.place(token)
+        place = selection.gmail_mailbox.ids.from_page_token(token)
         if place is None:
             raise bad_request("Invalid pageToken")
         below = min(below, place)
     if search.to_ms is not None:
-        below = min(below, mailbox.number_at(search.to_ms))
-    lowest = mailbox.number_at(search.from_ms) if search.from_ms is not None else 0
-    # In a large mailbox the letter with a certain Message-ID is looked up, not searched for.
-    if search.message_id and len(mailbox) > selection.box.options.search_depth:
-        found = mailbox.by_message_id(f"<{search.message_id.strip('<>')}>")
+        below = min(below, mailbox.first_number_since(search.to_ms))
+    lowest = mailbox.first_number_since(search.from_ms) if search.from_ms is not None else 0
+    # In a large mailbox, a Message-ID is looked up in the index instead of searched for.
+    if search.message_id and len(mailbox) > selection.gmail_mailbox.options.search_depth:
+        found = mailbox.find_by_message_id(f"<{search.message_id.strip('<>')}>")
         state = None if found is None else mailbox.state(found)
-        if found is not None and lowest <= found < below and state is not None and selection.allows(state):
+        if (
+            found is not None
+            and lowest <= found < below
+            and state is not None
+            and selection.matches_state(state)
+        ):
             yield found
         return
-    for number in mailbox.states.newest(selection.allows, below):
+    for number in mailbox.states.newest(selection.matches_state, below):
         if number < lowest:
             return
         yield number

@@ -1,6 +1,6 @@
-"""Messages in the shapes of the Gmail API, made from the parsed letter. Pure: no mailbox, no clock.
+"""Parsed messages as Gmail API JSON. Pure functions: no mailbox, no clock.
 
-Bodies are base64url; whether they are padded is not dependable, so every second message goes without.
+Bodies are base64url. Gmail does not guarantee padding, so every second message has none.
 """
 
 import html
@@ -13,23 +13,23 @@ import msgspec
 
 from mailsim import mime
 
-Mint = Callable[[int], str]  # an attachment id for the part with this position in the walk
-SNIPPET = 200
-_TEXT_PREFIX, _HTML_PREFIX = 1000, 4000  # characters of a body that are looked at for its first words
+AttachmentIdMaker = Callable[[int], str]  # makes an attachment ID for the part at this position of the walk
+SNIPPET_LENGTH = 200
+_TEXT_PREFIX, _HTML_PREFIX = 1000, 4000  # characters of a body that the snippet is made from
 _TAGS = re.compile(
     r"(?is)<(?:style|script|head|title)\b.*?(?:</(?:style|script|head|title)\s*>|\Z)|<!--.*?-->|<[^>]*>?"
 )
 
 
-def encode(data: bytes, *, padded: bool) -> msgspec.Raw:
-    """A JSON string, ready-made: nothing in it needs an escape."""
+def encode_base64url(data: bytes, *, padded: bool) -> msgspec.Raw:
+    """Encode as a raw JSON string; base64url needs no escaping."""
     encoded = b2a_base64(data, newline=False).replace(b"+", b"-").replace(b"/", b"_")
     return msgspec.Raw(b'"%b"' % (encoded if padded else encoded.rstrip(b"=")))
 
 
-def snippet(root: mime.MimePart) -> str:
-    """The first words of the text, HTML-escaped even when they come from plain text."""
-    part = _readable(root)
+def make_snippet(root: mime.MimePart) -> str:
+    """Make the snippet: the first words, HTML-escaped even if the body is plain text."""
+    part = _find_readable_part(root)
     if part is None:
         return ""
     if part.content_type == "text/html":
@@ -38,17 +38,17 @@ def snippet(root: mime.MimePart) -> str:
         text = html.unescape(_TAGS.sub(" ", text[start : start + _HTML_PREFIX]))
     else:
         text = part.beginning(_TEXT_PREFIX)
-    words = " ".join(text[: SNIPPET + 100].split())
-    if len(words) <= SNIPPET:
+    words = " ".join(text[: SNIPPET_LENGTH + 100].split())
+    if len(words) <= SNIPPET_LENGTH:
         words = " ".join(text[:_TEXT_PREFIX].split())
-    if len(words) > SNIPPET:
-        words = words[:SNIPPET].rpartition(" ")[0] or words[:SNIPPET]
+    if len(words) > SNIPPET_LENGTH:
+        words = words[:SNIPPET_LENGTH].rpartition(" ")[0] or words[:SNIPPET_LENGTH]
     return html.escape(words, quote=True).replace("&#x27;", "&#39;")
 
 
-def _readable(root: mime.MimePart) -> mime.MimePart | None:
-    """The plain text if there is one, else the HTML, never what is attached."""
-    found: mime.MimePart | None = None
+def _find_readable_part(root: mime.MimePart) -> mime.MimePart | None:
+    """Find the plain text body or else the HTML body, never an attachment."""
+    html_part: mime.MimePart | None = None
     queue = [root]
     while queue:
         part = queue.pop(0)
@@ -59,25 +59,27 @@ def _readable(root: mime.MimePart) -> mime.MimePart | None:
         elif not part.filename and part.disposition != "attachment":
             if part.content_type == "text/plain":
                 return part
-            if part.content_type == "text/html" and found is None:
-                found = part
-    return found
+            if part.content_type == "text/html" and html_part is None:
+                html_part = part
+    return html_part
 
 
-def payload(root: mime.MimePart, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
-    """The whole tree, as `format=full` gives it."""
+def to_payload(
+    root: mime.MimePart, mint: AttachmentIdMaker, *, padded: bool, inline_bytes: int
+) -> dict[str, Any]:
+    """Return the whole part tree, as in `format=full`."""
     place = -1
 
     def shape(part: mime.MimePart, part_id: str) -> dict[str, Any]:
         nonlocal place
         place += 1
-        body = _body(part, place, mint, padded=padded, inline_bytes=inline_bytes)
+        body = _to_body(part, place, mint, padded=padded, inline_bytes=inline_bytes)
         shaped: dict[str, Any] = {
             "partId": part_id,
             "mimeType": part.content_type,
             "filename": part.filename,
         }
-        if named := headers(part):
+        if named := to_headers(part):
             shaped["headers"] = named
         shaped["body"] = body
         if part.children:
@@ -88,7 +90,9 @@ def payload(root: mime.MimePart, mint: Mint, *, padded: bool, inline_bytes: int)
     return shape(root, "")
 
 
-def _body(part: mime.MimePart, place: int, mint: Mint, *, padded: bool, inline_bytes: int) -> dict[str, Any]:
+def _to_body(
+    part: mime.MimePart, place: int, mint: AttachmentIdMaker, *, padded: bool, inline_bytes: int
+) -> dict[str, Any]:
     if part.children and part.content_type.startswith("multipart/"):
         return {"size": 0}
     content = part.content
@@ -96,11 +100,11 @@ def _body(part: mime.MimePart, place: int, mint: Mint, *, padded: bool, inline_b
         return {"size": 0}
     if part.is_attachment or len(content) > inline_bytes:
         return {"attachmentId": mint(place), "size": len(content)}
-    return {"size": len(content), "data": encode(content, padded=padded)}
+    return {"size": len(content), "data": encode_base64url(content, padded=padded)}
 
 
-def headers(part: mime.MimePart, only: Collection[str] = ()) -> list[dict[str, str]]:
-    """Names as the sender wrote them, repetitions included, encoded words decoded."""
+def to_headers(part: mime.MimePart, only: Collection[str] = ()) -> list[dict[str, str]]:
+    """List the headers: names as sent, duplicates included, encoded words decoded."""
     return [
         {"name": name, "value": mime.decode_words(value) if "=?" in value else value}
         for name, value in part.headers
@@ -108,16 +112,16 @@ def headers(part: mime.MimePart, only: Collection[str] = ()) -> list[dict[str, s
     ]
 
 
-def metadata(root: mime.MimePart, only: Collection[str]) -> dict[str, Any]:
+def to_metadata(root: mime.MimePart, only: Collection[str]) -> dict[str, Any]:
     shaped: dict[str, Any] = {"mimeType": root.content_type}
-    kept = headers(root, only)
+    kept = to_headers(root, only)
     if kept:
         shaped["headers"] = kept
     return shaped
 
 
-def part_at(root: mime.MimePart, place: int) -> mime.MimePart | None:
-    """The part at a position of the walk, as attachment ids name it."""
+def find_part(root: mime.MimePart, place: int) -> mime.MimePart | None:
+    """Find the part at a position of the walk, which attachment IDs encode."""
     for position, (_, part) in enumerate(root.walk()):
         if position == place:
             return part

@@ -1,4 +1,4 @@
-"""The methods of users.messages: list, read, label, delete, and bring in mail."""
+"""Methods of users.messages: list, get, modify, delete, insert, import, send."""
 
 import binascii
 from base64 import urlsafe_b64decode
@@ -11,8 +11,8 @@ from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import is_message_id
-from mailsim.gmail.listing import page_of
-from mailsim.gmail.upload import media_of
+from mailsim.gmail.listing import list_page
+from mailsim.gmail.upload import extract_message
 from mailsim.initial_states import get_arrival_state
 from mailsim.message_state import MessageState, with_labels
 
@@ -23,123 +23,132 @@ _BAD_ATTACHMENT = "Invalid attachment token"
 
 
 def list_messages(context: GmailCallContext) -> dict[str, Any]:
-    box = context.box
-    page = page_of(box, context.args)
+    gmail_mailbox = context.gmail_mailbox
+    page = list_page(gmail_mailbox, context.args)
     answer: dict[str, Any] = {}
     if page.numbers:
-        answer["messages"] = [box.reference(number) for number in page.numbers]
+        answer["messages"] = [gmail_mailbox.make_reference(number) for number in page.numbers]
     if page.next_token:
         answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate()
+    answer["resultSizeEstimate"] = page.estimate_total()
     return answer
 
 
 def get_message(context: GmailCallContext) -> dict[str, Any]:
     args = context.args
-    number = context.box.number(args["id"])
+    number = context.gmail_mailbox.find_number(args["id"])
     only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
-    return context.box.message(number, args.get("format", "full"), only)
+    return context.gmail_mailbox.to_message_json(number, args.get("format", "full"), only)
 
 
 def get_attachment(context: GmailCallContext) -> dict[str, Any]:
-    """Every id that was given for this message works until it is too old."""
-    box = context.box
-    number = box.number(context.args["messageId"])
-    opened = box.ids.open_attachment(context.args["id"])
+    """Get an attachment. Every ID issued for the message works until it expires."""
+    gmail_mailbox = context.gmail_mailbox
+    number = gmail_mailbox.find_number(context.args["messageId"])
+    opened = gmail_mailbox.ids.parse_attachment_id(context.args["id"])
     if opened is None or opened[0] != number:
         raise bad_request(_BAD_ATTACHMENT)
     _, place, minted_ms = opened
-    part = message_json.part_at(box.mailbox.tree(number), place)
-    if part is None or box.now_ms() >= minted_ms + box.options.attachment_seconds * 1000:
+    part = message_json.find_part(gmail_mailbox.mailbox.tree(number), place)
+    if part is None or gmail_mailbox.now_ms() >= minted_ms + gmail_mailbox.options.attachment_seconds * 1000:
         raise bad_request(_BAD_ATTACHMENT)
     content = part.content
-    return {"size": len(content), "data": message_json.encode(content, padded=box.padded(number))}
+    return {
+        "size": len(content),
+        "data": message_json.encode_base64url(content, padded=gmail_mailbox.is_padded(number)),
+    }
 
 
 def modify(context: GmailCallContext) -> dict[str, Any]:
-    box = context.box
-    number = box.number(context.args["id"])
-    relabel(context, [number])
-    return changed(box, number)
+    gmail_mailbox = context.gmail_mailbox
+    number = gmail_mailbox.find_number(context.args["id"])
+    change_labels(context, [number])
+    return to_change_json(gmail_mailbox, number)
 
 
 def batch_modify(context: GmailCallContext) -> None:
-    relabel(context, _known(context))
+    change_labels(context, _list_existing_numbers(context))
 
 
-def relabel(context: GmailCallContext, numbers: list[int]) -> None:
+def change_labels(context: GmailCallContext, numbers: list[int]) -> None:
     add, remove = context.body.get("addLabelIds", []), context.body.get("removeLabelIds", [])
     if not add and not remove:
         raise bad_request("No label add or removes specified")
     if max(len(add), len(remove)) > MAX_LABELS:
         raise bad_request("Too many labels")
-    added = context.box.label_ids(add, settable=True)
-    removed = context.box.label_ids(remove, settable=True)
+    added = context.gmail_mailbox.validate_label_ids(add, settable=True)
+    removed = context.gmail_mailbox.validate_label_ids(remove, settable=True)
     if added & removed:
         raise bad_request("Cannot both add and remove the same label")
     for number in numbers:
-        context.box.mailbox.relabel(number, add=added, remove=removed)
+        context.gmail_mailbox.mailbox.relabel(number, add=added, remove=removed)
 
 
 def trash(context: GmailCallContext) -> dict[str, Any]:
-    number = context.box.number(context.args["id"])
-    context.box.mailbox.relabel(number, add={"TRASH"}, remove={"INBOX"})
-    return changed(context.box, number)
+    number = context.gmail_mailbox.find_number(context.args["id"])
+    context.gmail_mailbox.mailbox.relabel(number, add={"TRASH"}, remove={"INBOX"})
+    return to_change_json(context.gmail_mailbox, number)
 
 
 def untrash(context: GmailCallContext) -> dict[str, Any]:
-    number = context.box.number(context.args["id"])
-    context.box.mailbox.relabel(number, remove={"TRASH"})
-    return changed(context.box, number)
+    number = context.gmail_mailbox.find_number(context.args["id"])
+    context.gmail_mailbox.mailbox.relabel(number, remove={"TRASH"})
+    return to_change_json(context.gmail_mailbox, number)
 
 
 def delete(context: GmailCallContext) -> None:
-    context.box.mailbox.delete(context.box.number(context.args["id"]))
+    context.gmail_mailbox.mailbox.delete(context.gmail_mailbox.find_number(context.args["id"]))
 
 
 def batch_delete(context: GmailCallContext) -> None:
-    for number in _known(context):
-        context.box.mailbox.delete(number)
+    for number in _list_existing_numbers(context):
+        context.gmail_mailbox.mailbox.delete(number)
 
 
 def insert(context: GmailCallContext) -> dict[str, Any]:
-    """Like an IMAP append: no label is added that was not asked for."""
-    labels = context.box.label_ids(context.body.get("labelIds", ()))
-    return changed(
-        context.box, context.box.mailbox.deliver(message_bytes(context), with_labels(_BARE, labels))
+    """Insert a message like IMAP APPEND: with the requested labels only."""
+    labels = context.gmail_mailbox.validate_label_ids(context.body.get("labelIds", ()))
+    return to_change_json(
+        context.gmail_mailbox,
+        context.gmail_mailbox.mailbox.deliver(read_message_bytes(context), with_labels(_BARE, labels)),
     )
 
 
 def import_message(context: GmailCallContext) -> dict[str, Any]:
-    """Like delivery by SMTP: without labels it goes to the inbox, unread."""
-    labels = context.box.label_ids(context.body.get("labelIds", ()))
+    """Import a message like SMTP delivery: without labels, it arrives unread in the inbox."""
+    labels = context.gmail_mailbox.validate_label_ids(context.body.get("labelIds", ()))
     state = with_labels(_BARE, labels) if labels else None
-    return changed(context.box, context.box.mailbox.deliver(message_bytes(context), state))
+    return to_change_json(
+        context.gmail_mailbox, context.gmail_mailbox.mailbox.deliver(read_message_bytes(context), state)
+    )
 
 
 def send(context: GmailCallContext) -> dict[str, Any]:
-    raw = message_bytes(context)
-    hand_over(context, raw)
-    return changed(context.box, context.box.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)))
+    raw = read_message_bytes(context)
+    deliver_to_recipients(context, raw)
+    return to_change_json(
+        context.gmail_mailbox,
+        context.gmail_mailbox.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)),
+    )
 
 
-def hand_over(context: GmailCallContext, raw: bytes) -> None:
-    """Sent mail reaches the recipients that live in the simulation."""
+def deliver_to_recipients(context: GmailCallContext, raw: bytes) -> None:
+    """Deliver a sent message to those recipients that are simulated mailboxes."""
     root = mime.read(raw)
     named = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
     addresses = dict.fromkeys(address.lower() for _, address in named if "@" in address)
     if not addresses:
         raise bad_request("Recipient address required")
     for address in addresses:
-        mailbox = context.realm.sim.registry.find_mailbox(address)
+        mailbox = context.google.sim.registry.find_mailbox(address)
         if mailbox is not None:
             mailbox.deliver(raw)
 
 
-def message_bytes(context: GmailCallContext, message: dict[str, Any] | None = None) -> bytes:
-    """The message of a request: uploaded as it is, or base64url in the property `raw`."""
+def read_message_bytes(context: GmailCallContext, message: dict[str, Any] | None = None) -> bytes:
+    """Read the message of a request: uploaded, or base64url in the property `raw`."""
     if context.upload:
-        return media_of(context.content_type, context.raw)
+        return extract_message(context.content_type, context.raw)
     text = (message if message is not None else context.body).get("raw", "")
     if not isinstance(text, str) or not text:
         raise bad_request(
@@ -151,19 +160,21 @@ def message_bytes(context: GmailCallContext, message: dict[str, Any] | None = No
         raise bad_request("Invalid value for ByteString: the message is not base64url") from error
 
 
-def changed(box: GmailMailbox, number: int) -> dict[str, Any]:
-    """What a change answers: the message's ids and its labels now."""
-    shaped = box.reference(number)
-    labels = box.labels(number)
+def to_change_json(gmail_mailbox: GmailMailbox, number: int) -> dict[str, Any]:
+    """Return the response of a change: the message's IDs and current labels."""
+    shaped = gmail_mailbox.make_reference(number)
+    labels = gmail_mailbox.list_label_ids(number)
     return shaped | {"labelIds": labels} if labels else shaped
 
 
-def _known(context: GmailCallContext) -> list[int]:
-    """The messages of a batch that exist; Gmail does not say which ones did not."""
+def _list_existing_numbers(context: GmailCallContext) -> list[int]:
+    """List the existing messages of a batch request; Gmail ignores unknown IDs."""
     ids = context.body.get("ids", [])
     if not ids:
         raise bad_request("No message ids specified")
     if len(ids) > MAX_IDS:
         raise bad_request(f"Too many message ids: at most {MAX_IDS}")
-    numbers = [context.box.ids.number(text) for text in ids if is_message_id(text)]
-    return [number for number in dict.fromkeys(numbers) if context.box.mailbox.state(number) is not None]
+    numbers = [context.gmail_mailbox.ids.to_number(text) for text in ids if is_message_id(text)]
+    return [
+        number for number in dict.fromkeys(numbers) if context.gmail_mailbox.mailbox.state(number) is not None
+    ]

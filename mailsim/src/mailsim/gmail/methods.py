@@ -1,4 +1,4 @@
-"""The table of the API's methods: path, scopes, parameters, properties, and the function that does it.
+"""Table of the Gmail API's methods: path, scopes, parameters, properties and function.
 
 The test suite compares paths, parameters and scopes with Google's discovery document.
 """
@@ -10,14 +10,14 @@ from mailsim.gmail.context import GmailCallContext, GmailMethod
 from mailsim.gmail.parameters import QueryParameter
 
 _PREFIX = "https://www.googleapis.com/auth/gmail."
-FULL = "https://mail.google.com/"
-METADATA = f"{_PREFIX}metadata"
+FULL_SCOPE = "https://mail.google.com/"
+METADATA_SCOPE = f"{_PREFIX}metadata"
 _FORMATS = ("minimal", "full", "raw", "metadata")
 _TEXT, _TEXTS = QueryParameter(), QueryParameter("texts")
 _PAGE = {"maxResults": QueryParameter("uint32"), "pageToken": _TEXT}
 _FIND = _PAGE | {"q": _TEXT, "includeSpamTrash": QueryParameter("bool")}
-_READ = {"format": QueryParameter(among=_FORMATS), "metadataHeaders": _TEXTS}
-_SOURCE = QueryParameter(among=("receivedTime", "dateHeader"))
+_READ = {"format": QueryParameter(choices=_FORMATS), "metadataHeaders": _TEXTS}
+_SOURCE = QueryParameter(choices=("receivedTime", "dateHeader"))
 _RELABEL = {
     "addLabelIds": list,
     "removeLabelIds": list,
@@ -53,7 +53,7 @@ _WATCH = {"topicName": str, "labelIds": list, "labelFilterBehavior": str, "label
 
 
 def _scopes(*names: str) -> frozenset[str]:
-    return frozenset({FULL, *(f"{_PREFIX}{name}" for name in names)})
+    return frozenset({FULL_SCOPE, *(f"{_PREFIX}{name}" for name in names)})
 
 
 _SEE = _scopes("modify", "readonly", "metadata")
@@ -65,22 +65,24 @@ _ADDON = ("addons.current.message.action", "addons.current.message.readonly")
 _OPEN = _scopes("modify", "readonly", "metadata", "addons.current.message.metadata", *_ADDON)
 
 
-def _watch(context: GmailCallContext) -> dict[str, Any]:
-    wanted = context.box.label_ids(context.body.get("labelIds", ()))
-    watch = context.watches.start(context.box.mailbox, context.client.project, dict(context.body), wanted)
-    return {"historyId": context.box.history_id(), "expiration": str(watch.expires_ms)}
+def _start_watch(context: GmailCallContext) -> dict[str, Any]:
+    wanted = context.gmail_mailbox.validate_label_ids(context.body.get("labelIds", ()))
+    watch = context.watches.start(
+        context.gmail_mailbox.mailbox, context.client.project, dict(context.body), wanted
+    )
+    return {"historyId": context.gmail_mailbox.format_history_id(), "expiration": str(watch.expires_ms)}
 
 
-def _stop(context: GmailCallContext) -> None:
-    context.watches.stop(context.box.mailbox, context.client.project)
+def _stop_watch(context: GmailCallContext) -> None:
+    context.watches.stop(context.gmail_mailbox.mailbox, context.client.project)
 
 
 METHODS: tuple[GmailMethod, ...] = (
     GmailMethod(
         "users.getProfile", "GET", ("profile",), _SEE | _scopes("compose"), labels.get_profile, "Profile"
     ),
-    GmailMethod("users.watch", "POST", ("watch",), _SEE, _watch, "WatchResponse", properties=_WATCH),
-    GmailMethod("users.stop", "POST", ("stop",), _SEE, _stop),
+    GmailMethod("users.watch", "POST", ("watch",), _SEE, _start_watch, "WatchResponse", properties=_WATCH),
+    GmailMethod("users.stop", "POST", ("stop",), _SEE, _stop_watch),
     GmailMethod(
         "users.history.list",
         "GET",
@@ -219,7 +221,7 @@ METHODS: tuple[GmailMethod, ...] = (
         _OPEN,
         threads.get_thread,
         "Thread",
-        _READ | {"format": QueryParameter(among=("full", "metadata", "minimal"))},
+        _READ | {"format": QueryParameter(choices=("full", "metadata", "minimal"))},
     ),
     GmailMethod(
         "users.threads.modify",
@@ -247,7 +249,7 @@ METHODS: tuple[GmailMethod, ...] = (
         _DRAFTS,
         drafts.get_draft,
         "Draft",
-        {"format": QueryParameter(among=_FORMATS)},
+        {"format": QueryParameter(choices=_FORMATS)},
     ),
     GmailMethod(
         "users.drafts.create",
@@ -283,9 +285,11 @@ METHODS: tuple[GmailMethod, ...] = (
 )
 
 
-def find(http: str, path: tuple[str, ...], *, upload: bool) -> tuple[GmailMethod, dict[str, str]] | None:
-    """The method behind `users/{userId}/…` and the ids in its path; words win over ids."""
-    for method in _BY_SHAPE.get((http, len(path), path[0] if path else ""), ()):
+def find_method(
+    http: str, path: tuple[str, ...], *, upload: bool
+) -> tuple[GmailMethod, dict[str, str]] | None:
+    """Find the method of a path after `users/{userId}/`, and the IDs in it. Literal segments win over IDs."""
+    for method in _METHOD_INDEX.get((http, len(path), path[0] if path else ""), ()):
         if upload and not method.uploads:
             continue
         ids: dict[str, str] = {}
@@ -299,11 +303,11 @@ def find(http: str, path: tuple[str, ...], *, upload: bool) -> tuple[GmailMethod
     return None
 
 
-def _by_shape() -> dict[tuple[str, int, str], list[GmailMethod]]:
+def _index_methods() -> dict[tuple[str, int, str], list[GmailMethod]]:
     shaped: dict[tuple[str, int, str], list[GmailMethod]] = {}
-    for method in sorted(METHODS, key=lambda each: sum(part[0] == "{" for part in each.path)):
+    for method in sorted(METHODS, key=lambda method: sum(part[0] == "{" for part in method.path)):
         shaped.setdefault((method.http, len(method.path), method.path[0]), []).append(method)
     return shaped
 
 
-_BY_SHAPE = _by_shape()
+_METHOD_INDEX = _index_methods()

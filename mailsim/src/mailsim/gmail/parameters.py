@@ -1,4 +1,4 @@
-"""Query parameters and JSON bodies, read by type as Google's front end does, with its refusals."""
+"""Typed query parameters and JSON bodies, with the errors of Google's front end."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ import msgspec
 
 from mailsim.gmail.errors import GmailError, bad_field, bad_request
 
-Kind = Literal["text", "texts", "uint32", "uint64", "bool"]
+ParameterKind = Literal["text", "texts", "uint32", "uint64", "bool"]
 COMMON = frozenset(
     ("alt", "fields", "key", "quotaUser", "prettyPrint", "$.xgafv", "access_token", "oauth_token", "callback",
      "uploadType", "upload_protocol", "$alt", "$fields", "$key", "$prettyPrint", "$callback")
@@ -23,29 +23,31 @@ _LIMIT = {"uint32": 1 << 32, "uint64": 1 << 64}
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    kind: Kind = "text"
-    among: tuple[str, ...] = ()  # the values of an enumeration
+    kind: ParameterKind = "text"
+    choices: tuple[str, ...] = ()  # the values of an enum parameter
 
 
 @lru_cache(maxsize=256)
-def pairs_of(query: str) -> tuple[tuple[str, str], ...]:
-    """The calls of a batch mostly ask the same, so the last queries are remembered."""
+def parse_query(query: str) -> tuple[tuple[str, str], ...]:
+    """Parse a query string. Cached, because the calls of a batch mostly have the same query."""
     try:
         return tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=1000, errors="replace"))
     except ValueError as error:
         raise bad_request("Request contains an invalid argument.") from error
 
 
-def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, QueryParameter]) -> dict[str, Any]:
-    """The typed values of a method's own parameters. Of a repeated scalar the last one counts."""
+def convert_arguments(
+    pairs: Iterable[tuple[str, str]], known: Mapping[str, QueryParameter]
+) -> dict[str, Any]:
+    """Convert a method's own parameters to their types. The last value of a repeated scalar wins."""
     values: dict[str, Any] = {}
     for name, text in pairs:
         parameter = known.get(name)
         if parameter is None:
             if name in COMMON:
                 continue
-            raise _unknown(name)
-        value = _value(name, text, parameter)
+            raise _unknown_parameter_error(name)
+        value = _convert_value(name, text, parameter)
         if parameter.kind == "texts":
             values.setdefault(name, []).append(value)
         else:
@@ -53,60 +55,62 @@ def arguments(pairs: Iterable[tuple[str, str]], known: Mapping[str, QueryParamet
     return values
 
 
-def _value(name: str, text: str, parameter: QueryParameter) -> Any:
+def _convert_value(name: str, text: str, parameter: QueryParameter) -> Any:
     if parameter.kind in {"uint32", "uint64"}:
         if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < _LIMIT[parameter.kind]):
-            raise _misfit(name, _TYPE[parameter.kind], text)
+            raise _invalid_value_error(name, _TYPE[parameter.kind], text)
         return int(text)
     if parameter.kind == "bool":
         if text.lower() not in {"true", "false", "1", "0", ""}:
-            raise _misfit(name, "TYPE_BOOL", text)
+            raise _invalid_value_error(name, "TYPE_BOOL", text)
         return text.lower() in {"true", "1"}
-    if parameter.among:
-        for word in parameter.among:
+    if parameter.choices:
+        for word in parameter.choices:
             if word.lower() == text.lower():
                 return word
-        raise _misfit(name, f"TYPE_ENUM, one of {', '.join(parameter.among)}", text)
+        raise _invalid_value_error(name, f"TYPE_ENUM, one of {', '.join(parameter.choices)}", text)
     return text
 
 
-def json_body(body: bytes, known: Mapping[str, type]) -> dict[str, Any]:
-    """A request body of which every property is known; an absent body is an empty one."""
+def parse_json_body(body: bytes, known: Mapping[str, type]) -> dict[str, Any]:
+    """Parse a JSON body and reject unknown properties. An empty body is an empty object."""
     if not body.strip():
         return {}
     try:
         value: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _bad_json() from error
+        raise _malformed_json_error() from error
     if not isinstance(value, dict):
-        raise _bad_json()
+        raise _malformed_json_error()
     checked: dict[str, Any] = {}
     for name, item in value.items():  # pyright: ignore[reportUnknownVariableType]
         wanted = known.get(str(name))  # pyright: ignore[reportUnknownArgumentType]
         if wanted is None:
             text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
             raise bad_field("", text)
-        checked[str(name)] = _typed(str(name), item, wanted)  # pyright: ignore[reportUnknownArgumentType]
+        checked[str(name)] = _check_type(str(name), item, wanted)  # pyright: ignore[reportUnknownArgumentType]
     return {name: item for name, item in checked.items() if item is not None}
 
 
-def _typed(name: str, item: Any, wanted: type) -> Any:
+def _check_type(name: str, item: Any, wanted: type) -> Any:
     if item is None:
         return None
     if wanted is list:
         items = cast("list[Any]", item) if isinstance(item, list) else [item]
-        if all(isinstance(each, str) for each in items):
+        if all(isinstance(item, str) for item in items):
             return items
     elif isinstance(item, wanted) and not (wanted is int and isinstance(item, bool)):
         return item
-    raise _misfit(name, "TYPE_MESSAGE" if wanted is dict else "TYPE_STRING", str(cast("object", item)))
+    raise _invalid_value_error(
+        name, "TYPE_MESSAGE" if wanted is dict else "TYPE_STRING", str(cast("object", item))
+    )
 
 
-def _bad_json() -> GmailError:
+def _malformed_json_error() -> GmailError:
     return bad_request("Invalid JSON payload received. Unexpected token.", "badRequest")
 
 
-def _unknown(name: str) -> GmailError:
+def _unknown_parameter_error(name: str) -> GmailError:
     text = (
         f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
         f"Field '{name}' could not be found in request message."
@@ -114,6 +118,6 @@ def _unknown(name: str) -> GmailError:
     return bad_field("", text)
 
 
-def _misfit(name: str, kind: str, text: str) -> GmailError:
+def _invalid_value_error(name: str, kind: str, text: str) -> GmailError:
     snake = _UPPER.sub(lambda found: f"_{found[1].lower()}", name)
     return bad_field(snake, f"Invalid value at '{snake}' ({kind}), \"{text[:200]}\"")

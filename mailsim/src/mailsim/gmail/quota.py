@@ -1,7 +1,6 @@
-"""What a call costs and what a user or a project may spend: the tables of Google's quota page, and the
-meters.
+"""Gmail's quotas: the cost per method, the limits, a meter, and the errors for exceeded quotas.
 
-A window of 60 seconds moves with the simulator's clock. A refused call costs nothing.
+Quotas apply to a sliding window of 60 seconds on the simulator's clock. A rejected call costs nothing.
 """
 
 from collections import deque
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from mailsim.gmail.errors import GmailError, GmailErrorDetails
+from mailsim.gmail.errors import GmailError, GmailErrorBody
 from mailsim.google.options import PROJECT_UNITS, QuotaShape
 
 Key = TypeVar("Key")
@@ -17,7 +16,7 @@ WINDOW_MS = 60_000
 _STEP_MS = 100
 USER_UNITS = {"new": 6_000, "old": 15_000}
 
-OLD: dict[str, int] = {
+OLD_COSTS: dict[str, int] = {
     "users.getProfile": 1,
     "users.watch": 100,
     "users.stop": 50,
@@ -53,23 +52,23 @@ OLD: dict[str, int] = {
     "users.drafts.delete": 10,
     "users.drafts.send": 100,
 }
-NEW: dict[str, int] = OLD | {
+NEW_COSTS: dict[str, int] = OLD_COSTS | {
     "users.messages.get": 20,
     "users.messages.attachments.get": 20,
     "users.threads.get": 40,
-    "users.drafts.get": 20,  # not published; a draft is read like a message
+    "users.drafts.get": 20,  # not published; assumed to cost the same as a message
 }
-TABLES: dict[str, dict[str, int]] = {"new": NEW, "old": OLD, "off": NEW}
+COST_TABLES: dict[str, dict[str, int]] = {"new": NEW_COSTS, "old": OLD_COSTS, "off": NEW_COSTS}
 
 
 @dataclass(slots=True)
 class QuotaMeter:
-    """Units spent in the last minute, counted in steps of a tenth of a second."""
+    """Units spent in the last minute, with a resolution of a tenth of a second."""
 
     spent: int = 0
     steps: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
 
-    def in_window(self, now_ms: int) -> int:
+    def count_spent_units(self, now_ms: int) -> int:
         oldest = (now_ms - WINDOW_MS) // _STEP_MS
         while self.steps and self.steps[0][0] <= oldest:
             self.spent -= self.steps.popleft()[1]
@@ -82,9 +81,9 @@ class QuotaMeter:
             units += self.steps.pop()[1]
         self.steps.append((step, units))
 
-    def free_at(self, units: int, limit: int, now_ms: int) -> int:
-        """When `units` more would fit, in milliseconds."""
-        excess = self.in_window(now_ms) + units - limit
+    def find_free_time(self, units: int, limit: int, now_ms: int) -> int:
+        """Find the time, in milliseconds, when `units` more will fit."""
+        excess = self.count_spent_units(now_ms) + units - limit
         for step, spent in self.steps:
             excess -= spent
             if excess <= 0:
@@ -92,61 +91,61 @@ class QuotaMeter:
         return now_ms + WINDOW_MS
 
 
-def over_user(shape: QuotaShape, project_number: str, limit: int, free_at_ms: int, turn: int) -> GmailError:
-    """The user's minute is used up. The same condition is seen with 403 and with 429, so `mixed` takes
-    turns.
-    """
+def user_limit_exceeded(
+    shape: QuotaShape, project_number: str, limit: int, free_at_ms: int, turn: int
+) -> GmailError:
+    """The user's quota is exhausted. Google reports this as 403 or as 429; `mixed` alternates."""
     chosen = shape if shape != "mixed" else ("403", "429-retry-after", "429", "403-short")[turn % 4]
-    quota = _quota_text("Queries per minute per user", project_number)
-    details = (_limit_detail("QueriesPerMinutePerUser", project_number, limit),)
+    quota = _format_quota_message("Queries per minute per user", project_number)
+    details = (_make_limit_info("QueriesPerMinutePerUser", project_number, limit),)
     match chosen:
         case "403":
-            fault = GmailErrorDetails(403, "rateLimitExceeded", quota, domain="usageLimits", details=details)
+            error_body = GmailErrorBody(
+                403, "rateLimitExceeded", quota, domain="usageLimits", details=details
+            )
         case "403-short":
-            fault = GmailErrorDetails(
+            error_body = GmailErrorBody(
                 403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits"
             )
         case "429":
-            fault = GmailErrorDetails(429, "rateLimitExceeded", quota, domain="usageLimits", details=details)
+            error_body = GmailErrorBody(
+                429, "rateLimitExceeded", quota, domain="usageLimits", details=details
+            )
         case _:
-            text = f"User-rate limit exceeded.  Retry after {zulu(free_at_ms)}"
-            fault = GmailErrorDetails(429, "userRateLimitExceeded", text, domain="usageLimits")
-    return GmailError(fault)
+            text = f"User-rate limit exceeded.  Retry after {format_timestamp(free_at_ms)}"
+            error_body = GmailErrorBody(429, "userRateLimitExceeded", text, domain="usageLimits")
+    return GmailError(error_body)
 
 
-def over_project(shape: QuotaShape, project_number: str) -> GmailError:
-    quota = _quota_text("Queries per minute", project_number)
-    details = (_limit_detail("QueriesPerMinute", project_number, PROJECT_UNITS),)
+def project_limit_exceeded(shape: QuotaShape, project_number: str) -> GmailError:
+    quota = _format_quota_message("Queries per minute", project_number)
+    details = (_make_limit_info("QueriesPerMinute", project_number, PROJECT_UNITS),)
     code = 429 if shape.startswith("429") else 403
-    return GmailError(
-        GmailErrorDetails(code, "rateLimitExceeded", quota, domain="usageLimits", details=details)
-    )
+    return GmailError(GmailErrorBody(code, "rateLimitExceeded", quota, domain="usageLimits", details=details))
 
 
-def too_concurrent() -> GmailError:
+def too_many_concurrent_calls() -> GmailError:
     text = "Too many concurrent requests for user"
-    return GmailError(GmailErrorDetails(429, "rateLimitExceeded", text, domain="usageLimits"))
+    return GmailError(GmailErrorBody(429, "rateLimitExceeded", text, domain="usageLimits"))
 
 
-def daily_limit() -> GmailError:
-    return GmailError(
-        GmailErrorDetails(403, "dailyLimitExceeded", "Daily Limit Exceeded", domain="usageLimits")
-    )
+def daily_limit_exceeded() -> GmailError:
+    return GmailError(GmailErrorBody(403, "dailyLimitExceeded", "Daily Limit Exceeded", domain="usageLimits"))
 
 
-def zulu(milliseconds: int) -> str:
+def format_timestamp(milliseconds: int) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
 
 
-def _quota_text(limit: str, project_number: str) -> str:
+def _format_quota_message(limit: str, project_number: str) -> str:
     return (
         f"Quota exceeded for quota metric 'Queries' and limit '{limit}' of service 'gmail.googleapis.com' "
         f"for consumer 'project_number:{project_number}'."
     )
 
 
-def _limit_detail(limit: str, project_number: str, value: int) -> dict[str, object]:
+def _make_limit_info(limit: str, project_number: str, value: int) -> dict[str, object]:
     return {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": "RATE_LIMIT_EXCEEDED",

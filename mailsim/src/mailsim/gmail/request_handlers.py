@@ -1,4 +1,4 @@
-"""Requests to the Gmail API on the wire: one call each, or a batch of them; bodies in, answers out."""
+"""ASGI handlers of the Gmail API: single requests and batch requests."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,8 +7,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.gmail import batch, errors
-from mailsim.gmail.api import JSON, GmailApi, GmailCall, GmailCallOutcome, MatchedMethod, encode, find_method
-from mailsim.gmail.errors import GmailError, GmailErrorDetails
+from mailsim.gmail.api import (
+    JSON,
+    GmailApi,
+    GmailCall,
+    GmailCallOutcome,
+    MatchedMethod,
+    encode_json,
+    match_method,
+)
+from mailsim.gmail.errors import GmailError, GmailErrorBody
 from mailsim.request_log import MAX_BODY_SIZE, HttpExchange
 from mailsim.simulator import RawResponse, RequestTarget, Simulator
 
@@ -18,101 +26,103 @@ _FIXED_HEADERS = [
     (b"cache-control", b"private"),
     (b"x-content-type-options", b"nosniff"),
 ]
-_BREATH = 20  # inner calls of a batch between two looks at other requests
+_CALLS_PER_YIELD = 20  # calls of a batch that run before other requests get a turn
 
 
 class SingleCallHandler:
-    """A request that is one call."""
+    """Handler of requests with one call."""
 
     def __init__(self, gmail: GmailApi) -> None:
         self.gmail = gmail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: HttpExchange = scope["mailsim.exchange"]
-        body = await _read(receive)
+        body = await _read_body(receive)
         if body is None:
-            await _send(send, _too_large())
+            await _send_response(send, _make_too_large_response())
             return
-        meter = self.gmail.realm.sim.meters.get(exchange.mailbox)
+        meter = self.gmail.google.sim.meters.get(exchange.mailbox)
         call = GmailCall(
             http=scope["method"],
-            path=_raw_path(scope),
+            path=_get_raw_path(scope),
             query=scope["query_string"].decode("latin-1"),
-            headers=_headers(scope),
+            headers=_decode_headers(scope),
             body=body,
-            width=meter.in_flight,
+            concurrency=meter.in_flight,
         )
-        outcome = self.gmail.answer(call, find_method(call.http, call.path))
+        outcome = self.gmail.handle_call(call, match_method(call.http, call.path))
         exchange.units = outcome.units
-        meter.rejections += outcome.rejected
-        await _send(send, outcome.reply)
+        meter.rejections += outcome.quota_exceeded
+        await _send_response(send, outcome.reply)
 
 
 class BatchHandler:
-    """A request that carries many calls. Its own headers hold for each, those of the call win."""
+    """Handler of batch requests. Their headers apply to every call; a call's own headers win."""
 
     def __init__(self, gmail: GmailApi) -> None:
         self.gmail = gmail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _read(receive)
+        body = await _read_body(receive)
         if body is None:
-            await _send(send, _too_large())
+            await _send_response(send, _make_too_large_response())
             return
-        headers = _headers(scope)
+        headers = _decode_headers(scope)
         try:
             if scope["method"] != "POST":
                 raise errors.not_found("Not Found")
-            calls = batch.take_apart(body, batch.boundary_of(headers.get("content-type", "")))
-        except GmailError as refused:
-            await _send(
-                send, RawResponse(refused.fault.code, encode(refused.fault.body(), pretty=True), JSON)
+            calls = batch.parse_batch(body, batch.parse_boundary(headers.get("content-type", "")))
+        except GmailError as error:
+            await _send_response(
+                send, RawResponse(error.body.code, encode_json(error.body.to_json(), pretty=True), JSON)
             )
             return
         outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
         exchange: HttpExchange = scope["mailsim.exchange"]
-        already = self.gmail.realm.sim.meters.get(exchange.mailbox).in_flight - 1
-        opened = [self._open(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
-        self.gmail.read_ahead(exchange.mailbox, (found for _, found in opened))
+        already = self.gmail.google.sim.meters.get(exchange.mailbox).in_flight - 1
+        opened = [self._parse_call(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
+        self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in opened))
         answers: list[batch.BatchAnswer] = []
-        for place, (inner, (call, found)) in enumerate(zip(calls, opened, strict=True), 1):
-            reply = self._inner(call, found, exchange, own_token="authorization" in inner.headers)
+        for place, (inner, (call, matched)) in enumerate(zip(calls, opened, strict=True), 1):
+            reply = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
             kind = next((value for name, value in reply.headers if name == "content-type"), "")
             answers.append(
-                batch.BatchAnswer(batch.answer_id(inner.content_id), reply.status, reply.body, kind)
+                batch.BatchAnswer(batch.to_response_id(inner.content_id), reply.status, reply.body, kind)
             )
-            if place % _BREATH == 0:
+            if place % _CALLS_PER_YIELD == 0:
                 await asyncio.sleep(0)
         boundary = f"batch_{exchange.number:016x}{len(body):08x}"
         content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)
-        await _send(send, RawResponse(200, batch.put_together(answers, boundary), content_type))
+        await _send_response(send, RawResponse(200, batch.format_batch(answers, boundary), content_type))
 
-    def _open(
-        self, inner: batch.BatchCall, outer: Mapping[str, str], width: int
+    def _parse_call(
+        self, inner: batch.BatchCall, outer: Mapping[str, str], concurrency: int
     ) -> tuple[GmailCall, MatchedMethod | None]:
         path, _, query = inner.target.partition("?")
         headers = {**outer, **inner.headers} if inner.headers else outer
-        call = GmailCall(inner.method, path, query, headers, inner.body, width)
-        return call, find_method(call.http, call.path)
+        call = GmailCall(inner.method, path, query, headers, inner.body, concurrency)
+        return call, match_method(call.http, call.path)
 
-    def _inner(
-        self, call: GmailCall, found: MatchedMethod | None, exchange: HttpExchange, *, own_token: bool
+    def _run_call(
+        self, call: GmailCall, matched: MatchedMethod | None, exchange: HttpExchange, *, own_token: bool
     ) -> RawResponse:
-        sim = self.gmail.realm.sim
-        entry = sim.request_log.open(exchange.milliseconds, call.http, call.path, call.query, via=exchange.number)
-        endpoint = found.method.endpoint if found else "unknown"
-        mailbox = _mailbox(self.gmail, call.headers) if own_token else exchange.mailbox
+        sim = self.gmail.google.sim
+        entry = sim.request_log.open(
+            exchange.milliseconds, call.http, call.path, call.query, via=exchange.number
+        )
+        endpoint = matched.method.endpoint if matched else "unknown"
+        mailbox = _find_address(self.gmail, call.headers) if own_token else exchange.mailbox
         reply = sim.take_part_fault("gmail", mailbox, endpoint, entry)
         if reply is None:
-            outcome = self.gmail.answer(call, found)
+            outcome = self.gmail.handle_call(call, matched)
             reply = outcome.reply
         else:
             outcome = GmailCallOutcome(reply)
-        _note(sim, entry, call, outcome, endpoint, mailbox)
+        _record_call(sim, entry, call, outcome, endpoint, mailbox)
         return reply
 
 
-def _note(
+def _record_call(
     sim: Simulator,
     entry: HttpExchange,
     call: GmailCall,
@@ -126,7 +136,7 @@ def _note(
     meter.calls[endpoint] += 1
     meter.statuses[outcome.reply.status] += 1
     meter.units += outcome.units
-    meter.rejections += outcome.rejected
+    meter.rejections += outcome.quota_exceeded
     if sim.request_log.keep_bodies:
         entry.request_headers = tuple(call.headers.items())
         entry.request_body = call.body[:MAX_BODY_SIZE]
@@ -134,23 +144,25 @@ def _note(
         entry.response_body = outcome.reply.body[:MAX_BODY_SIZE]
 
 
-def caller_of(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarget:
-    """Who asks for what, before the request is read."""
+def identify_target(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarget:
+    """Identify mailbox and endpoint of a request before its body is read."""
     if not endpoint.startswith("gmail"):
-        return RequestTarget(_mailbox(gmail, _headers(scope)), endpoint)
-    found = find_method(scope["method"], _raw_path(scope))
-    return RequestTarget(_mailbox(gmail, _headers(scope)), found.method.endpoint if found else "unknown")
+        return RequestTarget(_find_address(gmail, _decode_headers(scope)), endpoint)
+    matched = match_method(scope["method"], _get_raw_path(scope))
+    return RequestTarget(
+        _find_address(gmail, _decode_headers(scope)), matched.method.endpoint if matched else "unknown"
+    )
 
 
-def _mailbox(gmail: GmailApi, headers: Mapping[str, str]) -> str:
+def _find_address(gmail: GmailApi, headers: Mapping[str, str]) -> str:
     try:
-        return gmail.token_of(headers, {}).account.email
+        return gmail.find_token(headers, {}).account.email
     except GmailError:
         return ""
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body; None when it is larger than Google takes."""
+async def _read_body(receive: Receive) -> bytes | None:
+    """Read the whole body; None if it exceeds Google's limit."""
     body = bytearray()
     while True:
         message = await receive()
@@ -163,7 +175,7 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def _send(send: Send, reply: RawResponse) -> None:
+async def _send_response(send: Send, reply: RawResponse) -> None:
     headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in reply.headers]
     if reply.status != 204:
         headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -172,18 +184,18 @@ async def _send(send: Send, reply: RawResponse) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-def _too_large() -> RawResponse:
-    fault = GmailErrorDetails(
+def _make_too_large_response() -> RawResponse:
+    error_body = GmailErrorBody(
         413, "uploadTooLarge", "Request payload size exceeds the limit.", status="INVALID_ARGUMENT"
     )
-    return RawResponse(413, encode(fault.body(), pretty=True), JSON)
+    return RawResponse(413, encode_json(error_body.to_json(), pretty=True), JSON)
 
 
-def _headers(scope: Scope) -> dict[str, str]:
+def _decode_headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _raw_path(scope: Scope) -> str:
-    """The path as it came: an encoded slash is part of an id."""
+def _get_raw_path(scope: Scope) -> str:
+    """Return the path without decoding it: an encoded slash is part of an ID."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.partition(b"?")[0].decode("latin-1")

@@ -1,6 +1,7 @@
-"""The properties of Gmail's response types: which names `fields` may select, and what lies beneath them.
+"""Properties of Gmail's response types, for the `fields` parameter.
 
-An empty text stands for a plain value. The test suite compares this with Google's discovery document.
+Each property maps to the name of its type, or to "" for a plain value. The test suite compares this with
+Google's discovery document.
 """
 
 _CHANGE = {"message": "Message"}

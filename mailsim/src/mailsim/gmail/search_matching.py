@@ -1,7 +1,6 @@
-"""Evaluates a parsed search: a bound in time, a test on labels alone, and for the rest a look into the
-letter.
+"""Evaluation of search queries: time range, labels, and message content for the rest.
 
-The three are apart so that a search by date or label in a large mailbox opens no letter.
+The three are separate, so that a search by date or label in a large mailbox parses no message.
 """
 
 import re
@@ -17,18 +16,18 @@ from mailsim.gmail.search_query import (
     OperatorTerm,
     PhraseTerm,
     SearchTerm,
-    parse,
+    parse_search,
 )
 
 Labels = frozenset[str]
-# Gmail reads dates without a time as midnight in Pacific Standard Time.
+# Gmail interprets dates without a time as midnight in Pacific Standard Time.
 _PACIFIC = timedelta(hours=8)
 _DATE = re.compile(r"(\d{4})[/-](\d{1,2})[/-](\d{1,2})$")
 _AGE = re.compile(r"(\d{1,6})([hdmy])$")
 _AGE_SECONDS = {"h": 3600, "d": 86_400, "m": 30 * 86_400, "y": 365 * 86_400}
 _SIZE = re.compile(r"(\d{1,12})([kmg]?)b?$")
 _WORD = re.compile(r"\w+")
-_PLACES = {
+_LABEL_ALIASES = {
     "inbox": "INBOX",
     "trash": "TRASH",
     "spam": "SPAM",
@@ -51,7 +50,7 @@ _CATEGORIES = {
 
 
 class SearchableMessage(Protocol):
-    """What a search may look at. Only `labels` and `milliseconds` are free; the rest opens the letter."""
+    """What a search can inspect. Only `labels` and `milliseconds` are cheap; the rest parses the message."""
 
     @property
     def labels(self) -> Labels: ...
@@ -65,40 +64,44 @@ class SearchableMessage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CompiledSearch:
-    """`labels_allow` never refuses a letter that `matches` would take; `matches` is None when it adds
-    nothing.
+    """A search, ready to apply.
+
+    `may_match_labels` never excludes a message that `matches` accepts. `matches` is None if labels and
+    time range decide alone.
     """
 
-    labels_allow: Callable[[Labels], bool]
+    may_match_labels: Callable[[Labels], bool]
     from_ms: int | None
     to_ms: int | None
     matches: Callable[[SearchableMessage], bool] | None
-    message_id: str  # the one that is asked for, "" when none is
-    anywhere: bool  # the search itself names spam or trash
+    message_id: str  # the Message-ID that the search requires; "" if none
+    includes_spam_trash: bool  # the search itself mentions spam or trash
 
 
 def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> CompiledSearch:
-    """`label_names` gives the id of a label by its name in the form searches use: lower case, dashes."""
-    term = parse(text)
+    """Compile a search. `label_names` maps names, in lower case with dashes, to label IDs."""
+    term = parse_search(text)
     judge = _TermEvaluator(now, label_names)
     terms = term.terms if isinstance(term, AllOfTerms) else (term,)
-    bounds = [judge.bound(each) for each in terms]
+    bounds = [judge.get_time_range(child) for child in terms]
     lower = [bound[0] for bound in bounds if bound is not None and bound[0] is not None]
     upper = [bound[1] for bound in bounds if bound is not None and bound[1] is not None]
     open_terms = [
-        each for each, bound in zip(terms, bounds, strict=True) if bound is None and not _labels_only(each)
+        child
+        for child, bound in zip(terms, bounds, strict=True)
+        if bound is None and not _needs_only_labels(child)
     ]
     return CompiledSearch(
-        labels_allow=lambda labels: judge.by_labels(term, labels) is not False,
+        may_match_labels=lambda labels: judge.match_labels(term, labels) is not False,
         from_ms=max(lower, default=None),
         to_ms=min(upper, default=None),
-        matches=(lambda letter: judge.matches(term, letter)) if open_terms else None,
-        message_id=next((each.value for each in terms if _is_message_id(each)), ""),
-        anywhere=_names_anywhere(term),
+        matches=(lambda message: judge.matches(term, message)) if open_terms else None,
+        message_id=next((child.value for child in terms if _is_message_id_term(child)), ""),
+        includes_spam_trash=_includes_spam_or_trash(term),
     )
 
 
-def dashed(name: str) -> str:
+def to_search_name(name: str) -> str:
     return re.sub(r"[\s/&()\"|{}]+", "-", name.strip().lower())
 
 
@@ -107,16 +110,16 @@ class _TermEvaluator:
     now: float
     label_names: Mapping[str, str]
 
-    def bound(self, term: SearchTerm) -> tuple[int | None, int | None] | None:
-        """From (inclusive) and to (exclusive) in milliseconds when the term is about time alone."""
+    def get_time_range(self, term: SearchTerm) -> tuple[int | None, int | None] | None:
+        """Return the range [from, to) in milliseconds of a term about time; None for others."""
         if not isinstance(term, OperatorTerm):
             return None
         match term.name:
             case "after" | "newer":
-                moment = _moment(term.value)
+                moment = _parse_date(term.value)
                 return None if moment is None else (moment, None)
             case "before" | "older":
-                moment = _moment(term.value)
+                moment = _parse_date(term.value)
                 return None if moment is None else (None, moment)
             case "newer_than" | "older_than":
                 age = _AGE.match(term.value.lower())
@@ -127,24 +130,24 @@ class _TermEvaluator:
             case _:
                 return None
 
-    def by_labels(self, term: SearchTerm, labels: Labels) -> bool | None:
-        """Yes, no, or None when labels cannot tell."""
+    def match_labels(self, term: SearchTerm, labels: Labels) -> bool | None:
+        """Evaluate a term on labels alone; None if labels do not decide."""
         match term:
             case AllOfTerms(terms):
-                answers = [self.by_labels(each, labels) for each in terms]
+                answers = [self.match_labels(child, labels) for child in terms]
                 return False if False in answers else (None if None in answers else True)
             case AnyOfTerms(terms):
-                answers = [self.by_labels(each, labels) for each in terms]
+                answers = [self.match_labels(child, labels) for child in terms]
                 return True if True in answers else (None if None in answers else False)
             case NotTerm(inner):
-                answer = self.by_labels(inner, labels)
+                answer = self.match_labels(inner, labels)
                 return None if answer is None else not answer
             case OperatorTerm(name, value):
-                return self._label_operator(name, value.lower(), labels)
+                return self._match_label_operator(name, value.lower(), labels)
             case PhraseTerm():
                 return None
 
-    def _label_operator(self, name: str, value: str, labels: Labels) -> bool | None:
+    def _match_label_operator(self, name: str, value: str, labels: Labels) -> bool | None:
         match name:
             case "label":
                 return self._has_label(value, labels)
@@ -161,99 +164,101 @@ class _TermEvaluator:
                 return None
 
     def _has_label(self, value: str, labels: Labels) -> bool:
-        return _PLACES.get(value, self.label_names.get(dashed(value), value)) in labels
+        return _LABEL_ALIASES.get(value, self.label_names.get(to_search_name(value), value)) in labels
 
-    def matches(self, term: SearchTerm, letter: SearchableMessage) -> bool:
+    def matches(self, term: SearchTerm, message: SearchableMessage) -> bool:
         match term:
             case AllOfTerms(terms):
-                return all(self.matches(each, letter) for each in terms)
+                return all(self.matches(child, message) for child in terms)
             case AnyOfTerms(terms):
-                return any(self.matches(each, letter) for each in terms)
+                return any(self.matches(child, message) for child in terms)
             case NotTerm(inner):
-                return not self.matches(inner, letter)
+                return not self.matches(inner, message)
             case PhraseTerm(text):
-                return _contains(letter.words(), text)
+                return _contains_words(message.words(), text)
             case OperatorTerm(name, value):
-                return self._operator(name, value, letter)
+                return self._match_operator(name, value, message)
 
-    def _operator(self, name: str, value: str, letter: SearchableMessage) -> bool:
-        by_labels = self._label_operator(name, value.lower(), letter.labels)
+    def _match_operator(self, name: str, value: str, message: SearchableMessage) -> bool:
+        by_labels = self._match_label_operator(name, value.lower(), message.labels)
         if by_labels is not None:
             return by_labels
-        bound = self.bound(OperatorTerm(name, value))
+        bound = self.get_time_range(OperatorTerm(name, value))
         if bound is not None:
             lower, upper = bound
-            return (lower is None or letter.milliseconds >= lower) and (
-                upper is None or letter.milliseconds < upper
+            return (lower is None or message.milliseconds >= lower) and (
+                upper is None or message.milliseconds < upper
             )
-        return _by_content(name, value, letter)
+        return _match_content(name, value, message)
 
 
-def _by_content(name: str, value: str, letter: SearchableMessage) -> bool:
-    look = _LOOKS.get(name)
-    return look is not None and look(letter, value)
+def _match_content(name: str, value: str, message: SearchableMessage) -> bool:
+    look = _CONTENT_MATCHERS.get(name)
+    return look is not None and look(message, value)
 
 
-def _in_header(*names: str) -> "Look":
-    return lambda letter, value: any(_contains(letter.header(name), value) for name in names)
+def _match_headers(*names: str) -> "ContentMatcher":
+    return lambda message, value: any(_contains_words(message.header(name), value) for name in names)
 
 
-def _has(letter: SearchableMessage, value: str) -> bool:
-    return value.lower() == "attachment" and bool(letter.filenames())
+def _has_attachment(message: SearchableMessage, value: str) -> bool:
+    return value.lower() == "attachment" and bool(message.filenames())
 
 
-def _filename(letter: SearchableMessage, value: str) -> bool:
+def _match_filename(message: SearchableMessage, value: str) -> bool:
     wanted = value.lower()
-    files = [file.lower() for file in letter.filenames()]
-    return any(file == wanted or file.endswith(f".{wanted}") or _contains(file, wanted) for file in files)
+    files = [file.lower() for file in message.filenames()]
+    return any(
+        file == wanted or file.endswith(f".{wanted}") or _contains_words(file, wanted) for file in files
+    )
 
 
-def _message_id(letter: SearchableMessage, value: str) -> bool:
-    return letter.header("message-id").strip().strip("<>") == value.strip().strip("<>")
+def _match_message_id(message: SearchableMessage, value: str) -> bool:
+    return message.header("message-id").strip().strip("<>") == value.strip().strip("<>")
 
 
-def _bytes(value: str) -> int | None:
+def _parse_size(value: str) -> int | None:
     size = _SIZE.match(value.lower())
     return None if size is None else int(size[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[size[2]]
 
 
-def _larger(letter: SearchableMessage, value: str) -> bool:
-    limit = _bytes(value)
-    return limit is not None and letter.size() >= limit
+def _is_larger(message: SearchableMessage, value: str) -> bool:
+    limit = _parse_size(value)
+    return limit is not None and message.size() >= limit
 
 
-def _smaller(letter: SearchableMessage, value: str) -> bool:
-    limit = _bytes(value)
-    return limit is not None and letter.size() < limit
+def _is_smaller(message: SearchableMessage, value: str) -> bool:
+    limit = _parse_size(value)
+    return limit is not None and message.size() < limit
 
 
-Look = Callable[[SearchableMessage, str], bool]
-_LOOKS: dict[str, Look] = {
-    "from": _in_header("from"),
-    "to": _in_header("to", "cc", "bcc"),
-    "cc": _in_header("cc"),
-    "bcc": _in_header("bcc"),
-    "subject": _in_header("subject"),
-    "deliveredto": _in_header("delivered-to"),
-    "list": _in_header("list-id"),
-    "rfc822msgid": _message_id,
-    "has": _has,
-    "filename": _filename,
-    "larger": _larger,
-    "size": _larger,
-    "smaller": _smaller,
+ContentMatcher = Callable[[SearchableMessage, str], bool]
+_CONTENT_MATCHERS: dict[str, ContentMatcher] = {
+    "from": _match_headers("from"),
+    "to": _match_headers("to", "cc", "bcc"),
+    "cc": _match_headers("cc"),
+    "bcc": _match_headers("bcc"),
+    "subject": _match_headers("subject"),
+    "deliveredto": _match_headers("delivered-to"),
+    "list": _match_headers("list-id"),
+    "rfc822msgid": _match_message_id,
+    "has": _has_attachment,
+    "filename": _match_filename,
+    "larger": _is_larger,
+    "size": _is_larger,
+    "smaller": _is_smaller,
 }
 
 
-def _contains(text: str, wanted: str) -> bool:
-    """Whether the words of `wanted` stand in `text` next to each other. Gmail finds whole words only."""
+def _contains_words(text: str, wanted: str) -> bool:
+    """Whether `text` contains the words of `wanted` in sequence. Gmail matches whole words only."""
     words = _WORD.findall(wanted.lower())
     if not words:
         return True
     return f" {' '.join(words)} " in f" {' '.join(_WORD.findall(text.lower()))} "
 
 
-def _moment(value: str) -> int | None:
+def _parse_date(value: str) -> int | None:
     if value.isdecimal() and len(value) < 13:
         return int(value) * 1000
     date = _DATE.match(value)
@@ -266,16 +271,16 @@ def _moment(value: str) -> int | None:
     return round((midnight.timestamp() + _PACIFIC.total_seconds()) * 1000)
 
 
-def _is_message_id(term: SearchTerm) -> TypeGuard[OperatorTerm]:
+def _is_message_id_term(term: SearchTerm) -> TypeGuard[OperatorTerm]:
     return isinstance(term, OperatorTerm) and term.name == "rfc822msgid"
 
 
-def _labels_only(term: SearchTerm) -> bool:
+def _needs_only_labels(term: SearchTerm) -> bool:
     match term:
         case AllOfTerms(terms) | AnyOfTerms(terms):
-            return all(_labels_only(each) for each in terms)
+            return all(_needs_only_labels(child) for child in terms)
         case NotTerm(inner):
-            return _labels_only(inner)
+            return _needs_only_labels(inner)
         case OperatorTerm(name, value):
             return name in {"label", "in", "is", "category"} or (
                 name == "has" and value.lower().endswith("userlabels")
@@ -284,10 +289,10 @@ def _labels_only(term: SearchTerm) -> bool:
             return False
 
 
-def _names_anywhere(term: SearchTerm) -> bool:
+def _includes_spam_or_trash(term: SearchTerm) -> bool:
     match term:
         case AllOfTerms(terms) | AnyOfTerms(terms):
-            return any(_names_anywhere(each) for each in terms)
+            return any(_includes_spam_or_trash(child) for child in terms)
         case OperatorTerm("in" | "label" | "is", value):
             return value.lower() in {"anywhere", "trash", "spam"}
         case _:

@@ -1,7 +1,6 @@
-"""Gmail's search syntax, as far as mail clients use it: words, phrases, operators, OR, `-`, groups.
+"""Parser of Gmail's search syntax: words, phrases, operators, OR, `-` and groups.
 
-The parser never refuses: what is no operator is a word, as in Gmail. It knows no mailbox; `match.py`
-evaluates.
+It never fails: whatever is not an operator is a word, as in Gmail. `search_matching` evaluates the result.
 """
 
 import re
@@ -50,7 +49,7 @@ OPERATORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PhraseTerm:
-    """Words that must stand together in this order; a single word is the usual case."""
+    """Words that must occur in sequence; mostly a single word."""
 
     text: str
 
@@ -85,18 +84,18 @@ class _QueryToken:
     text: str
 
 
-def parse(text: str) -> SearchTerm:
-    tokens = _tokens(text[:8192])
+def parse_search(text: str) -> SearchTerm:
+    tokens = _tokenize(text[:8192])
     terms: list[SearchTerm] = []
     place = 0
     while place < len(tokens):
-        term, place = _sequence(tokens, place, "", 0)
+        term, place = _parse_sequence(tokens, place, "", 0)
         terms.append(term)
-        place += 1  # a closing bracket that nobody opened is passed over
-    return _every(terms)
+        place += 1  # skip an unmatched closing bracket
+    return _combine_terms(terms)
 
 
-def _tokens(text: str) -> list[_QueryToken]:
+def _tokenize(text: str) -> list[_QueryToken]:
     found: list[_QueryToken] = []
     place = 0
     while match := _TOKEN.match(text, place):
@@ -114,8 +113,10 @@ def _tokens(text: str) -> list[_QueryToken]:
     return found
 
 
-def _sequence(tokens: list[_QueryToken], place: int, closing: str, depth: int) -> tuple[SearchTerm, int]:
-    """Terms up to the closing bracket. In braces they are alternatives; `OR` binds its two neighbours."""
+def _parse_sequence(
+    tokens: list[_QueryToken], place: int, closing: str, depth: int
+) -> tuple[SearchTerm, int]:
+    """Parse terms up to the closing bracket. Braces mean alternatives; `OR` joins its two neighbours."""
     groups: list[list[SearchTerm]] = []
     joined = False
     while place < len(tokens) and tokens[place].kind != "close":
@@ -127,7 +128,7 @@ def _sequence(tokens: list[_QueryToken], place: int, closing: str, depth: int) -
         if token.kind == "word" and token.text == "AND":
             place += 1
             continue
-        term, place = _term(tokens, place, depth)
+        term, place = _parse_term(tokens, place, depth)
         if term is None:
             continue
         if joined:
@@ -136,37 +137,37 @@ def _sequence(tokens: list[_QueryToken], place: int, closing: str, depth: int) -
             groups.append([term])
         joined = False
     terms = [group[0] if len(group) == 1 else AnyOfTerms(tuple(group)) for group in groups]
-    return (AnyOfTerms(tuple(terms)) if closing == "}" else _every(terms)), place
+    return (AnyOfTerms(tuple(terms)) if closing == "}" else _combine_terms(terms)), place
 
 
-def _term(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
+def _parse_term(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
     token = tokens[place]
     match token.kind:
         case "minus":
             if place + 1 >= len(tokens):
                 return None, place + 1
-            term, place = _term(tokens, place + 1, depth)
+            term, place = _parse_term(tokens, place + 1, depth)
             return (NotTerm(term) if term is not None else None), place
         case "op":
-            return _operator(tokens, place, depth)
+            return _parse_operator(tokens, place, depth)
         case "open":
             if depth > 50:
                 return None, place + 1
-            term, place = _sequence(tokens, place + 1, ")" if token.text == "(" else "}", depth + 1)
+            term, place = _parse_sequence(tokens, place + 1, ")" if token.text == "(" else "}", depth + 1)
             return term, place + 1
         case _:
             return (PhraseTerm(token.text) if token.text.strip() else None), place + 1
 
 
-def _operator(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
-    """An operator distributes over a group: `from:(amy bob)` asks for both."""
+def _parse_operator(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
+    """Parse an operator. It distributes over a group: `from:(amy bob)` requires both."""
     name = tokens[place].text.lower()
     if place + 1 >= len(tokens):
         return None, place + 1
     follower = tokens[place + 1]
     if follower.kind in {"word", "phrase"}:
         return OperatorTerm(name, follower.text), place + 2
-    value, place = _term(tokens, place + 1, depth)
+    value, place = _parse_term(tokens, place + 1, depth)
     return (_distribute(name, value) if value is not None else None), place
 
 
@@ -177,12 +178,12 @@ def _distribute(name: str, term: SearchTerm) -> SearchTerm:
         case OperatorTerm():
             return term
         case AllOfTerms(terms):
-            return AllOfTerms(tuple(_distribute(name, each) for each in terms))
+            return AllOfTerms(tuple(_distribute(name, term) for term in terms))
         case AnyOfTerms(terms):
-            return AnyOfTerms(tuple(_distribute(name, each) for each in terms))
+            return AnyOfTerms(tuple(_distribute(name, term) for term in terms))
         case NotTerm(inner):
             return NotTerm(_distribute(name, inner))
 
 
-def _every(terms: list[SearchTerm]) -> SearchTerm:
+def _combine_terms(terms: list[SearchTerm]) -> SearchTerm:
     return terms[0] if len(terms) == 1 else AllOfTerms(tuple(terms))

@@ -1,76 +1,81 @@
-"""The methods of users.threads. A thread bears the id of the message that began it."""
+"""Methods of users.threads. A thread has the ID of its first message."""
 
 from typing import Any
 
 from mailsim.gmail import message_json, messages
 from mailsim.gmail.context import GmailCallContext
-from mailsim.gmail.listing import MessageSelection, page_of
+from mailsim.gmail.listing import MessageSelection, list_page
 
 
 def list_threads(context: GmailCallContext) -> dict[str, Any]:
-    """Threads by their newest message that fits; the entry itself tells of the newest of all."""
-    box = context.box
-    page = page_of(box, context.args, accept=_newest_of_its_thread)
+    """List threads by their newest matching message; each entry describes its newest message of all."""
+    gmail_mailbox = context.gmail_mailbox
+    page = list_page(gmail_mailbox, context.args, accept=_is_newest_match)
     entries: list[dict[str, Any]] = []
     for number in page.numbers:
-        root = box.mailbox.thread(number)
-        members = box.mailbox.thread_members(root)
+        root = gmail_mailbox.mailbox.thread(number)
+        members = gmail_mailbox.mailbox.thread_members(root)
         entries.append(
             {
-                "id": box.ids.message(root),
-                "snippet": message_json.snippet(box.mailbox.tree(members[-1])),
-                "historyId": str(max(box.message_history(member) for member in members)),
+                "id": gmail_mailbox.ids.to_message_id(root),
+                "snippet": message_json.make_snippet(gmail_mailbox.mailbox.tree(members[-1])),
+                "historyId": str(max(gmail_mailbox.get_message_history_id(member) for member in members)),
             }
         )
     answer: dict[str, Any] = {"threads": entries} if entries else {}
     if page.next_token:
         answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate()
+    answer["resultSizeEstimate"] = page.estimate_total()
     return answer
 
 
-def _newest_of_its_thread(selection: MessageSelection, number: int) -> bool:
-    mailbox = selection.box.mailbox
+def _is_newest_match(selection: MessageSelection, number: int) -> bool:
+    mailbox = selection.gmail_mailbox.mailbox
     members = mailbox.thread_members(mailbox.thread(number))
-    return not any(member > number and selection.takes(member) for member in members)
+    return not any(member > number and selection.matches(member) for member in members)
 
 
 def get_thread(context: GmailCallContext) -> dict[str, Any]:
-    box, args = context.box, context.args
-    root, members = box.thread(args["id"])
+    gmail_mailbox, args = context.gmail_mailbox, context.args
+    root, members = gmail_mailbox.find_thread(args["id"])
     only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
     return {
-        "id": box.ids.message(root),
-        "historyId": str(max(box.message_history(member) for member in members)),
-        "messages": [box.message(member, args.get("format", "full"), only) for member in members],
+        "id": gmail_mailbox.ids.to_message_id(root),
+        "historyId": str(max(gmail_mailbox.get_message_history_id(member) for member in members)),
+        "messages": [
+            gmail_mailbox.to_message_json(member, args.get("format", "full"), only) for member in members
+        ],
     }
 
 
 def modify(context: GmailCallContext) -> dict[str, Any]:
-    root, members = context.box.thread(context.args["id"])
-    messages.relabel(context, members)
-    return _changed(context, root, members)
+    root, members = context.gmail_mailbox.find_thread(context.args["id"])
+    messages.change_labels(context, members)
+    return _to_thread_json(context, root, members)
 
 
 def trash(context: GmailCallContext) -> dict[str, Any]:
-    root, members = context.box.thread(context.args["id"])
+    root, members = context.gmail_mailbox.find_thread(context.args["id"])
     for member in members:
-        context.box.mailbox.relabel(member, add={"TRASH"}, remove={"INBOX"})
-    return _changed(context, root, members)
+        context.gmail_mailbox.mailbox.relabel(member, add={"TRASH"}, remove={"INBOX"})
+    return _to_thread_json(context, root, members)
 
 
 def untrash(context: GmailCallContext) -> dict[str, Any]:
-    root, members = context.box.thread(context.args["id"])
+    root, members = context.gmail_mailbox.find_thread(context.args["id"])
     for member in members:
-        context.box.mailbox.relabel(member, remove={"TRASH"})
-    return _changed(context, root, members)
+        context.gmail_mailbox.mailbox.relabel(member, remove={"TRASH"})
+    return _to_thread_json(context, root, members)
 
 
 def delete(context: GmailCallContext) -> None:
-    for member in context.box.thread(context.args["id"])[1]:
-        context.box.mailbox.delete(member)
+    for member in context.gmail_mailbox.find_thread(context.args["id"])[1]:
+        context.gmail_mailbox.mailbox.delete(member)
 
 
-def _changed(context: GmailCallContext, root: int, members: list[int]) -> dict[str, Any]:
-    box = context.box
-    return {"id": box.ids.message(root), "messages": [messages.changed(box, member) for member in members]}
+def _to_thread_json(context: GmailCallContext, root: int, members: list[int]) -> dict[str, Any]:
+    gmail_mailbox = context.gmail_mailbox
+    return {
+        "id": gmail_mailbox.ids.to_message_id(root),
+        "messages": [messages.to_change_json(gmail_mailbox, member) for member in members],
+    }

@@ -1,4 +1,4 @@
-"""Bodies of the /upload/ paths: a message as it is, or in a multipart with JSON before it."""
+"""Upload bodies: the message itself, or a multipart of JSON metadata and the message."""
 
 import re
 
@@ -8,8 +8,8 @@ from mailsim.gmail.errors import bad_request
 _BOUNDARY = re.compile(r""";\s*boundary\s*=""", re.IGNORECASE)
 
 
-def media_of(content_type: str, body: bytes) -> bytes:
-    """The RFC 5322 bytes of an upload."""
+def extract_message(content_type: str, body: bytes) -> bytes:
+    """Extract the RFC 5322 bytes of an upload."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind.startswith("message/"):
         media = body

@@ -1,4 +1,4 @@
-"""users.watch and users.stop, and what a watched mailbox publishes when something changes."""
+"""users.watch and users.stop, and the Pub/Sub messages that watched mailboxes publish."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class GmailWatch:
-    """`exclude`: changes of messages with one of the labels are kept silent instead of told."""
+    """A watch on a mailbox. With `exclude`, changes of messages with one of the labels are not published."""
 
     project: str
     topic: str
@@ -26,7 +26,7 @@ class GmailWatch:
     exclude: bool
     expires_ms: int
 
-    def wants(self, change: MailboxChange) -> bool:
+    def matches(self, change: MailboxChange) -> bool:
         state = change.after or change.before
         if not self.labels:
             return True
@@ -36,58 +36,56 @@ class GmailWatch:
 
 @dataclass
 class WatchRegistry:
-    """At most one watch of a user and project. `history_id` says what a notification tells."""
+    """The watches, at most one per user and project. `history_id` returns the ID to publish."""
 
     pubsub: PubSub
     options: GoogleOptions
     history_id: Callable[[Mailbox], int]
-    held: dict[str, dict[str, GmailWatch]] = field(
+    by_address: dict[str, dict[str, GmailWatch]] = field(
         default_factory=dict[str, dict[str, GmailWatch]]
     )  # by user, by project
-    told_ms: dict[str, int] = field(default_factory=dict[str, int])
+    last_published_ms: dict[str, int] = field(default_factory=dict[str, int])
 
     def start(
-        self, mailbox: Mailbox, project: str, wish: dict[str, Any], labels: frozenset[str]
+        self, mailbox: Mailbox, project: str, body: dict[str, Any], labels: frozenset[str]
     ) -> GmailWatch:
-        topic = str(wish.get("topicName", ""))
+        topic = str(body.get("topicName", ""))
         self._check_topic(topic, project)
         now = self._now()
-        old = self.held.get(mailbox.address, {}).get(project)
+        old = self.by_address.get(mailbox.address, {}).get(project)
         if old is not None and old.topic != topic and now < old.expires_ms:
             raise bad_request(
                 "Only one user push notification client allowed per developer (call /stop then try again)"
             )
-        behavior = str(wish.get("labelFilterBehavior") or wish.get("labelFilterAction") or "include").lower()
+        behavior = str(body.get("labelFilterBehavior") or body.get("labelFilterAction") or "include").lower()
         if behavior not in {"include", "exclude"}:
             raise bad_request("Invalid value for labelFilterBehavior")
         expires = now + round(self.options.watch_days * _DAY_MS)
         watch = GmailWatch(project, topic, labels, behavior == "exclude", expires)
-        self.held.setdefault(mailbox.address, {})[project] = watch
+        self.by_address.setdefault(mailbox.address, {})[project] = watch
         self._publish(watch, mailbox)
         return watch
 
     def stop(self, mailbox: Mailbox, project: str) -> None:
-        self.held.get(mailbox.address, {}).pop(project, None)
+        self.by_address.get(mailbox.address, {}).pop(project, None)
 
-    def of(self, address: str) -> list[GmailWatch]:
-        return list(self.held.get(address, {}).values())
+    def list_for(self, address: str) -> list[GmailWatch]:
+        return list(self.by_address.get(address, {}).values())
 
-    def heard(self, mailbox: Mailbox, change: MailboxChange) -> None:
-        """Tells the watchers of a change, one event a second at the most: the rest is dropped, not
-        delayed.
-        """
+    def publish_change(self, mailbox: Mailbox, change: MailboxChange) -> None:
+        """Publish a change. Gmail sends at most one notification per second and drops the rest."""
         now = self._now()
-        for watch in self.of(mailbox.address):
-            if change.number < 0 or now >= watch.expires_ms or not watch.wants(change):
+        for watch in self.list_for(mailbox.address):
+            if change.number < 0 or now >= watch.expires_ms or not watch.matches(change):
                 continue
             pace = self.options.push_per_second
-            if pace and now - self.told_ms.get(mailbox.address, -1_000_000) < 1000 / pace:
-                self.pubsub.realm.sim.meters.get(mailbox.address).pushes_dropped += 1
+            if pace and now - self.last_published_ms.get(mailbox.address, -1_000_000) < 1000 / pace:
+                self.pubsub.google.sim.meters.get(mailbox.address).pushes_dropped += 1
                 continue
             self._publish(watch, mailbox)
 
     def _publish(self, watch: GmailWatch, mailbox: Mailbox) -> None:
-        self.told_ms[mailbox.address] = self._now()
+        self.last_published_ms[mailbox.address] = self._now()
         history_id: int | str = self.history_id(mailbox)
         if self.options.push_history_id == "text":
             history_id = str(history_id)
@@ -95,15 +93,15 @@ class WatchRegistry:
         self.pubsub.publish(watch.topic, data, mailbox.address)
 
     def _check_topic(self, name: str, project: str) -> None:
-        """Gmail sends a test message first, so the operator's mistakes show here."""
+        """Check the topic. Gmail sends a test message first, so configuration errors appear here."""
         if not re.match(rf"projects/{re.escape(project)}/topics/[^/\s]+$", name):
             raise bad_request(f"Invalid topicName does not match projects/{project}/topics/*")
         topic = self.pubsub.topics.get(name)
-        trouble = f"Error sending test message to Cloud PubSub {name} : "
+        prefix = f"Error sending test message to Cloud PubSub {name} : "
         if topic is None:
-            raise not_found(f"{trouble}Resource not found (resource={name.rpartition('/')[2]}).")
+            raise not_found(f"{prefix}Resource not found (resource={name.rpartition('/')[2]}).")
         if not topic.publisher:
-            raise forbidden(f"{trouble}User not authorized to perform this action.")
+            raise forbidden(f"{prefix}User not authorized to perform this action.")
 
     def _now(self) -> int:
-        return self.pubsub.realm.sim.clock.milliseconds()
+        return self.pubsub.google.sim.clock.milliseconds()

@@ -1,4 +1,4 @@
-"""Google's side of sign-in: OAuth clients, grants, tokens, keys, the consent page, Pub/Sub push.
+"""Simulated Google services besides mail: OAuth clients, consent, tokens, signing keys, Pub/Sub push.
 
-It knows accounts and scopes; mail itself stands in `mailsim.gmail`.
+The mail API is in `mailsim.gmail`.
 """

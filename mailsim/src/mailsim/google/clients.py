@@ -1,4 +1,4 @@
-"""OAuth clients as a developer registers them in Google's console, and which redirect URIs they may use."""
+"""OAuth clients as registered in the Google Cloud console, and their allowed redirect URIs."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from mailsim.registry import OAuthApplication
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# What an operator can do to a client besides registering it.
+# States of a client that make requests fail.
 ClientProblem = Literal["", "deleted", "api_disabled", "daily_limit", "org_internal"]
 
 
 @dataclass(frozen=True, slots=True)
 class GoogleClient:
-    """`org_internal`: only accounts of `internal_domain` may use it."""
+    """An OAuth client. With the problem `org_internal`, only accounts of `internal_domain` may use it."""
 
     id: str
     secret: str
@@ -22,7 +22,7 @@ class GoogleClient:
     project: str
     redirect_uris: tuple[str, ...] = ()
     testing: bool = False
-    trouble: ClientProblem = ""
+    problem: ClientProblem = ""
     internal_domain: str = ""
 
     @property
@@ -32,8 +32,8 @@ class GoogleClient:
 
 
 @lru_cache(maxsize=256)
-def client_of(
-    application: OAuthApplication, trouble: ClientProblem = "", internal_domain: str = ""
+def to_client(
+    application: OAuthApplication, problem: ClientProblem = "", internal_domain: str = ""
 ) -> GoogleClient:
     return GoogleClient(
         id=application.client_id,
@@ -42,27 +42,29 @@ def client_of(
         project=application.project or "mailsim",
         redirect_uris=application.redirect_uris,
         testing=application.testing,
-        trouble=trouble,
+        problem=problem,
         internal_domain=internal_domain,
     )
 
 
-def redirect_allowed(client: GoogleClient, uri: str) -> bool:
-    """Exact match; a registered loopback URI matches on every port, since programs pick a free one."""
+def is_redirect_allowed(client: GoogleClient, uri: str) -> bool:
+    """Whether a redirect URI matches exactly. Loopback URIs match on any port, as apps pick a free one."""
     if uri in client.redirect_uris:
         return True
     if not client.redirect_uris:
         return uri.startswith(("http://", "https://")) and "#" not in uri
-    wanted = _loopback(uri)
-    return wanted is not None and any(_loopback(known) == wanted for known in client.redirect_uris)
+    wanted = _parse_loopback(uri)
+    return wanted is not None and any(
+        _parse_loopback(registered) == wanted for registered in client.redirect_uris
+    )
 
 
-def _loopback(uri: str) -> tuple[str, str] | None:
-    """Host and path of a loopback URI, without its port."""
+def _parse_loopback(uri: str) -> tuple[str, str] | None:
+    """Return host and path of a loopback URI, without the port; None for other URIs."""
     try:
         parts = urlsplit(uri)
         host = parts.hostname
-        _ = parts.port  # raises for a port that is none
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError:
         return None
     if parts.scheme != "http" or host not in LOOPBACK or parts.fragment:

@@ -1,8 +1,7 @@
-"""The authorization endpoint: the page on which a person chooses an account, ticks scopes, and allows or
-refuses.
+"""The authorization endpoint: the consent page with account, scopes and decision.
 
-It works in a browser without scripts. A program can post the same form: the fields are those of the
-request, plus `account`, `duration` (seconds; empty: until revoked), `granted` (once for each ticked scope)
+It works in a browser without JavaScript. A program can post the same form: the fields are those of the
+request, plus `account`, `duration` (seconds; empty: until revoked), `granted` (once per selected scope)
 and `decision` (`allow` or `deny`).
 """
 
@@ -14,13 +13,13 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from mailsim.google.clients import GoogleClient, redirect_allowed
+from mailsim.google.clients import GoogleClient, is_redirect_allowed
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import IDENTITY_SCOPES, AuthorizedRequest, GoogleAccount
 
 MAX_FORM = 64 * 1024
 _AUTH = "https://www.googleapis.com/auth/"
-SCOPES = {
+SCOPE_DESCRIPTIONS = {
     "openid": "Know who you are",
     "email": "See your address",
     "profile": "See your name and picture",
@@ -38,13 +37,13 @@ SCOPES = {
     f"{_AUTH}gmail.settings.sharing": "Manage who may send on your behalf",
     f"{_AUTH}pubsub": "See and manage Pub/Sub topics and subscriptions",
 }
-_LONG = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.profile"}
-# Browsers that live inside another program.
+_LONG_SCOPES = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.profile"}
+# User agents of embedded browsers, which Google blocks.
 _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 
 
 class _ConsentPageError(Exception):
-    """A page that is shown instead of a redirect: the client cannot be told."""
+    """An error shown as a page, because redirecting to the client is not safe."""
 
     def __init__(self, status: int, error: str, words: str) -> None:
         super().__init__(error)
@@ -53,7 +52,7 @@ class _ConsentPageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _ConsentRequest:
-    """A checked authorization request."""
+    """A validated authorization request."""
 
     client: GoogleClient
     redirect_uri: str
@@ -68,19 +67,19 @@ class _ConsentRequest:
     challenge_method: str
 
 
-async def authorize(realm: GoogleContext, request: Request) -> Response:
+async def authorize(google: GoogleContext, request: Request) -> Response:
     try:
-        pairs = await _pairs(request)
-        wish = _wish(realm, request, dict(pairs))
+        pairs = await _read_parameters(request)
+        consent_request = _parse_request(google, request, dict(pairs))
         if request.method == "POST":
-            return _decided(realm, wish, pairs)
-        return _first_look(realm, wish, request.url.query)
-    except _ConsentPageError as stopped:
-        return _error_page(stopped)
+            return _handle_decision(google, consent_request, pairs)
+        return _show_page_or_redirect(google, consent_request, request.url.query)
+    except _ConsentPageError as error:
+        return _render_error(error)
 
 
-async def _pairs(request: Request) -> list[tuple[str, str]]:
-    """The request's parameters; in a form its fields come after those of the address and win."""
+async def _read_parameters(request: Request) -> list[tuple[str, str]]:
+    """Read the parameters of the query and then of the form, whose fields win."""
     query = request.url.query
     body = bytearray()
     if request.method == "POST":
@@ -98,59 +97,59 @@ async def _pairs(request: Request) -> list[tuple[str, str]]:
         raise _ConsentPageError(400, "invalid_request", "The request is malformed.") from error
 
 
-def _wish(realm: GoogleContext, request: Request, given: dict[str, str]) -> _ConsentRequest:
+def _parse_request(google: GoogleContext, request: Request, form: dict[str, str]) -> _ConsentRequest:
     if any(mark in request.headers.get("user-agent", "") for mark in _EMBEDDED):
         raise _ConsentPageError(403, "disallowed_useragent", "This browser may not be used to sign in.")
-    client = _client(realm, given)
-    uri = given.get("redirect_uri", "")
+    client = _find_client(google, form)
+    uri = form.get("redirect_uri", "")
     if not uri:
         raise _ConsentPageError(400, "invalid_request", "Missing required parameter: redirect_uri")
-    if not redirect_allowed(client, uri):
+    if not is_redirect_allowed(client, uri):
         raise _ConsentPageError(400, "redirect_uri_mismatch", f"{uri} is not registered for this client.")
-    if given.get("response_type") != "code":
+    if form.get("response_type") != "code":
         word = (
             "Invalid response_type"
-            if given.get("response_type")
+            if form.get("response_type")
             else "Required parameter is missing: response_type"
         )
         raise _ConsentPageError(400, "invalid_request", word)
     challenge, method = (
-        given.get("code_challenge", ""),
-        given.get("code_challenge_method", "plain") or "plain",
+        form.get("code_challenge", ""),
+        form.get("code_challenge_method", "plain") or "plain",
     )
     if method not in {"S256", "plain"} or (challenge and not 43 <= len(challenge) <= 128):
         raise _ConsentPageError(400, "invalid_request", "Invalid code_challenge or code_challenge_method")
     return _ConsentRequest(
         client=client,
         redirect_uri=uri,
-        scopes=_scopes(given.get("scope", "")),
-        state=given.get("state", ""),
-        prompt=frozenset(given.get("prompt", "").split()),
-        login_hint=given.get("login_hint", ""),
-        offline=given.get("access_type") == "offline",
-        include_granted=given.get("include_granted_scopes", "").lower() == "true",
-        nonce=given.get("nonce", ""),
+        scopes=_parse_scopes(form.get("scope", "")),
+        state=form.get("state", ""),
+        prompt=frozenset(form.get("prompt", "").split()),
+        login_hint=form.get("login_hint", ""),
+        offline=form.get("access_type") == "offline",
+        include_granted=form.get("include_granted_scopes", "").lower() == "true",
+        nonce=form.get("nonce", ""),
         challenge=challenge,
         challenge_method=method,
     )
 
 
-def _client(realm: GoogleContext, given: dict[str, str]) -> GoogleClient:
-    if not given.get("client_id"):
+def _find_client(google: GoogleContext, form: dict[str, str]) -> GoogleClient:
+    if not form.get("client_id"):
         raise _ConsentPageError(400, "invalid_request", "Missing required parameter: client_id")
-    client = realm.client(given["client_id"])
+    client = google.find_client(form["client_id"])
     if client is None:
         raise _ConsentPageError(401, "invalid_client", "The OAuth client was not found.")
-    if client.trouble == "deleted":
+    if client.problem == "deleted":
         raise _ConsentPageError(401, "deleted_client", "The OAuth client was deleted.")
     return client
 
 
-def _scopes(text: str) -> tuple[str, ...]:
-    asked = tuple(dict.fromkeys(_LONG.get(scope, scope) for scope in text.split()))
+def _parse_scopes(text: str) -> tuple[str, ...]:
+    asked = tuple(dict.fromkeys(_LONG_SCOPES.get(scope, scope) for scope in text.split()))
     if not asked:
         raise _ConsentPageError(400, "invalid_request", "Missing required parameter: scope")
-    unknown = [scope for scope in asked if scope not in SCOPES and not _of_another_api(scope)]
+    unknown = [scope for scope in asked if scope not in SCOPE_DESCRIPTIONS and not _is_other_api_scope(scope)]
     if unknown:
         raise _ConsentPageError(
             400, "invalid_scope", f"Some requested scopes were invalid: {', '.join(unknown)}"
@@ -158,88 +157,96 @@ def _scopes(text: str) -> tuple[str, ...]:
     return asked
 
 
-def _of_another_api(scope: str) -> bool:
+def _is_other_api_scope(scope: str) -> bool:
     return scope.startswith(_AUTH) and not scope.startswith(f"{_AUTH}gmail.")
 
 
-def _first_look(realm: GoogleContext, wish: _ConsentRequest, query: str) -> Response:
-    """The page; or at once the redirect, when nothing is left to ask or nothing may be asked."""
-    accounts = realm.accounts()
-    hinted = next((each for each in accounts if wish.login_hint in {each.email, each.sub}), None)
-    if realm.options.auto_consent and accounts:
-        return _allowed(realm, wish, hinted or accounts[0], wish.scopes)
-    settled = hinted is not None and set(wish.scopes) <= realm.grants.granted(hinted, wish.client.project)
-    if hinted is not None and settled and not wish.prompt & {"consent", "select_account"}:
-        return _allowed(realm, wish, hinted, wish.scopes)
-    if "none" in wish.prompt:
+def _show_page_or_redirect(google: GoogleContext, consent_request: _ConsentRequest, query: str) -> Response:
+    """Show the page, or redirect if there is nothing to ask or prompting is not allowed."""
+    accounts = google.list_accounts()
+    hinted = next(
+        (account for account in accounts if consent_request.login_hint in {account.email, account.sub}), None
+    )
+    if google.options.auto_consent and accounts:
+        return _allow_access(google, consent_request, hinted or accounts[0], consent_request.scopes)
+    settled = hinted is not None and set(consent_request.scopes) <= google.grants.get_granted_scopes(
+        hinted, consent_request.client.project
+    )
+    if hinted is not None and settled and not consent_request.prompt & {"consent", "select_account"}:
+        return _allow_access(google, consent_request, hinted, consent_request.scopes)
+    if "none" in consent_request.prompt:
         error = "login_required" if hinted is None else "consent_required"
-        return _redirect(wish, {"error": error})
-    return _page(wish, accounts, hinted, query)
+        return _redirect_to_client(consent_request, {"error": error})
+    return _render_page(consent_request, accounts, hinted, query)
 
 
-def _decided(realm: GoogleContext, wish: _ConsentRequest, pairs: Sequence[tuple[str, str]]) -> Response:
-    given = dict(pairs)
-    if given.get("decision") != "allow":
-        return _redirect(wish, {"error": "access_denied"})
-    account = realm.account(given.get("account", ""))
+def _handle_decision(
+    google: GoogleContext, consent_request: _ConsentRequest, pairs: Sequence[tuple[str, str]]
+) -> Response:
+    form = dict(pairs)
+    if form.get("decision") != "allow":
+        return _redirect_to_client(consent_request, {"error": "access_denied"})
+    account = google.find_account(form.get("account", ""))
     if account is None:
         raise _ConsentPageError(400, "invalid_request", "Choose an account.")
     ticked = {value for name, value in pairs if name == "granted"}
-    # Who someone is cannot be unticked; mail scopes can, one by one.
-    granted = tuple(scope for scope in wish.scopes if scope in ticked or scope in IDENTITY_SCOPES)
+    # Users cannot deselect identity scopes, only the others.
+    granted = tuple(scope for scope in consent_request.scopes if scope in ticked or scope in IDENTITY_SCOPES)
     if not granted:
-        return _redirect(wish, {"error": "access_denied"})
-    duration = given.get("duration", "")
+        return _redirect_to_client(consent_request, {"error": "access_denied"})
+    duration = form.get("duration", "")
     if duration and not (
         duration.isascii() and duration.isdecimal() and 0 < int(duration[:12]) <= 366 * 86_400
     ):
-        raise _ConsentPageError(400, "invalid_request", "Choose for how long.")
-    return _allowed(realm, wish, account, granted, int(duration) if duration else None)
+        raise _ConsentPageError(400, "invalid_request", "Choose a duration.")
+    return _allow_access(google, consent_request, account, granted, int(duration) if duration else None)
 
 
-def _allowed(
-    realm: GoogleContext,
-    wish: _ConsentRequest,
+def _allow_access(
+    google: GoogleContext,
+    consent_request: _ConsentRequest,
     account: GoogleAccount,
     granted: tuple[str, ...],
     seconds: int | None = None,
 ) -> Response:
-    client = wish.client
-    if realm.grants.trouble.get(account.sub) == "admin_policy_enforced":
+    client = consent_request.client
+    if google.grants.account_problems.get(account.sub) == "admin_policy_enforced":
         raise _ConsentPageError(
             400, "admin_policy_enforced", "Your organization's administrator does not allow this app."
         )
-    if client.trouble == "org_internal" and account.email.partition("@")[2] != client.internal_domain:
+    if client.problem == "org_internal" and account.email.partition("@")[2] != client.internal_domain:
         raise _ConsentPageError(
             403, "org_internal", "This app is restricted to users within its organization."
         )
     scopes = list(granted)
-    if wish.include_granted:
-        scopes += sorted(realm.grants.granted(account, client.project))
-    ask = AuthorizedRequest(
+    if consent_request.include_granted:
+        scopes += sorted(google.grants.get_granted_scopes(account, client.project))
+    authorized = AuthorizedRequest(
         client=client,
-        redirect_uri=wish.redirect_uri,
+        redirect_uri=consent_request.redirect_uri,
         scopes=tuple(dict.fromkeys(scopes)),
-        offline=wish.offline,
-        consented="consent" in wish.prompt,
-        nonce=wish.nonce,
-        challenge=wish.challenge,
-        challenge_method=wish.challenge_method,
+        offline=consent_request.offline,
+        consent_forced="consent" in consent_request.prompt,
+        nonce=consent_request.nonce,
+        challenge=consent_request.challenge,
+        challenge_method=consent_request.challenge_method,
         grant_seconds=seconds,
     )
-    code = realm.grants.issue_code(account, ask, realm.now())
-    answer = {"code": code.value, "scope": " ".join(ask.scopes), "authuser": "0"}
+    code = google.grants.issue_code(account, authorized, google.now())
+    answer = {"code": code.value, "scope": " ".join(authorized.scopes), "authuser": "0"}
     domain = account.email.partition("@")[2]
     if domain not in {"gmail.com", "googlemail.com"}:
         answer["hd"] = domain
-    return _redirect(wish, answer | {"prompt": " ".join(sorted(wish.prompt)) or "none"})
+    return _redirect_to_client(
+        consent_request, answer | {"prompt": " ".join(sorted(consent_request.prompt)) or "none"}
+    )
 
 
-def _redirect(wish: _ConsentRequest, answer: dict[str, str]) -> Response:
-    values = ({"state": wish.state} if wish.state else {}) | answer
-    glue = "&" if "?" in wish.redirect_uri else "?"
+def _redirect_to_client(consent_request: _ConsentRequest, answer: dict[str, str]) -> Response:
+    values = ({"state": consent_request.state} if consent_request.state else {}) | answer
+    glue = "&" if "?" in consent_request.redirect_uri else "?"
     return RedirectResponse(
-        f"{wish.redirect_uri}{glue}{urlencode(values)}", 302, {"cache-control": "no-store"}
+        f"{consent_request.redirect_uri}{glue}{urlencode(values)}", 302, {"cache-control": "no-store"}
     )
 
 
@@ -257,30 +264,33 @@ code{overflow-wrap:anywhere}
 """
 
 
-_DURATION = """<fieldset><legend>For how long</legend><select name="duration" aria-label="For how long">
+_DURATION = """<fieldset><legend>Duration</legend><select name="duration" aria-label="Duration">
 <option value="">Until I revoke it</option><option value="3600">1 hour</option>
 <option value="604800">7 days</option>
 </select></fieldset>"""
 
 
-def _page(
-    wish: _ConsentRequest, accounts: Sequence[GoogleAccount], hinted: GoogleAccount | None, query: str
+def _render_page(
+    consent_request: _ConsentRequest,
+    accounts: Sequence[GoogleAccount],
+    hinted: GoogleAccount | None,
+    query: str,
 ) -> Response:
     chosen = hinted or (accounts[0] if accounts else None)
-    people = "".join(_choice(account, chosen=account is chosen) for account in accounts)
+    people = "".join(_render_account(account, chosen=account is chosen) for account in accounts)
     if not people:
         people = "<p>There is no Gmail account yet. Create a mailbox first.</p>"
-    ticks = "".join(_tick(scope) for scope in wish.scopes if scope not in IDENTITY_SCOPES)
-    shown = f"<fieldset><legend>It asks to</legend>{ticks}</fieldset>" if ticks else ""
-    body = f"""<h1>{html.escape(wish.client.name)} wants to access your account</h1>
+    ticks = "".join(_render_scope(scope) for scope in consent_request.scopes if scope not in IDENTITY_SCOPES)
+    shown = f"<fieldset><legend>This app wants to</legend>{ticks}</fieldset>" if ticks else ""
+    body = f"""<h1>{html.escape(consent_request.client.name)} wants to access your account</h1>
 <form method="post" action="?{html.escape(query)}">
 <fieldset><legend>Choose an account</legend>{people}</fieldset>
 {shown}{_DURATION}<nav><button name="decision" value="deny">Cancel</button>
 <button name="decision" value="allow">Allow</button></nav></form>"""
-    return _html("Sign in with Google (simulated)", body)
+    return _render_html("Sign in with Google (simulated)", body)
 
 
-def _choice(account: GoogleAccount, *, chosen: bool) -> str:
+def _render_account(account: GoogleAccount, *, chosen: bool) -> str:
     email = html.escape(account.email)
     mark = " checked" if chosen else ""
     return (
@@ -289,23 +299,23 @@ def _choice(account: GoogleAccount, *, chosen: bool) -> str:
     )
 
 
-def _tick(scope: str) -> str:
-    words = html.escape(SCOPES.get(scope, scope))
+def _render_scope(scope: str) -> str:
+    words = html.escape(SCOPE_DESCRIPTIONS.get(scope, scope))
     return (
         f'<label><input type="checkbox" name="granted" value="{html.escape(scope)}" checked>'
         f"<span>{words}<br><small><code>{html.escape(scope)}</code></small></span></label>"
     )
 
 
-def _error_page(stopped: _ConsentPageError) -> Response:
+def _render_error(error: _ConsentPageError) -> Response:
     body = (
-        f"<h1>Access blocked</h1><p>{html.escape(stopped.words)}</p>"
-        f"<p><small>Error {stopped.status}: {stopped.error}</small></p>"
+        f"<h1>Access blocked</h1><p>{html.escape(error.words)}</p>"
+        f"<p><small>Error {error.status}: {error.error}</small></p>"
     )
-    return _html("Access blocked (simulated)", body, stopped.status)
+    return _render_html("Access blocked (simulated)", body, error.status)
 
 
-def _html(title: str, body: str, status: int = 200) -> Response:
+def _render_html(title: str, body: str, status: int = 200) -> Response:
     page = (
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'

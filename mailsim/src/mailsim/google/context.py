@@ -1,14 +1,14 @@
-"""What Google knows besides mail, in one place: its options, clients, accounts, grants and signing keys."""
+"""GoogleContext: Google's options, OAuth clients, accounts, grants and signing keys."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
 from mailsim.google import signing_keys
-from mailsim.google.clients import ClientProblem, GoogleClient, client_of
+from mailsim.google.clients import ClientProblem, GoogleClient, to_client
 from mailsim.google.grants import GoogleAccount, GoogleGrants
 from mailsim.google.options import GoogleOptions
-from mailsim.initial_states import stable_hash
+from mailsim.hashing import stable_hash
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import Simulator
 
@@ -17,7 +17,7 @@ from mailsim.simulator import Simulator
 class GoogleContext:
     sim: Simulator
     options: GoogleOptions = field(default_factory=GoogleOptions)
-    client_trouble: dict[str, tuple[ClientProblem, str]] = field(
+    client_problems: dict[str, tuple[ClientProblem, str]] = field(
         default_factory=dict[str, tuple[ClientProblem, str]]
     )
 
@@ -27,31 +27,31 @@ class GoogleContext:
 
     @cached_property
     def keys(self) -> signing_keys.GoogleKeyRing:
-        """Made at the first use: three RSA keys take a while."""
-        return signing_keys.make_ring()
+        """The signing keys, made on first use, because three RSA keys take a while."""
+        return signing_keys.make_key_ring()
 
     def rotate_keys(self) -> None:
-        self.__dict__["keys"] = signing_keys.rotate(self.keys)
+        self.__dict__["keys"] = signing_keys.rotate_key_ring(self.keys)
 
     def now(self) -> float:
         return self.sim.clock.time()
 
-    def client(self, client_id: str) -> GoogleClient | None:
+    def find_client(self, client_id: str) -> GoogleClient | None:
         application = self.sim.registry.find_application(client_id, "gmail")
         if application is None:
             return None
-        trouble, domain = self.client_trouble.get(client_id, ("", ""))
-        return client_of(application, trouble, domain)
+        problem, domain = self.client_problems.get(client_id, ("", ""))
+        return to_client(application, problem, domain)
 
-    def accounts(self) -> list[GoogleAccount]:
-        return [account_of(mailbox) for mailbox in self.sim.registry.list_mailboxes("gmail")]
+    def list_accounts(self) -> list[GoogleAccount]:
+        return [to_account(mailbox) for mailbox in self.sim.registry.list_mailboxes("gmail")]
 
-    def account(self, address: str) -> GoogleAccount | None:
+    def find_account(self, address: str) -> GoogleAccount | None:
         mailbox = self.sim.registry.find_mailbox(address, "gmail")
-        return None if mailbox is None else account_of(mailbox)
+        return None if mailbox is None else to_account(mailbox)
 
 
-def account_of(mailbox: Mailbox) -> GoogleAccount:
-    """Google's stable account number has 21 digits and begins with a 1."""
+def to_account(mailbox: Mailbox) -> GoogleAccount:
+    """Make the account of a mailbox. Google's account number has 21 digits and starts with 1."""
     sub = 10**20 + stable_hash("sub", mailbox.account.key) * 5 % 10**20
     return GoogleAccount(str(sub), mailbox.address, mailbox.account.name)

@@ -1,4 +1,4 @@
-"""Google's own part of the control API: tokens without a browser, options, topics, subscriptions, trouble."""
+"""Google's part of the control API: tokens without a browser, options, Pub/Sub, account problems."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,20 +10,20 @@ from mailsim.google.clients import ClientProblem as ClientTrouble
 from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import AccountProblem, AuthorizedRequest
-from mailsim.google.oauth import token_body
+from mailsim.google.oauth import to_token_json
 from mailsim.google.options import GoogleOptions
 from mailsim.google.pubsub import PubSub
 from mailsim.google.pubsub_resources import PubSubTopic, PushSubscription
 from mailsim.message_state import ProviderName
 
 READONLY = "https://www.googleapis.com/auth/gmail.readonly"
-Tokens = dict[str, Any]  # as the token endpoint gives them
+Tokens = dict[str, Any]  # as returned by the token endpoint
 Changes = dict[str, Any]  # some of the options, by name
 _GMAIL: ProviderName = "gmail"
 
 
 class NewGoogleTokens(ControlInput, frozen=True):
-    """What a user would have agreed to. Without a client id: the application that is there from the start."""
+    """The grant to issue tokens for. The default client is the preregistered application."""
 
     address: str
     scopes: tuple[str, ...] = ("openid", "https://www.googleapis.com/auth/userinfo.email", READONLY)
@@ -48,7 +48,7 @@ class ResourceName(ControlInput, frozen=True):
 
 
 class NewPubSubMessage(ControlInput, frozen=True):
-    """A message as it is, on whatever topic: what a stranger or an old system might send."""
+    """A message with arbitrary data, as an unrelated publisher might send it."""
 
     topic: str
     data: str
@@ -56,24 +56,26 @@ class NewPubSubMessage(ControlInput, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GoogleControl:
-    realm: GoogleContext
+    google: GoogleContext
     pubsub: PubSub
 
     def endpoints(self) -> tuple[ControlEndpoint, ...]:
-        return (*self._of_sign_in(), *self._of_pubsub())
+        return (*self._list_sign_in_endpoints(), *self._list_pubsub_endpoints())
 
-    def _of_sign_in(self) -> tuple[ControlEndpoint, ...]:
+    def _list_sign_in_endpoints(self) -> tuple[ControlEndpoint, ...]:
         at = "/google"
         mint, decide = (
-            "Tokens for a Gmail account, as if its user had agreed",
-            "What was decided about an account",
+            "Issue tokens for a Gmail account, as if its user had consented",
+            "Set or clear a problem of an account",
         )
-        change = "Change how Google behaves"
+        change = "Change the options"
         return (
             ControlEndpoint(
                 "POST", f"{at}/tokens", mint, self.mint_google_tokens, Tokens, NewGoogleTokens, status=201
             ),
-            ControlEndpoint("GET", f"{at}/options", "How Google behaves", self.google_options, GoogleOptions),
+            ControlEndpoint(
+                "GET", f"{at}/options", "Get Google's options", self.google_options, GoogleOptions
+            ),
             ControlEndpoint(
                 "PATCH", f"{at}/options", change, self.change_google_options, GoogleOptions, Changes
             ),
@@ -88,7 +90,7 @@ class GoogleControl:
             ControlEndpoint(
                 "POST",
                 at + "/clients/{id}",
-                "What befell a client",
+                "Set or clear a problem of a client",
                 self.trouble_client,
                 AffectedCount,
                 ClientProblemChange,
@@ -98,15 +100,15 @@ class GoogleControl:
             ),
         )
 
-    def _of_pubsub(self) -> tuple[ControlEndpoint, ...]:
+    def _list_pubsub_endpoints(self) -> tuple[ControlEndpoint, ...]:
         at, topics, subscriptions = "/google", "/google/topics", "/google/subscriptions"
-        subscribe, end = "Create or change a push subscription", "Delete a push subscription"
+        subscribe, end = "Create or replace a push subscription", "Delete a push subscription"
         return (
-            ControlEndpoint("GET", topics, "Pub/Sub topics", self.list_topics, list[PubSubTopic]),
+            ControlEndpoint("GET", topics, "List Pub/Sub topics", self.list_topics, list[PubSubTopic]),
             ControlEndpoint(
                 "POST",
                 topics,
-                "Create or change a topic",
+                "Create or replace a topic",
                 self.add_topic,
                 PubSubTopic,
                 PubSubTopic,
@@ -114,7 +116,11 @@ class GoogleControl:
             ),
             ControlEndpoint("DELETE", topics, "Delete a topic", self.remove_topic, query=ResourceName),
             ControlEndpoint(
-                "GET", subscriptions, "Push subscriptions", self.list_subscriptions, list[PushSubscription]
+                "GET",
+                subscriptions,
+                "List push subscriptions",
+                self.list_subscriptions,
+                list[PushSubscription],
             ),
             ControlEndpoint(
                 "POST",
@@ -138,25 +144,27 @@ class GoogleControl:
 
     async def mint_google_tokens(self, call: ControlCall) -> dict[str, Any]:
         order: NewGoogleTokens = call.body
-        account = self.realm.account(order.address)
+        account = self.google.find_account(order.address)
         if account is None:
             raise NotFound(f"no Gmail mailbox {order.address}")
-        client = self._client(order.client_id)
-        ask = AuthorizedRequest(
+        client = self._find_client(order.client_id)
+        authorized = AuthorizedRequest(
             client=client,
             redirect_uri="",
             scopes=order.scopes,
             offline=order.offline,
-            consented=True,
+            consent_forced=True,
             grant_seconds=order.grant_seconds,
         )
-        return token_body(self.realm, client, self.realm.grants.grant(account, ask, self.realm.now()))
+        return to_token_json(
+            self.google, client, self.google.grants.grant_tokens(account, authorized, self.google.now())
+        )
 
     async def google_options(self, _call: ControlCall) -> GoogleOptions:
-        return self.realm.options
+        return self.google.options
 
     async def change_google_options(self, call: ControlCall) -> GoogleOptions:
-        return change_options(self.realm.options, call.body)
+        return change_options(self.google.options, call.body)
 
     async def list_topics(self, _call: ControlCall) -> list[PubSubTopic]:
         return list(self.pubsub.topics.values())
@@ -183,26 +191,26 @@ class GoogleControl:
         return AffectedCount(1)
 
     async def trouble_account(self, call: ControlCall) -> AffectedCount:
-        account = self.realm.account(call.path["address"])
+        account = self.google.find_account(call.path["address"])
         if account is None:
             raise NotFound(f"no Gmail mailbox {call.path['address']}")
-        self.realm.grants.trouble[account.sub] = call.body.trouble
+        self.google.grants.account_problems[account.sub] = call.body.trouble
         return AffectedCount(1)
 
     async def trouble_client(self, call: ControlCall) -> AffectedCount:
-        client = self._client(call.path["id"])
-        self.realm.client_trouble[client.id] = (call.body.trouble, call.body.internal_domain)
+        client = self._find_client(call.path["id"])
+        self.google.client_problems[client.id] = (call.body.trouble, call.body.internal_domain)
         return AffectedCount(1)
 
     async def rotate_google_keys(self, _call: ControlCall) -> AffectedCount:
-        self.realm.rotate_keys()
+        self.google.rotate_keys()
         self.pubsub.tokens.clear()
         return AffectedCount(1)
 
-    def _client(self, client_id: str) -> GoogleClient:
-        known = self.realm.sim.registry.applications.values()
+    def _find_client(self, client_id: str) -> GoogleClient:
+        known = self.google.sim.registry.applications.values()
         first = next(application for application in known if application.provider == _GMAIL)
-        client = self.realm.client(client_id or first.client_id)
+        client = self.google.find_client(client_id or first.client_id)
         if client is None:
             raise NotFound(f"no Google client {client_id}")
         return client

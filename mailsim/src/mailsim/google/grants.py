@@ -1,6 +1,6 @@
-"""Consents, authorization codes, refresh and access tokens, with every rule that ends them.
+"""Consents, authorization codes, refresh tokens and access tokens, with all rules that end them.
 
-Pure state: times come in as seconds, errors go out as `Refused` with the body Google sends.
+Pure state: the caller passes the time in seconds. Errors are `OAuthError` with Google's response body.
 """
 
 import base64
@@ -28,7 +28,7 @@ IDENTITY_SCOPES = frozenset(
         "https://www.googleapis.com/auth/userinfo.profile",
     }
 )
-# What an administrator or Google may have decided about an account.
+# States of an account that make requests fail, set by an administrator or by Google.
 AccountProblem = Literal[
     "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled"
 ]
@@ -37,7 +37,7 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 class OAuthError(Exception):
-    """The token endpoint's answer to a request it does not honour."""
+    """An error response of the token endpoint."""
 
     def __init__(self, status: int, error: str, description: str = "", subtype: str = "") -> None:
         super().__init__(error)
@@ -51,7 +51,7 @@ class OAuthError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GoogleAccount:
-    """One Google account: `sub` never changes, the address may."""
+    """A Google account. `sub` never changes; the address may."""
 
     sub: str
     email: str
@@ -60,13 +60,13 @@ class GoogleAccount:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedRequest:
-    """What an authorization request asked for and the user agreed to."""
+    """What an authorization request asked for and the user granted."""
 
     client: GoogleClient
     redirect_uri: str
     scopes: tuple[str, ...]
     offline: bool = False
-    consented: bool = False  # `prompt=consent` forced the screen
+    consent_forced: bool = False  # by `prompt=consent`
     nonce: str = ""
     challenge: str = ""
     challenge_method: str = "plain"
@@ -77,7 +77,7 @@ class AuthorizedRequest:
 class AuthorizationCode:
     value: str
     account: GoogleAccount
-    ask: AuthorizedRequest
+    authorized: AuthorizedRequest
     issued: float
 
 
@@ -91,8 +91,8 @@ class GoogleRefreshToken:
     issued: float
     used: float
     expires: float | None
-    announced: bool  # whether `refresh_token_expires_in` tells of `expires`
-    dead: bool = False
+    expiry_announced: bool  # whether the response contains `refresh_token_expires_in`
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ class GoogleAccessToken:
     issued: float
     expires: float
     refresh: str | None = None
-    asked: tuple[str, ...] = ()
+    requested_scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedTokens:
-    """What one call of the token endpoint gives out."""
+    """The tokens that one call of the token endpoint issues."""
 
     access: GoogleAccessToken
     refresh: GoogleRefreshToken | None
@@ -119,69 +119,77 @@ class IssuedTokens:
 
 @dataclass(slots=True)
 class GoogleGrants:
-    """All grants of all accounts. `trouble` holds per account what an administrator or Google has decided."""
+    """All grants of all accounts. `account_problems` maps an account's `sub` to its AccountProblem."""
 
     random: Random
     codes: dict[str, AuthorizationCode] = field(default_factory=dict[str, AuthorizationCode])
-    refreshes: dict[str, GoogleRefreshToken] = field(default_factory=dict[str, GoogleRefreshToken])
-    accesses: dict[str, GoogleAccessToken] = field(default_factory=dict[str, GoogleAccessToken])
-    live: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
+    refresh_tokens: dict[str, GoogleRefreshToken] = field(default_factory=dict[str, GoogleRefreshToken])
+    access_tokens: dict[str, GoogleAccessToken] = field(default_factory=dict[str, GoogleAccessToken])
+    live_refresh_tokens: dict[tuple[str, str], list[str]] = field(
+        default_factory=dict[tuple[str, str], list[str]]
+    )
     consents: dict[tuple[str, str], frozenset[str]] = field(
         default_factory=dict[tuple[str, str], frozenset[str]]
     )
-    offline: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    trouble: dict[str, str] = field(default_factory=dict[str, str])
-    prune_at: int = 1000  # so many access tokens, and the expired ones are forgotten
+    offline_grants: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    account_problems: dict[str, str] = field(default_factory=dict[str, str])
+    prune_at: int = 1000  # at this many access tokens, expired ones are removed
 
-    def issue_code(self, account: GoogleAccount, ask: AuthorizedRequest, now: float) -> AuthorizationCode:
-        code = AuthorizationCode(self._value("4/0A", 69), account, ask, now)
+    def issue_code(
+        self, account: GoogleAccount, authorized: AuthorizedRequest, now: float
+    ) -> AuthorizationCode:
+        code = AuthorizationCode(self._make_value("4/0A", 69), account, authorized, now)
         self.codes[code.value] = code
         return code
 
-    def granted(self, account: GoogleAccount, project: str) -> frozenset[str]:
+    def get_granted_scopes(self, account: GoogleAccount, project: str) -> frozenset[str]:
         return self.consents.get((account.sub, project), frozenset())
 
-    def exchange(
+    def exchange_code(
         self, code_value: str, client: GoogleClient, form: Mapping[str, str], now: float
     ) -> IssuedTokens:
         code = self.codes.pop(code_value, None)
-        if code is None or code.ask.client.id != client.id or now > code.issued + CODE_SECONDS:
+        if code is None or code.authorized.client.id != client.id or now > code.issued + CODE_SECONDS:
             raise OAuthError(400, "invalid_grant", "Bad Request")
-        ask = code.ask
-        if form.get("redirect_uri", "") != ask.redirect_uri:
+        authorized = code.authorized
+        if form.get("redirect_uri", "") != authorized.redirect_uri:
             raise OAuthError(400, "redirect_uri_mismatch", "Bad Request")
-        _check_verifier(ask, form.get("code_verifier", ""))
-        return self.grant(code.account, ask, now)
+        _check_verifier(authorized, form.get("code_verifier", ""))
+        return self.grant_tokens(code.account, authorized, now)
 
-    def grant(self, account: GoogleAccount, ask: AuthorizedRequest, now: float) -> IssuedTokens:
-        """Tokens for an account, as if the user had just agreed to `ask`."""
-        project = (account.sub, ask.client.project)
-        self.consents[project] = self.consents.get(project, frozenset()) | frozenset(ask.scopes)
+    def grant_tokens(self, account: GoogleAccount, authorized: AuthorizedRequest, now: float) -> IssuedTokens:
+        """Issue tokens for an account whose user granted the request."""
+        project = (account.sub, authorized.client.project)
+        self.consents[project] = self.consents.get(project, frozenset()) | frozenset(authorized.scopes)
         refresh = None
-        # Only the first offline consent gives a refresh token, and those that `prompt=consent` forced.
-        pair = (account.sub, ask.client.id)
-        if ask.offline and (ask.consented or pair not in self.offline):
-            self.offline.add(pair)
-            refresh = self._issue_refresh(account, ask, now)
-        access = self._issue_access(account, ask.client, ask.scopes, refresh.value if refresh else None, now)
-        return IssuedTokens(access, refresh, ask.nonce)
+        # Google issues a refresh token only for the first offline consent and after `prompt=consent`.
+        pair = (account.sub, authorized.client.id)
+        if authorized.offline and (authorized.consent_forced or pair not in self.offline_grants):
+            self.offline_grants.add(pair)
+            refresh = self._issue_refresh(account, authorized, now)
+        access = self._issue_access(
+            account, authorized.client, authorized.scopes, refresh.value if refresh else None, now
+        )
+        return IssuedTokens(access, refresh, authorized.nonce)
 
-    def refresh(self, value: str, client: GoogleClient, wanted: Iterable[str], now: float) -> IssuedTokens:
-        token = self.refreshes.get(value)
+    def refresh_access(
+        self, value: str, client: GoogleClient, requested_scopes: Iterable[str], now: float
+    ) -> IssuedTokens:
+        token = self.refresh_tokens.get(value)
         if token is None or token.client_id != client.id:
             raise OAuthError(400, "invalid_grant", "Bad Request")
-        if token.dead or _over(token, now):
+        if token.revoked or _is_expired(token, now):
             raise OAuthError(400, "invalid_grant", "Token has been expired or revoked.")
-        self._check_trouble(token.account)
-        asked = tuple(wanted) or token.scopes
-        if not set(asked) <= set(token.scopes):
+        self._check_account(token.account)
+        scopes = tuple(requested_scopes) or token.scopes
+        if not set(scopes) <= set(token.scopes):
             raise OAuthError(400, "invalid_scope", "Some requested scopes were invalid.")
         token = replace(token, used=now)
-        self.refreshes[value] = token
-        return IssuedTokens(self._issue_access(token.account, client, asked, value, now), None)
+        self.refresh_tokens[value] = token
+        return IssuedTokens(self._issue_access(token.account, client, scopes, value, now), None)
 
-    def _check_trouble(self, account: GoogleAccount) -> None:
-        match self.trouble.get(account.sub):
+    def _check_account(self, account: GoogleAccount) -> None:
+        match self.account_problems.get(account.sub):
             case "invalid_rapt":
                 description = "reauth related error (invalid_rapt)"
                 raise OAuthError(400, "invalid_grant", description, "invalid_rapt")
@@ -194,76 +202,78 @@ class GoogleGrants:
             case _:
                 return
 
-    def access(self, value: str, now: float) -> GoogleAccessToken | None:
-        token = self.accesses.get(value)
+    def find_access_token(self, value: str, now: float) -> GoogleAccessToken | None:
+        token = self.access_tokens.get(value)
         return token if token is not None and now < token.expires else None
 
-    def revoke(self, value: str) -> None:
-        """Ends the user's whole grant to the project, whichever of its tokens is shown."""
-        access, refresh = self.accesses.get(value), self.refreshes.get(value)
+    def revoke_token(self, value: str) -> None:
+        """Revoke a token. This ends the user's whole grant to the project."""
+        access, refresh = self.access_tokens.get(value), self.refresh_tokens.get(value)
         if access is not None:
             self.end_grant(access.account.sub, access.project)
-        elif refresh is not None and not refresh.dead:
+        elif refresh is not None and not refresh.revoked:
             self.end_grant(refresh.account.sub, refresh.project)
         else:
             raise OAuthError(400, "invalid_token", "Token expired or revoked")
 
     def end_grant(self, sub: str, project: str | None = None) -> int:
-        """Kills every token of an account, of one project or of all; says how many refresh tokens died."""
+        """Revoke all tokens of an account for one project or for all; return the number of refresh tokens."""
         for key in [key for key in self.consents if key[0] == sub and project in {None, key[1]}]:
             del self.consents[key]
-        self.offline = {pair for pair in self.offline if pair[0] != sub}
-        for value, access in list(self.accesses.items()):
+        self.offline_grants = {pair for pair in self.offline_grants if pair[0] != sub}
+        for value, access in list(self.access_tokens.items()):
             if access.account.sub == sub and project in {None, access.project}:
-                del self.accesses[value]
-        return self._kill(
+                del self.access_tokens[value]
+        return self._revoke_refresh_tokens(
             token
-            for token in self.refreshes.values()
+            for token in self.refresh_tokens.values()
             if token.account.sub == sub and project in {None, token.project}
         )
 
     def change_password(self, sub: str) -> int:
-        """A new password ends the refresh tokens that may read mail, and only those."""
-        return self._kill(
-            token for token in self.refreshes.values() if token.account.sub == sub and _reads_mail(token)
+        """Revoke the refresh tokens with mail scopes, as Google does after a password change."""
+        return self._revoke_refresh_tokens(
+            token for token in self.refresh_tokens.values() if token.account.sub == sub and _reads_mail(token)
         )
 
-    def expire_access(self, sub: str) -> int:
-        values = [value for value, token in self.accesses.items() if token.account.sub == sub]
+    def expire_access_tokens(self, sub: str) -> int:
+        values = [value for value, token in self.access_tokens.items() if token.account.sub == sub]
         for value in values:
-            del self.accesses[value]
+            del self.access_tokens[value]
         return len(values)
 
-    def _kill(self, tokens: Iterable[GoogleRefreshToken]) -> int:
-        doomed = [token for token in tokens if not token.dead]
-        for token in doomed:
-            self.refreshes[token.value] = replace(token, dead=True)
-            self.live[token.account.sub, token.client_id].remove(token.value)
-        return len(doomed)
+    def _revoke_refresh_tokens(self, tokens: Iterable[GoogleRefreshToken]) -> int:
+        live_tokens = [token for token in tokens if not token.revoked]
+        for token in live_tokens:
+            self.refresh_tokens[token.value] = replace(token, revoked=True)
+            self.live_refresh_tokens[token.account.sub, token.client_id].remove(token.value)
+        return len(live_tokens)
 
     def _issue_refresh(
-        self, account: GoogleAccount, ask: AuthorizedRequest, now: float
+        self, account: GoogleAccount, authorized: AuthorizedRequest, now: float
     ) -> GoogleRefreshToken:
         expires, announced = None, False
-        if ask.grant_seconds is not None:
-            expires, announced = now + ask.grant_seconds, True
-        elif ask.client.testing and not set(ask.scopes) <= IDENTITY_SCOPES:
+        if authorized.grant_seconds is not None:
+            expires, announced = now + authorized.grant_seconds, True
+        elif authorized.client.testing and not set(authorized.scopes) <= IDENTITY_SCOPES:
             expires = now + TESTING_SECONDS
         token = GoogleRefreshToken(
-            value=self._value("1//0g", 98),
+            value=self._make_value("1//0g", 98),
             account=account,
-            client_id=ask.client.id,
-            project=ask.client.project,
-            scopes=ask.scopes,
+            client_id=authorized.client.id,
+            project=authorized.client.project,
+            scopes=authorized.scopes,
             issued=now,
             used=now,
             expires=expires,
-            announced=announced,
+            expiry_announced=announced,
         )
-        self.refreshes[token.value] = token
-        living = self.live.setdefault((account.sub, ask.client.id), [])
-        living.append(token.value)
-        self._kill([self.refreshes[value] for value in living[:-MAX_REFRESH_TOKENS]])
+        self.refresh_tokens[token.value] = token
+        live_values = self.live_refresh_tokens.setdefault((account.sub, authorized.client.id), [])
+        live_values.append(token.value)
+        self._revoke_refresh_tokens(
+            [self.refresh_tokens[value] for value in live_values[:-MAX_REFRESH_TOKENS]]
+        )
         return token
 
     def _issue_access(
@@ -275,7 +285,7 @@ class GoogleGrants:
         now: float,
     ) -> GoogleAccessToken:
         token = GoogleAccessToken(
-            value=self._value("ya29.a0", 190),
+            value=self._make_value("ya29.a0", 190),
             account=account,
             client_id=client.id,
             project=client.project,
@@ -283,19 +293,21 @@ class GoogleGrants:
             issued=now,
             expires=now + ACCESS_SECONDS,
             refresh=refresh,
-            asked=scopes,
+            requested_scopes=scopes,
         )
-        self.accesses[token.value] = token
-        if len(self.accesses) >= self.prune_at:
-            self.accesses = {value: each for value, each in self.accesses.items() if now < each.expires}
-            self.prune_at = 2 * len(self.accesses) + 1000
+        self.access_tokens[token.value] = token
+        if len(self.access_tokens) >= self.prune_at:
+            self.access_tokens = {
+                value: token for value, token in self.access_tokens.items() if now < token.expires
+            }
+            self.prune_at = 2 * len(self.access_tokens) + 1000
         return token
 
-    def _value(self, prefix: str, length: int) -> str:
+    def _make_value(self, prefix: str, length: int) -> str:
         return prefix + "".join(self.random.choices(_ALPHABET, k=length))
 
 
-def _over(token: GoogleRefreshToken, now: float) -> bool:
+def _is_expired(token: GoogleRefreshToken, now: float) -> bool:
     return (token.expires is not None and now >= token.expires) or now >= token.used + UNUSED_SECONDS
 
 
@@ -303,14 +315,14 @@ def _reads_mail(token: GoogleRefreshToken) -> bool:
     return any("mail" in scope and scope not in IDENTITY_SCOPES for scope in token.scopes)
 
 
-def _check_verifier(ask: AuthorizedRequest, verifier: str) -> None:
-    if not ask.challenge:
+def _check_verifier(authorized: AuthorizedRequest, verifier: str) -> None:
+    if not authorized.challenge:
         return
     if not verifier:
         raise OAuthError(400, "invalid_grant", "Missing code verifier.")
     shown = verifier
-    if ask.challenge_method == "S256":
+    if authorized.challenge_method == "S256":
         digest = hashlib.sha256(verifier.encode()).digest()
         shown = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-    if not secrets.compare_digest(shown.encode(), ask.challenge.encode()):
+    if not secrets.compare_digest(shown.encode(), authorized.challenge.encode()):
         raise OAuthError(400, "invalid_grant", "Invalid code verifier.")

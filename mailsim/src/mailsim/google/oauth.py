@@ -1,4 +1,4 @@
-"""The endpoints of sign-in that programs call: token, revoke, keys, discovery, userinfo, tokeninfo."""
+"""OAuth endpoints for programs: token, revoke, keys, discovery, userinfo, tokeninfo."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ from mailsim.google import consent_page
 from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import GoogleAccessToken, GoogleAccount, IssuedTokens, OAuthError
-from mailsim.google.signing_keys import at_hash
+from mailsim.google.signing_keys import compute_at_hash
 
 ISSUER = "https://accounts.google.com"
 MAX_FORM = 64 * 1024
@@ -26,8 +26,8 @@ _NO_STORE = {"cache-control": "no-cache, no-store, max-age=0, must-revalidate", 
 _KEYS_CACHE = {"cache-control": "public, max-age=21600, must-revalidate, no-transform"}
 _EMAIL = frozenset({"email", "https://www.googleapis.com/auth/userinfo.email"})
 _PROFILE = frozenset({"profile", "https://www.googleapis.com/auth/userinfo.profile"})
-# What a `token_error` fault may name, as the endpoint says it.
-ERRORS: dict[str, tuple[int, str, str, str]] = {
+# The codes of a `token_error` fault and their responses: status, error, description, subtype.
+FAULT_ERRORS: dict[str, tuple[int, str, str, str]] = {
     "invalid_grant": (400, "invalid_grant", "Token has been expired or revoked.", ""),
     "bad_request": (400, "invalid_grant", "Bad Request", ""),
     "invalid_rapt": (400, "invalid_grant", "reauth related error (invalid_rapt)", "invalid_rapt"),
@@ -44,10 +44,10 @@ ERRORS: dict[str, tuple[int, str, str, str]] = {
 }
 
 
-def routes(realm: GoogleContext) -> list[Route]:
-    def route(path: str, function: "Endpoint", name: str, *methods: str) -> Route:
+def routes(google: GoogleContext) -> list[Route]:
+    def route(path: str, function: "OAuthHandler", name: str, *methods: str) -> Route:
         async def answer(request: Request) -> Response:
-            return await function(realm, request)
+            return await function(google, request)
 
         return Route(path, answer, methods=list(methods or ("GET",)), name=name)
 
@@ -71,34 +71,34 @@ def routes(realm: GoogleContext) -> list[Route]:
     ]
 
 
-Endpoint = Callable[[GoogleContext, Request], Awaitable[Response]]
+OAuthHandler = Callable[[GoogleContext, Request], Awaitable[Response]]
 
 
-async def token(realm: GoogleContext, request: Request) -> Response:
+async def token(google: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request)
-        client = _authenticated(realm, request, form)
-        issued = _issued(realm, request, client, form)
-    except OAuthError as refused:
-        return answer_json(refused.body, refused.status, _NO_STORE)
-    return answer_json(token_body(realm, client, issued), 200, _NO_STORE)
+        client = _authenticate_client(google, request, form)
+        issued = _issue_tokens(google, request, client, form)
+    except OAuthError as error:
+        return json_response(error.body, error.status, _NO_STORE)
+    return json_response(to_token_json(google, client, issued), 200, _NO_STORE)
 
 
-def _issued(
-    realm: GoogleContext, request: Request, client: GoogleClient, form: Mapping[str, str]
+def _issue_tokens(
+    google: GoogleContext, request: Request, client: GoogleClient, form: Mapping[str, str]
 ) -> IssuedTokens:
-    grant_type, now = form.get("grant_type", ""), realm.now()
+    grant_type, now = form.get("grant_type", ""), google.now()
     if grant_type == "authorization_code":
         code = form.get("code", "")
         if not code:
             raise OAuthError(400, "invalid_request", "Missing required parameter: code")
-        issued = realm.grants.exchange(code, client, form, now)
+        issued = google.grants.exchange_code(code, client, form, now)
     elif grant_type == "refresh_token":
         value = form.get("refresh_token", "")
         if not value:
             raise OAuthError(400, "invalid_request", "Missing required parameter: refresh_token")
-        _faults(realm, request, value)
-        issued = realm.grants.refresh(value, client, form.get("scope", "").split(), now)
+        _apply_faults(google, request, value)
+        issued = google.grants.refresh_access(value, client, form.get("scope", "").split(), now)
     elif not grant_type:
         raise OAuthError(400, "invalid_request", "Required parameter is missing: grant_type")
     else:
@@ -107,32 +107,32 @@ def _issued(
     return issued
 
 
-def _faults(realm: GoogleContext, request: Request, refresh_token: str) -> None:
-    """What was ordered to happen to this account's refresh."""
-    known = realm.grants.refreshes.get(refresh_token)
-    if known is None:
+def _apply_faults(google: GoogleContext, request: Request, refresh_token: str) -> None:
+    """Apply the faults that are scheduled for refreshes of this account."""
+    token = google.grants.refresh_tokens.get(refresh_token)
+    if token is None:
         return
-    email = known.account.email
+    email = token.account.email
     request.scope["mailsim.exchange"].mailbox = email
-    if realm.sim.faults.take("consent_revoked", email, "oauth.token", "gmail"):
-        realm.grants.end_grant(known.account.sub, known.project)
-    fault = realm.sim.faults.take("token_error", email, "oauth.token", "gmail")
+    if google.sim.faults.take("consent_revoked", email, "oauth.token", "gmail"):
+        google.grants.end_grant(token.account.sub, token.project)
+    fault = google.sim.faults.take("token_error", email, "oauth.token", "gmail")
     if fault is not None:
-        status, error, description, subtype = ERRORS.get(fault.code, ERRORS["invalid_grant"])
+        status, error, description, subtype = FAULT_ERRORS.get(fault.code, FAULT_ERRORS["invalid_grant"])
         raise OAuthError(fault.status or status, error, description, subtype)
 
 
-def _authenticated(realm: GoogleContext, request: Request, form: Mapping[str, str]) -> GoogleClient:
+def _authenticate_client(google: GoogleContext, request: Request, form: Mapping[str, str]) -> GoogleClient:
     client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
-        client_id, secret = _basic(value)
+        client_id, secret = _parse_basic_auth(value)
     if not client_id:
         raise OAuthError(400, "invalid_request", "Could not determine client ID from request.")
-    client = realm.client(client_id)
+    client = google.find_client(client_id)
     if client is None:
         raise OAuthError(401, "invalid_client", "The OAuth client was not found.")
-    if client.trouble == "deleted":
+    if client.problem == "deleted":
         raise OAuthError(401, "deleted_client", "The OAuth client was deleted.")
     if not secret:
         raise OAuthError(400, "invalid_request", "client_secret is missing.")
@@ -141,7 +141,7 @@ def _authenticated(realm: GoogleContext, request: Request, form: Mapping[str, st
     return client
 
 
-def _basic(value: str) -> tuple[str, str]:
+def _parse_basic_auth(value: str) -> tuple[str, str]:
     try:
         user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError) as error:
@@ -149,40 +149,40 @@ def _basic(value: str) -> tuple[str, str]:
     return unquote_plus(user), unquote_plus(password)
 
 
-def token_body(realm: GoogleContext, client: GoogleClient, issued: IssuedTokens) -> dict[str, Any]:
+def to_token_json(google: GoogleContext, client: GoogleClient, issued: IssuedTokens) -> dict[str, Any]:
     access, refresh = issued.access, issued.refresh
     body: dict[str, Any] = {
         "access_token": access.value,
         "expires_in": int(access.expires - access.issued),
-        "scope": " ".join(access.asked),
+        "scope": " ".join(access.requested_scopes),
         "token_type": "Bearer",
     }
     if refresh is not None:
         body["refresh_token"] = refresh.value
-        if refresh.announced and refresh.expires is not None:
+        if refresh.expiry_announced and refresh.expires is not None:
             body["refresh_token_expires_in"] = int(refresh.expires - refresh.issued) - 1
     if "openid" in access.scopes:
-        body["id_token"] = id_token(realm, client, access, issued.nonce)
+        body["id_token"] = make_id_token(google, client, access, issued.nonce)
     return body
 
 
-def id_token(realm: GoogleContext, client: GoogleClient, access: GoogleAccessToken, nonce: str) -> str:
-    now = int(realm.now())
+def make_id_token(google: GoogleContext, client: GoogleClient, access: GoogleAccessToken, nonce: str) -> str:
+    now = int(google.now())
     claims: dict[str, Any] = {
         "iss": ISSUER,
         "azp": client.id,
         "aud": client.id,
-        **_person(access.account, access.scopes),
-        "at_hash": at_hash(access.value),
+        **_make_user_claims(access.account, access.scopes),
+        "at_hash": compute_at_hash(access.value),
         "iat": now,
         "exp": now + ID_SECONDS,
     }
     if nonce:
         claims["nonce"] = nonce
-    return realm.keys.current.sign(claims)
+    return google.keys.current.sign(claims)
 
 
-def _person(account: GoogleAccount, scopes: frozenset[str]) -> dict[str, Any]:
+def _make_user_claims(account: GoogleAccount, scopes: frozenset[str]) -> dict[str, Any]:
     domain = account.email.partition("@")[2]
     claims: dict[str, Any] = {"sub": account.sub}
     if domain not in {"gmail.com", "googlemail.com"}:
@@ -197,25 +197,25 @@ def _person(account: GoogleAccount, scopes: frozenset[str]) -> dict[str, Any]:
     return claims
 
 
-async def revoke(realm: GoogleContext, request: Request) -> Response:
+async def revoke(google: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request) if request.method == "POST" else {}
-        realm.grants.revoke(request.query_params.get("token", "") or form.get("token", ""))
-    except OAuthError as refused:
-        return answer_json(refused.body, refused.status, _NO_STORE)
-    return answer_json({}, 200, _NO_STORE)
+        google.grants.revoke_token(request.query_params.get("token", "") or form.get("token", ""))
+    except OAuthError as error:
+        return json_response(error.body, error.status, _NO_STORE)
+    return json_response({}, 200, _NO_STORE)
 
 
-async def certificates(realm: GoogleContext, _request: Request) -> Response:
-    return answer_json(realm.keys.certificates(), 200, _KEYS_CACHE)
+async def certificates(google: GoogleContext, _request: Request) -> Response:
+    return json_response(google.keys.certificates(), 200, _KEYS_CACHE)
 
 
-async def jwks(realm: GoogleContext, _request: Request) -> Response:
-    return answer_json(realm.keys.jwks(), 200, _KEYS_CACHE)
+async def jwks(google: GoogleContext, _request: Request) -> Response:
+    return json_response(google.keys.jwks(), 200, _KEYS_CACHE)
 
 
 async def discovery(_realm: GoogleContext, request: Request) -> Response:
-    """The issuer is Google's own; the endpoints are where this request came in."""
+    """Return the discovery document: Google's own issuer, endpoints at the host of the request."""
     base = f"{request.url.scheme}://{request.url.netloc}"
     body = {
         "issuer": ISSUER,
@@ -245,73 +245,75 @@ async def discovery(_realm: GoogleContext, request: Request) -> Response:
         "code_challenge_methods_supported": ["plain", "S256"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
     }
-    return answer_json(body, 200)
+    return json_response(body, 200)
 
 
-async def userinfo(realm: GoogleContext, request: Request) -> Response:
-    access = _bearer(realm, request)
+async def userinfo(google: GoogleContext, request: Request) -> Response:
+    access = _find_bearer_token(google, request)
     if access is None:
-        return _unauthorized()
-    return answer_json(_person(access.account, access.scopes), 200, _NO_STORE)
+        return _make_unauthorized_response()
+    return json_response(_make_user_claims(access.account, access.scopes), 200, _NO_STORE)
 
 
-async def userinfo_v2(realm: GoogleContext, request: Request) -> Response:
-    """The older shape: `id` and `verified_email`."""
-    access = _bearer(realm, request)
+async def userinfo_v2(google: GoogleContext, request: Request) -> Response:
+    """Return the older format, with `id` and `verified_email`."""
+    access = _find_bearer_token(google, request)
     if access is None:
-        return _unauthorized()
-    claims = _person(access.account, access.scopes)
+        return _make_unauthorized_response()
+    claims = _make_user_claims(access.account, access.scopes)
     claims["id"] = claims.pop("sub")
     if "email_verified" in claims:
         claims["verified_email"] = claims.pop("email_verified")
-    return answer_json(claims, 200, _NO_STORE)
+    return json_response(claims, 200, _NO_STORE)
 
 
-def _bearer(realm: GoogleContext, request: Request) -> GoogleAccessToken | None:
+def _find_bearer_token(google: GoogleContext, request: Request) -> GoogleAccessToken | None:
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         value = request.query_params.get("access_token", "")
-    return realm.grants.access(value.strip(), realm.now())
+    return google.grants.find_access_token(value.strip(), google.now())
 
 
-def _unauthorized() -> Response:
+def _make_unauthorized_response() -> Response:
     headers = {"www-authenticate": 'Bearer realm="https://accounts.google.com/", error="invalid_token"'}
-    return answer_json({"error": "invalid_request", "error_description": "Invalid Credentials"}, 401, headers)
+    return json_response(
+        {"error": "invalid_request", "error_description": "Invalid Credentials"}, 401, headers
+    )
 
 
-async def tokeninfo(realm: GoogleContext, request: Request) -> Response:
+async def tokeninfo(google: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request) if request.method == "POST" else {}
-    except OAuthError as refused:
-        return answer_json(refused.body, refused.status)
-    asked = {**form, **request.query_params}
-    now = realm.now()
-    if shown := asked.get("id_token"):
-        return _id_token_info(realm, shown, now)
-    access = realm.grants.access(asked.get("access_token", ""), now)
+    except OAuthError as error:
+        return json_response(error.body, error.status)
+    fields = {**form, **request.query_params}
+    now = google.now()
+    if id_token := fields.get("id_token"):
+        return _describe_id_token(google, id_token, now)
+    access = google.grants.find_access_token(fields.get("access_token", ""), now)
     if access is None:
-        return answer_json({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
+        return json_response({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
     left = int(access.expires - now)
     body = {
         "azp": access.client_id,
         "aud": access.client_id,
         "sub": access.account.sub,
-        "scope": " ".join(access.asked),
+        "scope": " ".join(access.requested_scopes),
         "exp": str(int(access.expires)),
         "expires_in": str(left),
         "access_type": "offline" if access.refresh else "online",
     }
     if access.scopes & _EMAIL:
         body |= {"email": access.account.email, "email_verified": "true"}
-    return answer_json(body, 200)
+    return json_response(body, 200)
 
 
-def _id_token_info(realm: GoogleContext, shown: str, now: float) -> Response:
-    """The claims as texts, if one of the published keys signed them and they still hold."""
-    for key in (realm.keys.current, realm.keys.previous):
+def _describe_id_token(google: GoogleContext, id_token: str, now: float) -> Response:
+    """Return the claims as strings if a published key signed them and they have not expired."""
+    for key in (google.keys.current, google.keys.previous):
         try:
             claims = jwt.decode(
-                shown,
+                id_token,
                 key.private.public_key(),
                 algorithms=["RS256"],
                 options={"verify_aud": False, "verify_exp": False, "verify_iat": False},
@@ -323,12 +325,12 @@ def _id_token_info(realm: GoogleContext, shown: str, now: float) -> Response:
                 name: str(value).lower() if isinstance(value, bool) else str(value)
                 for name, value in claims.items()
             }
-            return answer_json(texts | {"alg": "RS256", "kid": key.kid, "typ": "JWT"}, 200)
-    return answer_json({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
+            return json_response(texts | {"alg": "RS256", "kid": key.kid, "typ": "JWT"}, 200)
+    return json_response({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form; of a repeated one the last. Google also takes them from JSON."""
+    """Read the fields of a form; the last of a repeated field wins. Google also accepts JSON."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -336,7 +338,7 @@ async def read_form(request: Request) -> dict[str, str]:
             raise OAuthError(400, "invalid_request", "Request is too large.")
     kind = request.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
     if kind == "application/json":
-        return _json_form(bytes(body))
+        return _parse_json_form(bytes(body))
     if kind not in {_FORM, ""}:
         raise OAuthError(400, "invalid_request", f"Bad content type. Must be {_FORM}.")
     try:
@@ -346,13 +348,13 @@ async def read_form(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
-def _json_form(body: bytes) -> dict[str, str]:
+def _parse_json_form(body: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(body, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError) as error:
         raise OAuthError(400, "invalid_request", "Malformed JSON.") from error
 
 
-def answer_json(body: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
     content = msgspec.json.format(msgspec.json.encode(body), indent=2)
     return Response(content, status, headers, media_type="application/json; charset=utf-8")

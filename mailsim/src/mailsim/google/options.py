@@ -1,5 +1,6 @@
-"""What can be switched while the simulator runs. Where Google's behaviour is uncertain the default is the
-harsher one.
+"""Options of the simulated Google, changeable at run time.
+
+Where Google's behaviour is uncertain, the default is the stricter variant.
 """
 
 from typing import Annotated, Literal
@@ -12,25 +13,25 @@ PROJECT_UNITS = 1_200_000
 
 
 class GoogleOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """Each is set over the control API under its own name."""
+    """The options, set over the control API by name."""
 
-    quota_shape: QuotaShape = "mixed"  # how an exhausted quota is told
-    user_units: Count | None = None  # per minute; None: what the chosen table says
+    quota_shape: QuotaShape = "mixed"  # the error for an exhausted quota
+    user_units: Count | None = None  # per minute; None: the limit of the selected cost table
     project_units: Count = PROJECT_UNITS
-    concurrent_calls: Count = 50  # of one user; 0: unlimited. The calls inside a batch run at the same time.
-    metadata_scope_wins: bool = True  # gmail.metadata forbids search and bodies, whatever else was granted
-    attachment_seconds: Count = 3600  # how long an attachment id works
-    inline_text_bytes: Count = 200_000  # longer texts come as an attachment
+    concurrent_calls: Count = 50  # per user, calls inside a batch included; 0: unlimited
+    metadata_scope_wins: bool = True  # gmail.metadata forbids search and bodies even beside wider scopes
+    attachment_seconds: Count = 3600  # lifetime of an attachment ID
+    inline_text_bytes: Count = 200_000  # longer texts are returned as attachments
     padding: Literal["mixed", "always", "never"] = "mixed"  # of base64url
     history_days: Annotated[float, msgspec.Meta(ge=0)] = 7.0
     history_label: Literal["after", "either"] = (
-        "after"  # the labels of a changed message that `labelId` looks at
+        "after"  # which labels of a changed message `labelId` is compared with
     )
     search_depth: Annotated[int, msgspec.Meta(ge=1)] = (
-        500  # letters opened for one page of a search; a page may be short or empty
+        500  # messages parsed for one page of a search; a page may be short or empty
     )
     stop_status: Literal[200, 204] = 204
     watch_days: Annotated[float, msgspec.Meta(gt=0)] = 7.0
     push_history_id: Literal["number", "text"] = "number"
-    push_per_second: Count = 1  # events of one watched user; the rest are dropped. 0: unlimited
-    auto_consent: bool = False  # the consent page agrees by itself
+    push_per_second: Count = 1  # notifications per watched user; more are dropped. 0: unlimited
+    auto_consent: bool = False  # grant consent without showing the page

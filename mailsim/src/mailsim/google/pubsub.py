@@ -1,6 +1,6 @@
-"""Pub/Sub push delivery: at least once, in no order, with Google's token, until acknowledged or too old.
+"""Pub/Sub push delivery: at least once, unordered, with Google's token, until acknowledged or expired.
 
-Waits between attempts follow the simulator's clock; how long an endpoint may take is real time.
+Retry delays follow the simulator's clock; the endpoint's response timeout is real time.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from mailsim.google.pubsub_resources import (
     PubSubTopic,
     PushSubscription,
 )
-from mailsim.initial_states import stable_hash
+from mailsim.hashing import stable_hash
 from mailsim.push_client import PushOrigin, SubscriberUnreachable
 
-# Google also lists 102. It is an interim status: the HTTP client passes over it and waits for the final one,
-# so an endpoint that sends 102 and nothing else counts as one that did not answer in time.
+# Google also lists 102. It is an interim status: the HTTP client skips it and waits for the final one, so an
+# endpoint that sends only 102 times out.
 ACKNOWLEDGED = frozenset({200, 201, 202, 204})
 TOKEN_SECONDS = 3600
-_FRESH_SECONDS = 300  # a token is used again until so little of its life is left
+_FRESH_SECONDS = 300  # a token is reused until this much of its lifetime is left
 _REORDER_SECONDS = 5.0
 _FIRST_ID = 10**15
 
 
 @dataclass
 class PubSub:
-    realm: GoogleContext
+    google: GoogleContext
     topics: dict[str, PubSubTopic] = field(default_factory=dict[str, PubSubTopic])
     subscriptions: dict[str, PushSubscription] = field(default_factory=dict[str, PushSubscription])
     published: int = 0
@@ -42,7 +42,7 @@ class PubSub:
 
     def add_topic(self, topic: PubSubTopic) -> PubSubTopic:
         if not TOPIC_NAME.match(topic.name):
-            raise InvalidRequest(f"a topic is named projects/PROJECT/topics/NAME; {NAME_RULES}")
+            raise InvalidRequest(f"topic name must be projects/PROJECT/topics/NAME; {NAME_RULES}")
         self.topics[topic.name] = topic
         return topic
 
@@ -51,7 +51,7 @@ class PubSub:
             raise NotFound(f"no topic {name}")
 
     def add_subscription(self, subscription: PushSubscription) -> PushSubscription:
-        subscription.check()
+        subscription.validate()
         if subscription.topic not in self.topics:
             raise NotFound(f"no topic {subscription.topic}")
         self.subscriptions[subscription.name] = subscription
@@ -62,20 +62,22 @@ class PubSub:
             raise NotFound(f"no subscription {name}")
 
     def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
-        """Hands the message to every subscription of the topic and returns at once."""
-        sim = self.realm.sim
+        """Start delivering a message to every subscription of the topic; do not wait for it."""
+        sim = self.google.sim
         self.published += 1
         now = sim.clock.now()
         moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
         number = _FIRST_ID + self.published * 7919
         event = PubSubMessage(str(number), data, sim.clock.milliseconds(), moment, mailbox)
-        for subscription in [each for each in self.subscriptions.values() if each.topic == topic]:
-            self._hand_over(subscription, event)
+        for subscription in [
+            subscription for subscription in self.subscriptions.values() if subscription.topic == topic
+        ]:
+            self._start_delivery(subscription, event)
 
-    def _hand_over(self, subscription: PushSubscription, event: PubSubMessage) -> None:
-        faults, background = self.realm.sim.faults, self.realm.sim.background
+    def _start_delivery(self, subscription: PushSubscription, event: PubSubMessage) -> None:
+        faults, background = self.google.sim.faults, self.google.sim.background
         if faults.take("push_lost", event.mailbox, "push", "gmail"):
-            self.realm.sim.meters.get(event.mailbox).pushes_dropped += 1
+            self.google.sim.meters.get(event.mailbox).pushes_dropped += 1
             return
         late = faults.take("push_late", event.mailbox, "push", "gmail")
         reordered = faults.take("push_reordered", event.mailbox, "push", "gmail")
@@ -84,7 +86,7 @@ class PubSub:
         name = f"push {event.id}"
         if reordered:
             self.overtaken[subscription.name] = turn = asyncio.Event()
-            background.start(self._after_the_next(subscription, event, turn), name)
+            background.start(self._deliver_after_next(subscription, event, turn), name)
         else:
             background.start(self._deliver(subscription, event, wait), name)
         if passed is not None:
@@ -92,21 +94,21 @@ class PubSub:
         if faults.take("push_doubled", event.mailbox, "push", "gmail"):
             background.start(self._deliver(subscription, event, wait), name)
 
-    async def _after_the_next(
+    async def _deliver_after_next(
         self, subscription: PushSubscription, event: PubSubMessage, turn: asyncio.Event
     ) -> None:
-        """Goes out behind the message that comes after it, or after a while when none comes."""
-        clock, background = self.realm.sim.clock, self.realm.sim.background
+        """Deliver a message after the next one, or after a while if none follows."""
+        clock, background = self.google.sim.clock, self.google.sim.background
         alarm = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
         waiting = asyncio.ensure_future(turn.wait())
         await background.wait_idle(asyncio.wait({alarm, waiting}, return_when=asyncio.FIRST_COMPLETED))
         alarm.cancel()
         waiting.cancel()
-        await asyncio.sleep(0.05)  # the one that overtakes is on the wire
+        await asyncio.sleep(0.05)  # let the overtaking message be sent first
         await self._deliver(subscription, event, 0.0)
 
     async def _deliver(self, subscription: PushSubscription, event: PubSubMessage, wait: float) -> None:
-        sim = self.realm.sim
+        sim = self.google.sim
         clock, meter = sim.clock, sim.meters.get(event.mailbox)
         if wait:
             await clock.sleep(wait)
@@ -137,10 +139,10 @@ class PubSub:
                 headers["x-goog-pubsub-message-id"] = event.id
                 headers["x-goog-pubsub-publish-time"] = event.published
         else:
-            body = msgspec.json.encode(event.envelope(subscription, attempt))
+            body = msgspec.json.encode(event.to_envelope(subscription, attempt))
         origin = PushOrigin("gmail", "push", event.mailbox, subscription.name)
         try:
-            answer = await self.realm.sim.push_client.post(
+            answer = await self.google.sim.push_client.post(
                 subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
             )
         except (TimeoutError, SubscriberUnreachable):
@@ -148,22 +150,20 @@ class PubSub:
         return answer.status in ACKNOWLEDGED
 
     def token(self, subscription: PushSubscription, mailbox: str = "") -> str:
-        """A token for the push endpoint, used again while it is fresh; wrong in one way when a fault says
-        so.
-        """
-        fault = self.realm.sim.faults.take("push_token", mailbox, "push", "gmail")
+        """Return a token for the push endpoint, reused while fresh; invalid in one way if a fault says so."""
+        fault = self.google.sim.faults.take("push_token", mailbox, "push", "gmail")
         wrong = fault.code if fault else ""
         audience = subscription.audience or subscription.push_endpoint
         key = (audience, subscription.service_account, wrong)
-        now = self.realm.now()
+        now = self.google.now()
         kept = self.tokens.get(key)
         if kept is not None and now < kept[0]:
             return kept[1]
-        token = self._mint(subscription.service_account, audience, wrong, now)
+        token = self._make_push_token(subscription.service_account, audience, wrong, now)
         self.tokens[key] = (now + TOKEN_SECONDS - _FRESH_SECONDS, token)
         return token
 
-    def _mint(self, account: str, audience: str, wrong: str, now: float) -> str:
+    def _make_push_token(self, account: str, audience: str, wrong: str, now: float) -> str:
         issued = int(now) - (2 * TOKEN_SECONDS if wrong == "expired" else 0)
         email = "stranger@other-project.iam.gserviceaccount.com" if wrong == "email" else account
         subject = str(10**20 + stable_hash("service account", email) % 10**20)
@@ -177,5 +177,5 @@ class PubSub:
             "iss": "https://issuer.example" if wrong == "iss" else "https://accounts.google.com",
             "sub": subject,
         }
-        keys = self.realm.keys
-        return (keys.stranger if wrong == "signature" else keys.current).sign(claims)
+        keys = self.google.keys
+        return (keys.unpublished if wrong == "signature" else keys.current).sign(claims)

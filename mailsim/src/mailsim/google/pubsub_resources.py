@@ -1,6 +1,4 @@
-"""Pub/Sub topics and push subscriptions as an operator sets them up, and the messages that travel through
-them.
-"""
+"""Pub/Sub topics, push subscriptions and messages."""
 
 import base64
 import re
@@ -16,20 +14,23 @@ SUBSCRIPTION_NAME = re.compile(
 )
 
 NAME_RULES = (
-    "PROJECT: a small letter, then 1 to 60 small letters, digits or :.-; "
-    "NAME: a letter, then 2 to 254 letters, digits or _.~+%-"
+    "PROJECT is a-z followed by 1 to 60 of a-z, 0-9 and :.-; "
+    "NAME is A-Z or a-z followed by 2 to 254 of A-Z, a-z, 0-9 and _.~+%-"
 )
 
 
 class PubSubTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`publisher`: gmail-api-push@system.gserviceaccount.com may publish here."""
+    """A topic. `publisher`: gmail-api-push@system.gserviceaccount.com may publish to it."""
 
     name: str
     publisher: bool = True
 
 
 class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`service_account` empty: no token is sent. `audience` empty: the endpoint's URL, query included."""
+    """A push subscription.
+
+    Without a `service_account`, no token is sent. The default `audience` is the endpoint's URL with query.
+    """
 
     name: str
     topic: str
@@ -38,27 +39,29 @@ class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audience: str = ""
     ack_seconds: int = 10
     retry_min_seconds: float | None = (
-        None  # a retry policy; without one, retries start after a tenth of a second
+        None  # part of a retry policy; without one, retries start after 0.1 seconds
     )
     retry_max_seconds: float | None = None
     dead_letter_topic: str = ""
-    max_attempts: int = 5  # before a message goes to the dead letter topic
+    max_attempts: int = 5  # before a message goes to the dead-letter topic
     retention_seconds: int = 7 * 86_400
     no_wrapper: bool = False
     write_metadata: bool = False
 
-    def check(self) -> None:
+    def validate(self) -> None:
         if not SUBSCRIPTION_NAME.match(self.name):
-            raise InvalidRequest(f"a subscription is named projects/PROJECT/subscriptions/NAME; {NAME_RULES}")
+            raise InvalidRequest(
+                f"subscription name must be projects/PROJECT/subscriptions/NAME; {NAME_RULES}"
+            )
         if not self.push_endpoint.startswith(("http://", "https://")):
             raise InvalidRequest("push_endpoint must be an http or https URL")
         if not 10 <= self.ack_seconds <= 600:
-            raise InvalidRequest("ack_seconds lies between 10 and 600")
+            raise InvalidRequest("ack_seconds must be between 10 and 600")
         if self.dead_letter_topic and not 5 <= self.max_attempts <= 100:
-            raise InvalidRequest("max_attempts lies between 5 and 100")
+            raise InvalidRequest("max_attempts must be between 5 and 100")
 
     def backoff(self, attempt: int) -> float:
-        """Seconds until the next attempt, after `attempt` failed ones."""
+        """Seconds until the next attempt after `attempt` failures."""
         policy = self.retry_min_seconds is not None or self.retry_max_seconds is not None
         first = (self.retry_min_seconds or 10.0) if policy else 0.1
         most = (self.retry_max_seconds or 600.0) if policy else 60.0
@@ -66,16 +69,16 @@ class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PubSubMessage(msgspec.Struct, frozen=True):
-    """One published message. `mailbox` is only for the meters."""
+    """A published message. `mailbox` is only for the meters."""
 
     id: str
     data: bytes
     published_ms: int
-    published: str  # the same moment as RFC 3339 text
+    published: str  # the same time in RFC 3339 format
     mailbox: str = ""
 
-    def envelope(self, subscription: PushSubscription, attempt: int) -> dict[str, Any]:
-        """The wrapped form: names in both spellings, as Pub/Sub sends them."""
+    def to_envelope(self, subscription: PushSubscription, attempt: int) -> dict[str, Any]:
+        """Return the wrapped form with every name in both spellings, as Pub/Sub sends it."""
         body: dict[str, Any] = {
             "message": {
                 "data": base64.b64encode(self.data).decode(),

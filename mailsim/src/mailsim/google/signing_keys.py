@@ -1,6 +1,6 @@
-"""The RSA keys that sign id tokens and push tokens, and the two documents that publish them.
+"""RSA keys that sign ID tokens and push tokens, and the two documents that publish them.
 
-`stranger` is a key that is never published: tokens signed with it must be refused by whoever checks them.
+The key `unpublished` is in neither document: verifiers must reject tokens signed with it.
 """
 
 import base64
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-# A certificate that is valid whatever the simulator's clock says.
+# Certificates are valid at any time of the simulator's clock.
 _FROM = datetime(2000, 1, 1, tzinfo=UTC)
 _UNTIL = _FROM + timedelta(days=36_500)
 
@@ -32,43 +32,43 @@ class GoogleSigningKey:
             dict(claims), self.private, algorithm="RS256", headers={"kid": self.kid, "typ": "JWT"}
         )
 
-    def jwk(self) -> dict[str, str]:
+    def to_jwk(self) -> dict[str, str]:
         numbers = self.private.public_key().public_numbers()
         return {
             "kty": "RSA",
             "alg": "RS256",
             "use": "sig",
             "kid": self.kid,
-            "n": _unsigned(numbers.n),
-            "e": _unsigned(numbers.e),
+            "n": _encode_unsigned(numbers.n),
+            "e": _encode_unsigned(numbers.e),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class GoogleKeyRing:
-    """Google publishes two keys at a time and signs with one of them."""
+    """The keys. Google publishes two at a time and signs with one of them."""
 
     current: GoogleSigningKey
     previous: GoogleSigningKey
-    stranger: GoogleSigningKey
+    unpublished: GoogleSigningKey
 
-    def jwks(self) -> dict[str, Any]:
-        return {"keys": [self.current.jwk(), self.previous.jwk()]}
+    def to_jwks(self) -> dict[str, Any]:
+        return {"keys": [self.current.to_jwk(), self.previous.to_jwk()]}
 
-    def certificates(self) -> dict[str, str]:
+    def list_certificates(self) -> dict[str, str]:
         return {key.kid: key.certificate_pem for key in (self.current, self.previous)}
 
 
-def make_ring() -> GoogleKeyRing:
-    return GoogleKeyRing(current=_make_key(), previous=_make_key(), stranger=_make_key())
+def make_key_ring() -> GoogleKeyRing:
+    return GoogleKeyRing(current=_make_key(), previous=_make_key(), unpublished=_make_key())
 
 
-def rotate(ring: GoogleKeyRing) -> GoogleKeyRing:
-    return GoogleKeyRing(current=_make_key(), previous=ring.current, stranger=ring.stranger)
+def rotate_key_ring(ring: GoogleKeyRing) -> GoogleKeyRing:
+    return GoogleKeyRing(current=_make_key(), previous=ring.current, unpublished=ring.unpublished)
 
 
-def at_hash(access_token: str) -> str:
-    """The left half of the token's SHA-256, as OpenID Connect binds it to the id token."""
+def compute_at_hash(access_token: str) -> str:
+    """Compute the at_hash claim of OpenID Connect: the left half of the access token's SHA-256."""
     digest = hashlib.sha256(access_token.encode()).digest()
     return base64.urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
 
@@ -94,6 +94,6 @@ def _make_key() -> GoogleSigningKey:
     )
 
 
-def _unsigned(number: int) -> str:
+def _encode_unsigned(number: int) -> str:
     octets = number.to_bytes((number.bit_length() + 7) // 8, "big")
     return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()

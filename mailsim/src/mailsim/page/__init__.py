@@ -1,6 +1,4 @@
-"""The page at `/`, for a person who wants to look and play. Server-rendered; what it does, the control
-does.
-"""
+"""The web page at `/` for inspecting and controlling the simulator. Its forms call the control API."""
 
 from mailsim.page.routes import routes
 

@@ -1,4 +1,4 @@
-"""What the page's forms do. Each returns one sentence to show; a mistake is a SimulatorError."""
+"""Actions of the page's forms. Each returns a sentence to display; invalid input is a SimulatorError."""
 
 from dataclasses import replace
 from typing import get_args
@@ -104,7 +104,7 @@ async def move_clock(sim: Simulator, fields: FormData) -> str:
 
 
 async def trouble(sim: Simulator, fields: FormData) -> str:
-    """What a provider can do to a mailbox at any time."""
+    """Simulate an action of the provider, such as revoking consent."""
     known = {
         "revoke": (mailboxes.revoke_consent, RevocationRequest()),
         "expire-tokens": (mailboxes.expire_tokens, ExpiryRequest()),

@@ -1,4 +1,4 @@
-"""Paths of the page: two views, the forms in them, and their style sheet and script."""
+"""Routes of the page: two views, their forms, style sheet and script."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -66,7 +66,7 @@ def routes(sim: Simulator) -> list[Route]:
         return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
 
     async def icon(_request: Request) -> Response:
-        """There is none; browsers ask for it on every page."""
+        """Answer browsers' requests for an icon; there is none."""
         return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
 
     return [
@@ -79,7 +79,7 @@ def routes(sim: Simulator) -> list[Route]:
 
 
 def _said(request: Request) -> tuple[str, str] | None:
-    """What the form just sent has to say, and in which tone."""
+    """Return the result of the last form: its kind (`said` or `wrong`) and text."""
     for tone in ("said", "wrong"):
         if words := request.query_params.get(tone):
             return tone, words

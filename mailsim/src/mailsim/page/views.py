@@ -1,4 +1,4 @@
-"""What the two views show, as plain values for the templates."""
+"""Template values of the two views."""
 
 from datetime import UTC, datetime
 from itertools import islice
@@ -18,7 +18,9 @@ MESSAGES = 50
 
 def overview(sim: Simulator) -> dict[str, Any]:
     registry = sim.registry
-    boxes = [(mailbox_info(mailbox), sim.meters.get(mailbox.address)) for mailbox in registry.mailboxes.values()]
+    boxes = [
+        (mailbox_info(mailbox), sim.meters.get(mailbox.address)) for mailbox in registry.mailboxes.values()
+    ]
     return {
         "sim": sim,
         "now": sim.clock.now().strftime("%a %d %b %Y, %H:%M:%S UTC"),
@@ -30,7 +32,8 @@ def overview(sim: Simulator) -> dict[str, Any]:
         ],
         "plans": sim.faults.list_all(),
         "requests": [
-            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.request_log.newest(), REQUESTS)
+            (_time(exchange.milliseconds), exchange)
+            for exchange in islice(sim.request_log.newest(), REQUESTS)
         ],
         "pushes": [
             (_time(exchange.milliseconds), exchange) for exchange in islice(sim.push_log.newest(), PUSHES)
@@ -43,14 +46,14 @@ def overview(sim: Simulator) -> dict[str, Any]:
 
 def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
     found = sim.registry.get_mailbox(address)
-    inside = found.inside(found.folder(folder).key) if folder else None
+    inside = found.in_folder(found.folder(folder).key) if folder else None
     return {
         "sim": sim,
         "box": mailbox_info(found),
         "meter": sim.meters.get(found.address),
         "chosen": folder,
         "folders": [
-            (item, found.states.count(found.inside(item.key)))
+            (item, found.states.count(found.in_folder(item.key)))
             for item in found.folders.values()
             if not item.hidden
         ],
