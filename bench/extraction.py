@@ -164,7 +164,7 @@ def real_invoices() -> Iterator[Sample]:
 def confirmed(found: DocumentAnalysis) -> bool:
     """As the service decides it, where no order is open."""
     return found.kind is not None and not record_matching.find_review_reasons(
-        needed=found.kind.needed,
+        required=found.kind.required,
         confidences=found.confidences,
         confirm_above=CONFIRM_ABOVE,
         failed_checks=found.failed_checks,
@@ -218,7 +218,7 @@ class Score:
             self.right[name] += good[name]
         self.unsaid.update(unsaid)
         if confirmed(found):
-            wrong = {name for name in self.kind.needed if name in good and not good[name]}
+            wrong = {name for name in self.kind.required if name in good and not good[name]}
             self.confirmed += 1
             self.confirmed_right += not wrong
             self.confirmed_unsaid += bool(wrong) and wrong <= unsaid

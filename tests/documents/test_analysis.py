@@ -245,7 +245,7 @@ def _typed(root, code, gross):
 )
 def test_what_a_credit_note_gives_back_is_never_an_amount_to_pay(root, code, gross, kept, doubt):
     found = einvoice_xml.parse_einvoice(_typed(root, code, gross), name="x.xml")
-    assert (f"{found.fields['gross'].value}", found.doubt) == (kept, doubt)
+    assert (f"{found.fields['gross'].value}", found.ambiguity) == (kept, doubt)
     [rate] = found.fields["vat_rates"].value
     assert (rate.vat < 0) == (kept.startswith("-") and doubt is None)
 

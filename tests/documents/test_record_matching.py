@@ -29,7 +29,12 @@ def marks_of_bill(doubted=(), **changed):
     found = KINDS["invoice"]
     return set(
         record_matching.identity_hashes(
-            "invoice", found.identity, INVOICE | changed, BILL, instead=found.instead, doubted=doubted
+            "invoice",
+            found.identity,
+            INVOICE | changed,
+            BILL,
+            identity_alternatives=found.identity_alternatives,
+            doubted=doubted,
         )
     )
 
@@ -126,7 +131,7 @@ def test_the_trade_key_is_the_seeds():
 
 def test_what_speaks_against_confirming_is_told_in_words():
     found = record_matching.find_review_reasons(
-        needed=["number", "gross", "date"],
+        required=["number", "gross", "date"],
         confidences={"number": 0.99, "gross": 0.5},
         confirm_above=0.95,
         failed_checks=["net and VAT do not add up to gross"],
@@ -138,7 +143,7 @@ def test_what_speaks_against_confirming_is_told_in_words():
 
 def test_nothing_against_it_means_confirmed():
     assert not record_matching.find_review_reasons(
-        needed=["number"],
+        required=["number"],
         confidences={"number": 0.99},
         confirm_above=0.95,
         failed_checks=[],

@@ -23,7 +23,7 @@ from postroom.documents.files.transcript import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.stored_extraction import E_INVOICE_READER
 
-_KNOWN: Final = 0.5  # a document that may as well be something else is for a person
+_MIN_KIND_CERTAINTY: Final = 0.5  # a document that may as well be something else is for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,19 @@ class DocumentAnalysis:
 
     def values(self) -> dict[str, Any]:
         """As they are kept: decimals and dates as text, rows as objects."""
-        return {name: _kept(field.value) for name, field in self.fields.items()}
+        return {name: _to_json_value(field.value) for name, field in self.fields.items()}
 
 
 def analyze(
     reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool = True
 ) -> DocumentAnalysis:
     """Offline. `use_exact` off hides the XML of e-invoices."""
-    sheet, verdict, found = _looked_at(reading, kinds, use_exact=use_exact)
+    document, verdict, found = _inspect(reading, kinds, use_exact=use_exact)
     if verdict.kind is None:
-        return _skipped(verdict)
+        return _skipped_analysis(verdict)
     if found:
-        return _exactly(verdict, found, sheet)
-    return _read(verdict, sheet, offline_reader.read_fields(reading.transcript, verdict.kind))
+        return _from_einvoice(verdict, found, document)
+    return _from_extraction(verdict, document, offline_reader.read_fields(reading.transcript, verdict.kind))
 
 
 async def analyze_with(
@@ -93,52 +93,56 @@ async def analyze_with(
     use_exact: bool = True,
 ) -> DocumentAnalysis:
     """The same with another reader for what no XML says; what takes CPU is done beside the event loop."""
-    looked_at = partial(_looked_at, reading, kinds, use_exact=use_exact)
-    sheet, verdict, found = await asyncio.to_thread(looked_at)
+    looked_at = partial(_inspect, reading, kinds, use_exact=use_exact)
+    document, verdict, found = await asyncio.to_thread(looked_at)
     if verdict.kind is None:
-        return _skipped(verdict)
+        return _skipped_analysis(verdict)
     if found:
-        return _exactly(verdict, found, sheet)
-    return _read(verdict, sheet, await field_reader.read(reading, verdict.kind, file))
+        return _from_einvoice(verdict, found, document)
+    return _from_extraction(verdict, document, await field_reader.read(reading, verdict.kind, file))
 
 
-def _looked_at(
+def _inspect(
     reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool
 ) -> tuple[DocumentText, Classification, EInvoice | None]:
-    sheet = build_document_text(reading.transcript)
+    document = build_document_text(reading.transcript)
     invoice = next((kind for kind in kinds if kind.name == "invoice"), None)
     found = einvoice_xml.find_einvoice(reading.embedded) if use_exact and reading.embedded else None
     if found and invoice:
-        return sheet, Classification(invoice, 0.999, None), found
+        return document, Classification(invoice, 0.999, None), found
     if found:
-        return sheet, Classification(None, 0.999, f"it is an e-invoice ({found.syntax})"), None
-    if not sheet.lines:
-        return sheet, Classification(None, 0.9, "there is no text in it"), None
-    return sheet, classifier.classify(sheet, kinds), None
+        return document, Classification(None, 0.999, f"it is an e-invoice ({found.syntax})"), None
+    if not document.lines:
+        return document, Classification(None, 0.9, "there is no text in it"), None
+    return document, classifier.classify(document, kinds), None
 
 
-def _skipped(verdict: Classification) -> DocumentAnalysis:
+def _skipped_analysis(verdict: Classification) -> DocumentAnalysis:
     return DocumentAnalysis(None, verdict.certainty, verdict.skip_reason, {})
 
 
-def _exactly(verdict: Classification, found: EInvoice, sheet: DocumentText) -> DocumentAnalysis:
+def _from_einvoice(verdict: Classification, found: EInvoice, document: DocumentText) -> DocumentAnalysis:
     assert verdict.kind
-    placed = einvoice_xml.locate_fields(found, sheet)
+    placed = einvoice_xml.locate_fields(found, document)
     return DocumentAnalysis(
         verdict.kind,
         verdict.certainty,
         None,
         placed,
         (*check_formats(verdict.kind, placed), *check_fields(verdict.kind, placed)),
-        einvoice_xml.find_differences(found, sheet),
+        einvoice_xml.find_differences(found, document),
         source=f"{E_INVOICE_READER} ({found.syntax})",
     )
 
 
-def _read(verdict: Classification, sheet: DocumentText, extraction: FieldExtraction) -> DocumentAnalysis:
+def _from_extraction(
+    verdict: Classification, document: DocumentText, extraction: FieldExtraction
+) -> DocumentAnalysis:
     assert verdict.kind
-    known = FieldCheck("kind", verdict.certainty >= _KNOWN, f"certain to {verdict.certainty:.2f}")
-    checks = (known, *check_text(verdict.kind, sheet), *check_fields(verdict.kind, extraction.fields))
+    known = FieldCheck(
+        "kind", verdict.certainty >= _MIN_KIND_CERTAINTY, f"certain to {verdict.certainty:.2f}"
+    )
+    checks = (known, *check_text(verdict.kind, document), *check_fields(verdict.kind, extraction.fields))
     return DocumentAnalysis(
         verdict.kind,
         verdict.certainty,
@@ -151,13 +155,13 @@ def _read(verdict: Classification, sheet: DocumentText, extraction: FieldExtract
     )
 
 
-def _kept(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, tuple):
-        return [_kept(each) for each in cast("tuple[Any, ...]", value)]
+        return [_to_json_value(each) for each in cast("tuple[Any, ...]", value)]
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _kept(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _to_json_value(getattr(value, each.name)) for each in fields(value)}
     return value

@@ -18,7 +18,7 @@ _SUFFIXES: Final = {
     "application/xml": ".xml",
     "text/plain": ".txt",
 }
-_PLAIN: Final = "@.+-_~!#$&'*/=?^`{|}"  # what a header's value may have as it is
+_HEADER_SAFE: Final = "@.+-_~!#$&'*/=?^`{|}"  # what a header's value may have as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def encode_segment(value: str) -> str:
 
     What is cut ends in a mark of the whole, so that two long values stay two.
     """
-    return _bounded(value, lambda part: quote(part, safe="-_~", errors="replace").replace(".", "%2E"))
+    return _encode_bounded(value, lambda part: quote(part, safe="-_~", errors="replace").replace(".", "%2E"))
 
 
-def _bounded(value: str, encode: Callable[[str], str]) -> str:
+def _encode_bounded(value: str, encode: Callable[[str], str]) -> str:
     whole = encode(value)
     if len(whole) <= MAX_SEGMENT_LENGTH:
         return whole
@@ -79,15 +79,17 @@ def build_path(parcel: ArchiveItem, *, number: int = 1) -> str:
     )
 
 
-def _as_header(value: str) -> str:
-    return quote(value, safe=_PLAIN, errors="replace")
+def _encode_header(value: str) -> str:
+    return quote(value, safe=_HEADER_SAFE, errors="replace")
 
 
 def build_metadata(parcel: ArchiveItem, *, processed_at: datetime) -> dict[str, str]:
     """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
     told = {
-        "sender-email": _bounded(parcel.sender, _as_header),
+        "sender-email": _encode_bounded(parcel.sender, _encode_header),
         "source": parcel.source,
         "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
     }
-    return told | ({"trade-key": _bounded(parcel.record_key, _as_header)} if parcel.record_key else {})
+    return told | (
+        {"trade-key": _encode_bounded(parcel.record_key, _encode_header)} if parcel.record_key else {}
+    )

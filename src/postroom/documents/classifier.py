@@ -90,12 +90,12 @@ def probabilities(text: str) -> dict[str, float]:
     return dict(zip(CLASSES, map(float, powers / powers.sum()), strict=True))
 
 
-def classify(sheet: DocumentText, kinds: Sequence[DocumentKind]) -> Classification:
+def classify(document: DocumentText, kinds: Sequence[DocumentKind]) -> Classification:
     """Which of these kinds a document is. A kind that the model does not know is known by its titles."""
-    found = probabilities(sheet.text)
-    certainties = {kind.name: _certainty(sheet, kind, found) for kind in kinds}
+    found = probabilities(document.text)
+    certainties = {kind.name: _certainty(document, kind, found) for kind in kinds}
     if max(certainties.values()) < _KNOWN:
-        certainties = _by_what_it_says(sheet, kinds, certainties)
+        certainties = _by_what_it_says(document, kinds, certainties)
     best = max(kinds, key=lambda kind: certainties[kind.name])
     certainty = certainties[best.name]
     if certainty >= _SURE:
@@ -105,23 +105,23 @@ def classify(sheet: DocumentText, kinds: Sequence[DocumentKind]) -> Classificati
     return Classification(None, 1 - certainty, f"it looks like {looks} ({1 - certainty:.2f})")
 
 
-def _certainty(sheet: DocumentText, kind: DocumentKind, found: dict[str, float]) -> float:
+def _certainty(document: DocumentText, kind: DocumentKind, found: dict[str, float]) -> float:
     """The model's word; a paper that calls itself such a document is looked at in any case."""
-    titled = _titled(sheet.lines, kind)
+    titled = _titled(document.lines, kind)
     return max(found[kind.name], 0.45 * titled) if kind.name in found else titled
 
 
 def _by_what_it_says(
-    sheet: DocumentText, kinds: Sequence[DocumentKind], certainties: Mapping[str, float]
+    document: DocumentText, kinds: Sequence[DocumentKind], certainties: Mapping[str, float]
 ) -> dict[str, float]:
     """No invoice has the number of a security, and with the words of a trade it is a trade."""
     proven = any(
-        value.shape == _SECURITY and is_valid_isin(str(value.content)) for value in find_values(sheet)
+        value.shape == _SECURITY and is_valid_isin(str(value.content)) for value in find_values(document)
     )
     return {
         kind.name: certainties[kind.name]
         if not proven
-        else max(certainties[kind.name], _said(sheet, kind))
+        else max(certainties[kind.name], _said(document, kind))
         if _is_about_securities(kind)
         else certainties[kind.name] * _ELSEWHERE
         for kind in kinds
@@ -129,24 +129,26 @@ def _by_what_it_says(
 
 
 def _is_about_securities(kind: DocumentKind) -> bool:
-    return any(kind.fields[name].shape == _SECURITY for name in kind.needed)
+    return any(kind.fields[name].shape == _SECURITY for name in kind.required)
 
 
-def _said(sheet: DocumentText, kind: DocumentKind) -> float:
+def _said(document: DocumentText, kind: DocumentKind) -> float:
     """By how many of the numbers that a kind reckons with have their label, and whether a side is named."""
-    search = compile_phrases(kind.otherwise)
+    search = compile_phrases(kind.excluded_titles)
     if any(
-        start == 0 and len(line.words) <= _SHORT for line in sheet.lines for _, start, _ in search.find(line)
+        start == 0 and len(line.words) <= _SHORT
+        for line in document.lines
+        for _, start, _ in search.find(line)
     ):
         return 0.0
     reckoned = {name for relation in kind.relations for name in relation.names}
     labelled = {
-        hit.field for hit in find_labels(sheet, kind) if hit.weight == 1.0 and not hit.unit
+        hit.field for hit in find_labels(document, kind) if hit.weight == 1.0 and not hit.unit
     } & reckoned
     sides = [words for field in kind.fields.values() for words in field.choices.values()]
     is_named = any(
         weight == 1.0 and len(line.words) <= _SHORT
-        for line in sheet.lines
+        for line in document.lines
         for words in sides
         for weight, *_ in compile_phrases(words).find(line)
     )

@@ -19,7 +19,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=320, to_lower=True)]
 
 
-def _place(value: str) -> str:
+def _validate_watch_location(value: str) -> str:
     kind, separator, rest = value.partition("://")
     if (separator and kind in {"s3", "gs"} and rest) or value.startswith("/"):
         return value.rstrip("/")
@@ -40,7 +40,7 @@ class Pipeline(BaseModel):
     confirm_above: Annotated[float, Field(ge=0, le=1)] = 0.95
     archive: bool = True
     keep: Literal["blobs", "archive"] = "blobs"
-    watch: Annotated[str, AfterValidator(_place)] | None = None
+    watch: Annotated[str, AfterValidator(_validate_watch_location)] | None = None
     watch_seconds: Annotated[float, Field(ge=1, le=86400)] = 30
     shared_state: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
     shared_state_ids: Literal["rest", "immutable"] = "rest"
@@ -94,11 +94,11 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
             faults.append(f"{name}: is a value, not a table; begin with a line [{name}]")
             continue
         declared = cast("dict[str, Any]", table)
-        faults.extend(_own_faults(name, declared, kinds))
+        faults.extend(_find_kind_errors(name, declared, kinds))
         try:
             found[name] = Pipeline.model_validate({**declared, "name": name})
         except ValidationError as error:
-            faults.extend(_faults(name, error))
+            faults.extend(_to_messages(name, error))
     if not tables:
         faults.append('it declares no pipeline: write a table such as [invoices] with kind = "invoice"')
     if faults:
@@ -106,30 +106,30 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     return found
 
 
-def _own_faults(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> Iterator[str]:
+def _find_kind_errors(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> Iterator[str]:
     """What the model cannot tell: kinds are installed, and a pipeline's name is its table's."""
     kind = table.get("kind")
     if isinstance(kind, str) and kind and kind not in kinds:
         yield f"{name}.kind: {kind!r} is no kind; there are {', '.join(sorted(kinds))}"
     if "name" in table:
-        yield f"{name}.name: {_words('extra_forbidden', '')}"
+        yield f"{name}.name: {_describe_error('extra_forbidden', '')}"
 
 
-def _faults(name: str, error: ValidationError) -> list[str]:
+def _to_messages(name: str, error: ValidationError) -> list[str]:
     return [
-        f"{'.'.join([name, *(str(part) for part in each['loc'])])}: {_words(each['type'], each['msg'])}"
+        f"{'.'.join([name, *(str(part) for part in each['loc'])])}: {_describe_error(each['type'], each['msg'])}"
         for each in error.errors(include_url=False, include_context=False, include_input=False)
     ]
 
 
-def _words(kind: str, message: str) -> str:
+def _describe_error(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         keys = sorted(set(Pipeline.model_fields) - {"name"})
         return f"is not a key of a pipeline; there are {', '.join(keys)}"
-    return _WORDS.get(kind) or message[:1].lower() + message[1:]
+    return _ERROR_TEXTS.get(kind) or message[:1].lower() + message[1:]
 
 
-_WORDS: Final = {
+_ERROR_TEXTS: Final = {
     "missing": "is missing",
     "tuple_type": 'is a list such as ["one", "two"]',
     "string_type": 'is text in quotes, such as "text"',

@@ -21,7 +21,7 @@ MIN_AGREEMENTS: Final = 2
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
 NAME_SHAPES: Final = frozenset[FieldShape]({"party", "name"})  # the same one is spelled in many ways
 # Kinds of dashes and slashes, which differ from one reading to the next.
-_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
+_SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
     ord(each): "/"
     for each in "⁄∕／"  # noqa: RUF001  the same
 }
@@ -71,7 +71,7 @@ def identity_hashes(
     values: Mapping[str, Any],
     shapes: Mapping[str, FieldShape],
     *,
-    instead: Mapping[str, Sequence[str]] | None = None,
+    identity_alternatives: Mapping[str, Sequence[str]] | None = None,
     doubted: Collection[str] = (),
 ) -> tuple[bytes, ...]:
     """What the same invoice or trade has in common, whatever its bytes; none where a part of it is missing.
@@ -86,7 +86,7 @@ def identity_hashes(
         ]
         for part in identity
         for names in [
-            [*(each for each in (instead or {}).get(part, ()) if each not in doubted), part],
+            [*(each for each in (identity_alternatives or {}).get(part, ()) if each not in doubted), part],
         ]
     ]
     return tuple(sha256("\0".join([kind, *parts]).encode()).digest() for parts in product(*ways))
@@ -96,7 +96,7 @@ def record_fingerprint(
     mark: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape]
 ) -> bytes:
     """The same for what has this mark and agrees in all of these."""
-    told = "\0".join(_plain(values.get(name), shapes[name]) for name in names)
+    told = "\0".join(_normalize(values.get(name), shapes[name]) for name in names)
     return sha256(mark + told.encode()).digest()
 
 
@@ -111,17 +111,17 @@ def find_disagreements(
         name
         for name in names
         if shapes[name] not in NAME_SHAPES
-        and (one := _plain(values.get(name), shapes[name]))
-        and (two := _plain(other.get(name), shapes[name]))
+        and (one := _normalize(values.get(name), shapes[name]))
+        and (two := _normalize(other.get(name), shapes[name]))
         and one != two
     ]
 
 
 def find_contradiction(value: Any, others: Sequence[ReadValue], shape: FieldShape) -> ReadValue | None:
     """What others say in the place of a value, the surest; nothing where one agrees, or none tells."""
-    plain = _plain(value, shape)
-    told = [each for each in others if _plain(each.value, shape)]
-    if not plain or shape in NAME_SHAPES or any(_plain(each.value, shape) == plain for each in told):
+    plain = _normalize(value, shape)
+    told = [each for each in others if _normalize(each.value, shape)]
+    if not plain or shape in NAME_SHAPES or any(_normalize(each.value, shape) == plain for each in told):
         return None
     return max(told, key=lambda each: each.is_sure, default=None)
 
@@ -139,7 +139,7 @@ def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> 
 
 def normalize_identifier(value: Any, shape: FieldShape) -> str:
     """By what something is known; nothing where check digits say that it was misread."""
-    plain = _plain(value, shape)
+    plain = _normalize(value, shape)
     if (shape == "vat_id" and check_vat_id(plain.upper()) is False) or (
         shape == "iban" and not is_valid_iban(plain.upper())
     ):
@@ -149,7 +149,7 @@ def normalize_identifier(value: Any, shape: FieldShape) -> str:
 
 def find_review_reasons(
     *,
-    needed: Sequence[str],
+    required: Sequence[str],
     confidences: Mapping[str, float],
     confirm_above: float,
     failed_checks: Sequence[str],
@@ -157,10 +157,10 @@ def find_review_reasons(
     match: OrderMatch,
 ) -> ReviewReasons:
     """Everything that speaks against confirming by machine."""
-    missing = [f"{name} was not found" for name in needed if name not in confidences]
+    missing = [f"{name} was not found" for name in required if name not in confidences]
     unsure = [
         f"{name} is uncertain ({confidences[name]:.2f})"
-        for name in needed
+        for name in required
         if name in confidences and confidences[name] < confirm_above
     ]
     ambiguous = [match.reason] if match.is_ambiguous else []
@@ -176,7 +176,9 @@ def match_order(
         told = [
             name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
         ]
-        if len(told) >= MIN_AGREEMENTS and all(_agree(values[n], order.fields[n], shapes[n]) for n in told):
+        if len(told) >= MIN_AGREEMENTS and all(
+            _agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in told
+        ):
             found.append((len(told), order, told))
     if not found:
         return OrderMatch(None, "no open order fits")
@@ -186,7 +188,7 @@ def match_order(
         names = ", ".join(order.reference for order, _ in fitting)
         return OrderMatch(None, f"several open orders fit: {names}", is_ambiguous=True)
     order, told = fitting[0]
-    exact = [name for name in told if _same(values[name], order.fields[name], shapes[name])]
+    exact = [name for name in told if _is_equal(values[name], order.fields[name], shapes[name])]
     near = [name for name in told if name not in exact]
     words = f"order {order.reference}: {', '.join(exact)} agree" if exact else f"order {order.reference}"
     return OrderMatch(order.reference, words + (f"; {', '.join(near)} within tolerance" if near else ""))
@@ -197,45 +199,45 @@ def build_record_key(
 ) -> str | None:
     """A name for the record made of its values, as archive paths show it; None where one is missing."""
     told = {**values, "username": username}
-    found = [_key_part(told.get(name), shapes.get(name)) for name in parts]
+    found = [_format_key_part(told.get(name), shapes.get(name)) for name in parts]
     return "-".join(found) if all(found) else None
 
 
-def _key_part(value: Any, shape: FieldShape | None) -> str:
+def _format_key_part(value: Any, shape: FieldShape | None) -> str:
     if shape == "choice":
         return str(value or "").upper()
-    if (day := _day(value)) is not None:
+    if (day := _to_date(value)) is not None:
         return day.strftime("%Y%m%d")
-    if (number := _number(value)) is not None:
+    if (number := _to_decimal(value)) is not None:
         return f"{number.normalize():f}"
     return re.sub(r"[^\w.]+", "_", str(value or "")).strip("_")
 
 
-def _agree(one: Any, other: Any, shape: FieldShape) -> bool:
-    if shape == "date" and (first := _day(one)) is not None and (second := _day(other)) is not None:
+def _agree_within_tolerance(one: Any, other: Any, shape: FieldShape) -> bool:
+    if shape == "date" and (first := _to_date(one)) is not None and (second := _to_date(other)) is not None:
         return abs((first - second).days) <= DAYS_TOLERANCE
-    left, right = _number(one), _number(other)
+    left, right = _to_decimal(one), _to_decimal(other)
     if shape in NUMBER_SHAPES and left is not None and right is not None:
         return abs(left - right) <= AMOUNT_TOLERANCE * max(abs(left), abs(right))
-    return _same(one, other, shape)
+    return _is_equal(one, other, shape)
 
 
-def _same(one: Any, other: Any, shape: FieldShape) -> bool:
-    return _plain(one, shape) == _plain(other, shape)
+def _is_equal(one: Any, other: Any, shape: FieldShape) -> bool:
+    return _normalize(one, shape) == _normalize(other, shape)
 
 
-def _plain(value: Any, shape: FieldShape) -> str:
+def _normalize(value: Any, shape: FieldShape) -> str:
     """How a value is compared, by what it looks like: numbers by what they are worth, words without case.
 
     A document's number keeps its hyphens and slashes: 2024-1-12 is not 2024-11-2.
     """
     if value is None:
         return ""
-    if shape in NUMBER_SHAPES and (number := _number(value)) is not None:
+    if shape in NUMBER_SHAPES and (number := _to_decimal(value)) is not None:
         return f"{number.normalize():f}"
     text = str(value).casefold()
     if shape == "code":
-        return re.sub(r"\s+", "", text.translate(_SEPARATORS))
+        return re.sub(r"\s+", "", text.translate(_SAME_SEPARATORS))
     if shape == "party":
         # Some write numbers of theirs (GLN) on lines above or beside the name.
         lines = [re.sub(r"\b(gln|\d{13})\b", "", line) for line in text.splitlines()]
@@ -244,14 +246,14 @@ def _plain(value: Any, shape: FieldShape) -> str:
 
 
 def is_number(value: Any) -> bool:
-    return _number(value) is not None
+    return _to_decimal(value) is not None
 
 
 def is_date(value: Any) -> bool:
-    return _day(value) is not None
+    return _to_date(value) is not None
 
 
-def _number(value: Any) -> Decimal | None:
+def _to_decimal(value: Any) -> Decimal | None:
     """Decimals are kept with a dot; a number of a document with zeros in front is words, not a number."""
     text = str(value).strip()
     if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) is None:
@@ -262,7 +264,7 @@ def _number(value: Any) -> Decimal | None:
         return None
 
 
-def _day(value: Any) -> date | None:
+def _to_date(value: Any) -> date | None:
     try:
         return date.fromisoformat(str(value))
     except ValueError:

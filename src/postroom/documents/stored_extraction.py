@@ -66,10 +66,10 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
         reader=found.source,
         skip_reason=found.skip_reason,
         fields={
-            name: StoredField(values[name], each.confidence, each.page, _edges(each.box), each.evidence)
+            name: StoredField(values[name], each.confidence, each.page, _to_edges(each.box), each.evidence)
             for name, each in found.fields.items()
         },
-        checks=_checks(found),
+        checks=_to_stored_checks(found),
         differences=tuple(each.words for each in found.differences),
         layout=layout_fingerprint(transcript),
         input_tokens=sum(each.input_tokens for each in found.usage),
@@ -79,20 +79,20 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
     )
 
 
-def _checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
+def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
     """All of them, and why no language model read."""
-    checks = [_check(each) for each in found.checks]
+    checks = [_to_stored_check(each) for each in found.checks]
     told = (
         [StoredCheck(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
     )
     return (*checks, *told)
 
 
-def _check(found: "Tested") -> StoredCheck:
+def _to_stored_check(found: "Tested") -> StoredCheck:
     return StoredCheck(f"{found.name}: {found.words}", found.passed, found.is_severe)
 
 
-def _edges(box: Box | None) -> tuple[float, float, float, float] | None:
+def _to_edges(box: Box | None) -> tuple[float, float, float, float] | None:
     return (box.left, box.top, box.right, box.bottom) if box else None
 
 
@@ -124,4 +124,6 @@ def apply_corrections(
     former = tuple(f"check digits of {name}:" for name in changed)
     anew = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
     kept = [each for each in understood.checks if not each.words.startswith(former)]
-    return replace(understood, fields=fields, checks=(*kept, *(_check(each) for each in anew if each)))
+    return replace(
+        understood, fields=fields, checks=(*kept, *(_to_stored_check(each) for each in anew if each))
+    )

@@ -52,13 +52,13 @@ def build_review_context(settings: Settings, pipelines: Pipelines) -> ReviewCont
 def build_route_context(settings: Settings) -> RouteContext:
     identities = {
         name: RecordIdentity(
-            kind.needed,
+            kind.required,
             kind.identity,
             kind.key,
             {name: field.shape for name, field in kind.fields.items()},
             {name: list(field.choices) for name, field in kind.fields.items() if field.choices},
-            kind.instead,
-            kind.apart,
+            kind.identity_alternatives,
+            kind.distinguishing_fields,
             table_validation.list_table_columns(kind),
         )
         for name, kind in kind_registry.list_installed().items()

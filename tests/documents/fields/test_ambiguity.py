@@ -29,7 +29,7 @@ def invoice(*amounts, sign="$", address=BOSTON, day="March 4, 2026", foot="", wo
 
 def in_doubt(found, name):
     field = found.fields[name]
-    return bool(field.doubt) and field.confidence < CONFIRM_ABOVE and field.doubt in field.evidence
+    return bool(field.ambiguity) and field.confidence < CONFIRM_ABOVE and field.ambiguity in field.evidence
 
 
 def scales(found):
@@ -76,12 +76,12 @@ def test_shares_keep_three_decimals_and_pieces_their_thousands():
     parts = NOTE.replace("475 ", "12,345 ").replace("35,356 EUR", "100,00 EUR")
     parts = parts.replace("16.794,10", "1.234,50").replace("15.574,10", "1.234,50")
     found = analyze(reading(parts), [NOTES])
-    assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal("12.345"), "")
+    assert (found.fields["quantity"].value, found.fields["quantity"].ambiguity) == (Decimal("12.345"), "")
     pieces = (
         NOTE.replace("475 ", "1.500 ").replace("16.794,10", "53.034,00").replace("15.574,10", "53.034,00")
     )
     found = analyze(reading(pieces), [NOTES])
-    assert (found.fields["quantity"].value, found.fields["quantity"].doubt) == (Decimal(1500), "")
+    assert (found.fields["quantity"].value, found.fields["quantity"].ambiguity) == (Decimal(1500), "")
 
 
 def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
@@ -110,12 +110,12 @@ def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
 def test_what_is_beside_it_decides_a_day(more, month):
     found = invoice(day="04/03/2026", **more)
     day = {3: date(2026, 3, 4), 4: date(2026, 4, 3)}[month]
-    assert (found.fields["issued_on"].value, found.fields["issued_on"].doubt) == (day, "")
+    assert (found.fields["issued_on"].value, found.fields["issued_on"].ambiguity) == (day, "")
 
 
 def test_a_german_text_puts_the_day_first_and_an_american_with_euros_is_uncertain():
     found = analyze(reading(BILL.replace("14.10.2024", "04/10/2024")), [INVOICE])
-    assert (found.fields["issued_on"].value, found.fields["issued_on"].doubt) == (date(2024, 10, 4), "")
+    assert (found.fields["issued_on"].value, found.fields["issued_on"].ambiguity) == (date(2024, 10, 4), "")
     assert in_doubt(invoice(day="04/03/2026", sign="EUR "), "issued_on")
 
 
@@ -138,7 +138,7 @@ def test_a_german_text_puts_the_day_first_and_an_american_with_euros_is_uncertai
 )
 def test_a_sign_with_its_country_is_certain(sign, code):
     found = invoice(sign=sign, address=NOWHERE)
-    assert (found.fields["currency"].value, found.fields["currency"].doubt) == (code, "")
+    assert (found.fields["currency"].value, found.fields["currency"].ambiguity) == (code, "")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_sign_with_its_country_is_certain(sign, code):
 )
 def test_a_bare_sign_is_of_the_country_that_the_document_names(sign, more, code):
     found = invoice(sign=sign, **{"address": NOWHERE, **more})
-    assert (found.fields["currency"].value, found.fields["currency"].doubt) == (code, "")
+    assert (found.fields["currency"].value, found.fields["currency"].ambiguity) == (code, "")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_generated_documents_of_six_languages_are_read(write, kind):
     for number in range(7_000, 7_060):
         paper = write(number, hard=0.1)
         fields = read(paper.text, kind)
-        for name in kind.needed:
+        for name in kind.required:
             every[name] += 1
             right[name] += name in fields and same(name, paper.truth[name], fields[name].value)
     # Some notes name no day of trade, and what is meant then can only be guessed.

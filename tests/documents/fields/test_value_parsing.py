@@ -128,7 +128,7 @@ def test_a_plain_text_has_pages_and_places():
 
 def test_an_amount_behind_a_date_is_no_time_of_day():
     found = [
-        value.timed
+        value.has_time
         for value in find_values(
             build_document_text(
                 plain_text.to_transcript("06.05.2024 -12.30 EUR\n06.05.2024 um 12.30\n06.05.2024 12:30")

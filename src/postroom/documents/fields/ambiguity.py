@@ -18,54 +18,63 @@ from postroom.documents.kinds.document_kind import (
     SumRelation,
 )
 
-NUMBERS: Final = frozenset({"amount", "quantity", "price"})
-_ROUNDED: Final = Decimal("0.005")
+NUMBER_SHAPES: Final = frozenset({"amount", "quantity", "price"})
+_ROUNDING: Final = Decimal("0.005")
 # What is left of the confidence: a day is one of two, and most dollars are American.
-_LEFT: Final = {"date": 0.5, "currency": 0.8}
+_CONFIDENCE_FACTORS: Final = {"date": 0.5, "currency": 0.8}
 
 
 def mark_ambiguous(
-    kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue], sheet: DocumentText
+    kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue], document: DocumentText
 ) -> dict[str, FieldValue]:
     """The fields, those less certain or marked that may be another value as well."""
     doubts = {
-        name: doubt for name, field in fields.items() if (doubt := _doubt(kind, name, field, found, sheet))
+        name: doubt
+        for name, field in fields.items()
+        if (doubt := _describe_ambiguity(kind, name, field, found, document))
     }
-    numbers = {name for name in doubts if kind.fields[name].shape in NUMBERS}
-    decided = numbers - _undecided(kind, fields, numbers)
+    numbers = {name for name in doubts if kind.fields[name].shape in NUMBER_SHAPES}
+    decided = numbers - _unresolved_by_arithmetic(kind, fields, numbers)
     return {
-        name: _less(field, doubts[name], kind.fields[name].shape)
+        name: _lower_confidence(field, doubts[name], kind.fields[name].shape)
         if name in doubts and name not in decided
         else field
         for name, field in fields.items()
     }
 
 
-def _less(field: FieldValue, doubt: str, shape: str) -> FieldValue:
-    confidence = round(field.confidence * _LEFT.get(shape, 1.0), 3)
-    return replace(field, confidence=confidence, evidence=f"{field.evidence}; {doubt}", doubt=doubt)
+def _lower_confidence(field: FieldValue, doubt: str, shape: str) -> FieldValue:
+    confidence = round(field.confidence * _CONFIDENCE_FACTORS.get(shape, 1.0), 3)
+    return replace(field, confidence=confidence, evidence=f"{field.evidence}; {doubt}", ambiguity=doubt)
 
 
-def _doubt(
-    kind: DocumentKind, name: str, field: FieldValue, found: Sequence[ParsedValue], sheet: DocumentText
+def _describe_ambiguity(
+    kind: DocumentKind, name: str, field: FieldValue, found: Sequence[ParsedValue], document: DocumentText
 ) -> str:
     shape = kind.fields[name].shape
     if shape == "currency":
         same = (value for value in found if value.shape == "currency" and value.content == field.value)
-        return next((value.doubt for value in same if value.doubt), "")
-    if shape != "date" and shape not in NUMBERS:
+        return next((value.ambiguity for value in same if value.ambiguity), "")
+    if shape != "date" and shape not in NUMBER_SHAPES:
         return ""
     return next(
-        (doubt for value in _at(field, found, sheet) if (doubt := value.doubt or _odd(value, shape))), ""
+        (
+            doubt
+            for value in _values_at(field, found, document)
+            if (doubt := value.ambiguity or _describe_three_decimals(value, shape))
+        ),
+        "",
     )
 
 
-def _at(field: FieldValue, found: Sequence[ParsedValue], sheet: DocumentText) -> Iterator[ParsedValue]:
+def _values_at(
+    field: FieldValue, found: Sequence[ParsedValue], document: DocumentText
+) -> Iterator[ParsedValue]:
     """What stands where the field was read, in the reading that was taken."""
     for value in found:
-        line = sheet.lines[value.line]
+        line = document.lines[value.line]
         same = (
-            abs(abs(value.number) - abs(field.value)) <= _ROUNDED
+            abs(abs(value.number) - abs(field.value)) <= _ROUNDING
             if value.shape == "number" and isinstance(field.value, Decimal)
             else value.content == field.value
         )
@@ -73,13 +82,15 @@ def _at(field: FieldValue, found: Sequence[ParsedValue], sheet: DocumentText) ->
             yield value
 
 
-def _odd(value: ParsedValue, shape: str) -> str:
+def _describe_three_decimals(value: ParsedValue, shape: str) -> str:
     """An amount of money with three decimals is rather one in thousands, whatever other numbers look like."""
     odd = shape == "amount" and value.decimals == 3 and 1 <= abs(value.number) < 1000
     return f"{value.number} has three decimals, which money has not" if odd else ""
 
 
-def _undecided(kind: DocumentKind, fields: Mapping[str, FieldValue], doubted: set[str]) -> set[str]:
+def _unresolved_by_arithmetic(
+    kind: DocumentKind, fields: Mapping[str, FieldValue], doubted: set[str]
+) -> set[str]:
     """Those for which the sum comes out in thousands as well as in decimals."""
     left = set(doubted)
 

@@ -19,12 +19,12 @@ from postroom.documents.kinds.document_kind import (
     SumRelation,
 )
 
-_MANY: Final = 120  # numbers beyond these are looked at only where they have a label
-_LIKELY: Final = 0.6  # a number that fits a label this well is what the label says
-_SURE: Final = 0.9  # a number that fits a label this well is meant by it
-_WEAK: Final = 0.5  # what a weak label is worth at its best
-_PART: Final = 0.5  # fees and taxes are a smaller part of what something is worth
-_EXTRAS: Final = 7  # fees and taxes of which every combination is tried
+_MAX_NUMBERS: Final = 120  # numbers beyond these are looked at only where they have a label
+_LIKELY_SCORE: Final = 0.6  # a number that fits a label this well is what the label says
+_CERTAIN_SCORE: Final = 0.9  # a number that fits a label this well is meant by it
+_WEAK_SCORE: Final = 0.5  # what a weak label is worth at its best
+_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller part of what something is worth
+_MAX_FEES: Final = 7  # fees and taxes of which every combination is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def collect_numbers(
         for (size, percent), stands in places.items()
     ]
     found.sort(key=lambda each: -max((fit.score for fit in each.fits.values()), default=0.0))
-    return found[:_MANY]
+    return found[:_MAX_NUMBERS]
 
 
 def solve(
@@ -112,20 +112,22 @@ def solve(
     for relation in kind.relations:
         match relation:
             case ProductRelation():
-                ways = [way.plus(more) for way in ways for more in _products(relation, all_numbers, rates)]
+                ways = [
+                    way.plus(more) for way in ways for more in _solve_product(relation, all_numbers, rates)
+                ]
             case SumRelation():
-                ways = [way.plus(more) for way in ways for more in _sums(relation, all_numbers)]
+                ways = [way.plus(more) for way in ways for more in _solve_sum(relation, all_numbers)]
             case SettlementRelation():
                 ways = [
                     way.plus(more)
                     for way in ways
-                    for more in _settlements(relation, all_numbers, rates, way, direction)
+                    for more in _solve_settlement(relation, all_numbers, rates, way, direction)
                 ]
         ways = sorted(ways, key=lambda way: -way.score)[:40]
     return ways
 
 
-def _alone(names: Sequence[str], all_numbers: list[DistinctNumber]) -> Solution:
+def _choose_by_labels(names: Sequence[str], all_numbers: list[DistinctNumber]) -> Solution:
     """Every field by its labels alone."""
     chosen: dict[str, DistinctNumber] = {}
     ranked = sorted(
@@ -138,20 +140,20 @@ def _alone(names: Sequence[str], all_numbers: list[DistinctNumber]) -> Solution:
     return Solution(chosen, sum(number.score(name) for name, number in chosen.items()))
 
 
-def _nearest(sizes: Sequence[float], wanted: float, within: float) -> Iterator[int]:
+def _indexes_near(sizes: Sequence[float], wanted: float, within: float) -> Iterator[int]:
     place = bisect_left(sizes, wanted - within)
     while place < len(sizes) and sizes[place] <= wanted + within:
         yield place
         place += 1
 
 
-def _products(
+def _solve_product(
     relation: ProductRelation, all_numbers: list[DistinctNumber], rates: Sequence[float]
 ) -> list[Solution]:
     names = (relation.left, relation.right, relation.result)
     results = sorted((each for each in all_numbers if each.is_money), key=lambda each: each.size)
     sizes = [each.size for each in results]
-    ways = [_alone(names, all_numbers)]
+    ways = [_choose_by_labels(names, all_numbers)]
     factors = [each for each in all_numbers if each.size > 0]
     for left in factors:
         for right in factors:
@@ -166,34 +168,34 @@ def _products(
                 if factor != 1 and not right.percent:
                     # Prices in hundredths and lots of a hundred are believed only where the labels say so.
                     loose = 0.0051 if min(left.score(names[0]), right.score(names[1])) >= 0.4 else -1.0
-                for place in _nearest(sizes, wanted, loose):
+                for place in _indexes_near(sizes, wanted, loose):
                     result = results[place]
                     if factor != 1 and not result.score(names[2]) and result.digits < 3:
                         continue
                     if result is left or (result is right and (left.size != 1 or len(right.places) < 2)):
                         continue
-                    way = _product(names, (left, right, result), abs(result.size - wanted), factor)
+                    way = _product_solution(names, (left, right, result), abs(result.size - wanted), factor)
                     ways.append(way)
-    ways.extend(_changed_products(names, factors, results, rates))
+    ways.extend(_converted_products(names, factors, results, rates))
     return sorted(ways, key=lambda way: -way.score)[:25]
 
 
-def _changed_products(
+def _converted_products(
     names: tuple[str, str, str],
     factors: Sequence[DistinctNumber],
     results: Sequence[DistinctNumber],
     rates: Sequence[float],
 ) -> Iterator[Solution]:
     """What was bought in one currency and is worth so much in another. Only where the labels say so."""
-    for left in (each for each in factors if each.score(names[0]) >= _WEAK and not each.percent):
-        for right in (each for each in factors if each.score(names[1]) >= _WEAK and each is not left):
+    for left in (each for each in factors if each.score(names[0]) >= _WEAK_SCORE and not each.percent):
+        for right in (each for each in factors if each.score(names[1]) >= _WEAK_SCORE and each is not left):
             for rate in {each for known in rates if known != 1 for each in (known, 1 / known)}:
                 factor = 0.01 if right.percent else 1.0
                 wanted = left.size * right.size * factor * rate
                 for result in results:
                     off = abs(result.size - wanted)
                     if result.size > 1 and off <= 0.011 + 0.0001 * wanted:
-                        way = _product(names, (left, right, result), min(off, 0.0051), factor)
+                        way = _product_solution(names, (left, right, result), min(off, 0.0051), factor)
                         words = f"{left.size:g} x {right.size:g}, changed, = {result.size:.2f}"
                         yield replace(way, score=way.score - 0.1, words=dict.fromkeys(names, words))
 
@@ -206,7 +208,7 @@ def _may_multiply(names: tuple[str, str, str], left: DistinctNumber, right: Dist
     return bool(left.score(names[0])) or not all(place.currency for place in left.places)
 
 
-def _product(
+def _product_solution(
     names: tuple[str, str, str],
     parts: tuple[DistinctNumber, DistinctNumber, DistinctNumber],
     off: float,
@@ -242,19 +244,19 @@ def _product(
     )
 
 
-def _sums(relation: SumRelation, all_numbers: list[DistinctNumber]) -> list[Solution]:
+def _solve_sum(relation: SumRelation, all_numbers: list[DistinctNumber]) -> list[Solution]:
     names = (relation.left, relation.right, relation.result)
     plain = sorted((each for each in all_numbers if _is_money(each)), key=lambda each: each.size)
     rates = [each.size for each in all_numbers if each.percent]
     sizes = [each.size for each in plain]
-    named = any(each.score(names[2]) >= _SURE for each in plain)
+    named = any(each.score(names[2]) >= _CERTAIN_SCORE for each in plain)
     nothing = next((each for each in all_numbers if each.size == 0 and not each.percent), None)
     ways = [
-        _alone(names, plain),
-        *(_untaxed(names, each, nothing) for each in plain if each.score(names[2]) > 0),
+        _choose_by_labels(names, plain),
+        *(_untaxed_solution(names, each, nothing) for each in plain if each.score(names[2]) > 0),
     ]
     for left, right in ((a, b) for a in plain for b in plain if a is not b):
-        for place in _nearest(sizes, left.size + right.size, 0.0051):
+        for place in _indexes_near(sizes, left.size + right.size, 0.0051):
             result = plain[place]
             labels = sum(
                 number.score(name) for name, number in zip(names, (left, right, result), strict=True)
@@ -283,7 +285,9 @@ def _is_money(number: DistinctNumber) -> bool:
     return number.is_money and (written or bool(number.fits))
 
 
-def _untaxed(names: tuple[str, str, str], number: DistinctNumber, nothing: DistinctNumber | None) -> Solution:
+def _untaxed_solution(
+    names: tuple[str, str, str], number: DistinctNumber, nothing: DistinctNumber | None
+) -> Solution:
     """Where nothing is added, the whole is the part."""
     score = number.score(names[2]) + number.score(names[0]) + (0.15 if len(number.places) > 1 else -0.1)
     chosen = {names[0]: number, names[2]: number}
@@ -293,7 +297,7 @@ def _untaxed(names: tuple[str, str, str], number: DistinctNumber, nothing: Disti
     return Solution(chosen, score, (), {names[2]: "nothing is added to it"})
 
 
-def _settlements(
+def _solve_settlement(
     relation: SettlementRelation,
     all_numbers: list[DistinctNumber],
     rates: Sequence[float],
@@ -310,11 +314,13 @@ def _settlements(
         if each.decimals >= 4
         and each not in way.chosen.values()
         and 0.01 < each.size < 200
-        and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY
+        and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY_SCORE
     ]
     towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
-    extras = [each for each in _extras(relation, money) if worth and each.size < _PART * worth.size]
-    reached = _reached(relation, worth, money, [*rates, *maybe], towards) if worth else {}
+    extras = [
+        each for each in _fees_and_taxes(relation, money) if worth and each.size < _MAX_FEE_SHARE * worth.size
+    ]
+    reached = _reachable_amounts(relation, worth, money, [*rates, *maybe], towards) if worth else {}
     last = max((each.place(relation.paid).line for each in money), default=0) or 1
     factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not worth]
     for paid in (each for each in money if each not in factors):
@@ -325,12 +331,13 @@ def _settlements(
             proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
             if paid is worth:
                 # Where a fee is charged, what it was worth is not what was paid.
-                proven = label > _WEAK and relation.worth in way.agreed and not extras
+                proven = label > _WEAK_SCORE and relation.worth in way.agreed and not extras
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
-            score -= 0.0 if worth is None or _plausible(worth, paid, rates) else 0.6
-            if label >= _PART and (
-                _is_changed_below(relation, paid, money, rates) or _is_outdone_below(relation, paid, money)
+            score -= 0.0 if worth is None or _is_plausible_payment(worth, paid, rates) else 0.6
+            if label >= _MAX_FEE_SHARE and (
+                _is_converted_below(relation, paid, money, rates)
+                or _has_stronger_label_below(relation, paid, money)
             ):
                 score -= 0.8
             ways.append(Solution({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
@@ -342,21 +349,21 @@ def _settlements(
     return sorted(ways, key=lambda each: -each.score)[:6]
 
 
-def _is_outdone_below(
+def _has_stronger_label_below(
     relation: SettlementRelation, paid: DistinctNumber, money: Sequence[DistinctNumber]
 ) -> bool:
     """Whether a weak label calls it so, as before taxes, and a strong one calls another so below."""
     here = paid.place(relation.paid)
-    return paid.score(relation.paid) <= _WEAK and any(
-        each.score(relation.paid) >= _SURE
+    return paid.score(relation.paid) <= _WEAK_SCORE and any(
+        each.score(relation.paid) >= _CERTAIN_SCORE
         and (place := each.place(relation.paid)).line > here.line
         and place.currency == here.currency
-        and _plausible(paid, each, ())
+        and _is_plausible_payment(paid, each, ())
         for each in money
     )
 
 
-def _is_changed_below(
+def _is_converted_below(
     relation: SettlementRelation,
     paid: DistinctNumber,
     money: Sequence[DistinctNumber],
@@ -380,21 +387,21 @@ def _is_changed_below(
     )
 
 
-def _plausible(worth: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
+def _is_plausible_payment(worth: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
     """Fees and taxes are a small part of what is paid, in whatever currency."""
     same = [worth.size, *(worth.size * rate for rate in rates), *(worth.size / rate for rate in rates)]
     return any(0.6 * each - 30 <= paid.size <= 1.5 * each + 100 for each in same)
 
 
-def _extras(relation: SettlementRelation, money: Sequence[DistinctNumber]) -> list[DistinctNumber]:
+def _fees_and_taxes(relation: SettlementRelation, money: Sequence[DistinctNumber]) -> list[DistinctNumber]:
     def fits(each: DistinctNumber) -> float:
         return max(each.score(name) for name in relation.extras)
 
     some = [each for each in money if fits(each) >= 0.3 and fits(each) > each.score(relation.paid)]
-    return sorted(some, key=lambda each: -fits(each))[:_EXTRAS]
+    return sorted(some, key=lambda each: -fits(each))[:_MAX_FEES]
 
 
-def _reached(
+def _reachable_amounts(
     relation: SettlementRelation,
     worth: DistinctNumber,
     money: Sequence[DistinctNumber],
@@ -402,7 +409,7 @@ def _reached(
     towards: float,
 ) -> dict[float, tuple[float, str]]:
     """Every amount to which fees, taxes and exchange lead from the worth, and how much that tells."""
-    extras = _extras(relation, money)
+    extras = _fees_and_taxes(relation, money)
     found: dict[float, tuple[float, str]] = {worth.size: (0.45, "the same as what it was worth")}
     bases = [worth]
     for _ in range(3):
@@ -415,19 +422,19 @@ def _reached(
                     or each.place(relation.paid).line < base.place(relation.paid).line
                 ):
                     continue
-                told = _leads_to(base, each, extras, rates, towards)
+                told = _explain_difference(base, each, extras, rates, towards)
                 if told:
                     found[each.size] = (found[base.size][0] * 0.3 + told[0], told[1])
                     nexts.append(each)
         bases = nexts
-    for step in _steps(relation, worth, money, rates):
+    for step in _settlement_steps(relation, worth, money, rates):
         right_side = step.changed or (step.size - worth.size) * towards >= 0
         told = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
         found[step.size] = max(found.get(step.size, told), told)
     return found
 
 
-def _steps(
+def _settlement_steps(
     relation: SettlementRelation,
     worth: DistinctNumber,
     money: Sequence[DistinctNumber],
@@ -449,7 +456,7 @@ def _steps(
             yield from settlement.find_running_totals(start, below, rates, interest, head=head)
 
 
-def _leads_to(
+def _explain_difference(
     base: DistinctNumber,
     each: DistinctNumber,
     extras: Sequence[DistinctNumber],

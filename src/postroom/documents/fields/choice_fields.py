@@ -9,9 +9,9 @@ from postroom.documents.fields.document_text import DocumentText, TextLine
 from postroom.documents.fields.label_search import LabelHit, compile_phrases
 from postroom.documents.kinds.field_spec import FieldSpec
 
-_PROSE: Final = 12  # a line of more words is running text, where any word may stand for anything
-_SAID: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
-_DATED: Final = re.compile(r"^[a-z]* ?(?:am|vom|on|of|le|du|il|el(?: dia)?|op)? ?\d{1,2}[./-]")
+_PROSE_WORDS: Final = 12  # a line of more words is running text, where any word may stand for anything
+_STATEMENT: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
+_DATE_FOLLOWS: Final = re.compile(r"^[a-z]* ?(?:am|vom|on|of|le|du|il|el(?: dia)?|op)? ?\d{1,2}[./-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class RankedChoice:
     end: int
 
 
-def rank_choices(sheet: DocumentText, field: FieldSpec, labels: list[LabelHit]) -> list[RankedChoice]:
+def rank_choices(document: DocumentText, field: FieldSpec, labels: list[LabelHit]) -> list[RankedChoice]:
     """Every choice that anything speaks for, the likeliest first."""
     found: dict[str, list[RankedChoice]] = defaultdict(list)
-    for line in sheet.lines:
+    for line in document.lines:
         here = [
             (choice, weight, start, end)
             for choice, written in field.choices.items()
@@ -37,12 +37,12 @@ def rank_choices(sheet: DocumentText, field: FieldSpec, labels: list[LabelHit]) 
         for choice, weight, start, end in here:
             # "Kauf / Verkauf" on one line is a form's caption and says nothing.
             both = any(other != choice and mark >= weight for other, mark, *_ in here)
-            score = weight * _loudness(line, start, end, labels) * (0.2 if both else 1.0)
+            score = weight * _prominence(line, start, end, labels) * (0.2 if both else 1.0)
             found[choice].append(RankedChoice(choice, score, line.index, start, end))
-    return sorted(map(_together, found.values()), key=lambda side: -side.score)
+    return sorted(map(_combine, found.values()), key=lambda side: -side.score)
 
 
-def _together(places: list[RankedChoice]) -> RankedChoice:
+def _combine(places: list[RankedChoice]) -> RankedChoice:
     loudest = max(places, key=lambda side: side.score)
     rest = sorted((side.score for side in places), reverse=True)[1:4]
     return RankedChoice(
@@ -50,10 +50,10 @@ def _together(places: list[RankedChoice]) -> RankedChoice:
     )
 
 
-def _loudness(line: TextLine, start: int, end: int, labels: list[LabelHit]) -> float:
+def _prominence(line: TextLine, start: int, end: int, labels: list[LabelHit]) -> float:
     words = len(line.words)
-    loud = 1.0 if words <= 4 else 0.8 if words <= _PROSE else 0.35
-    if _SAID.search(line.folded) or _DATED.match(line.folded[end:].lstrip()):
+    loud = 1.0 if words <= 4 else 0.8 if words <= _PROSE_WORDS else 0.35
+    if _STATEMENT.search(line.folded) or _DATE_FOLLOWS.match(line.folded[end:].lstrip()):
         loud = max(loud, 0.95)
     if any(hit.line == line.index and hit.end <= start <= hit.end + 12 for hit in labels):
         loud += 0.5

@@ -24,7 +24,7 @@ AMERICAN: Final = re.compile(
     r"|\bEIN:? ?\d\d-\d{7}\b|\bFINRA\b|\bSIPC\b"
     r"|\d:\d\d ?(?:[AaPp]\.?[Mm]\.? ?)?(?:E[SD]T|C[SD]T|M[SD]T|P[SD]T|ET)\b"
 )
-_HOMES: Final = {
+_COUNTRY_EVIDENCE: Final = {
     "USD": re.compile(rf"{AMERICAN.pattern}|\bU\.?S\.?A\b|\b(?i:united states|us dollars?)\b|\bU\.S\. "),
     "AUD": re.compile(r"\b(?i:australian?)\b|\bABN\b|\bPty\b"),
     "CAD": re.compile(r"\b(?i:canada|canadian)\b|\bHST\b|\b[A-CEGHJ-NPR-TVXY]\d[A-Z] \d[A-Z]\d\b"),
@@ -64,11 +64,11 @@ def find_currencies(text: str, meant: Mapping[str, str]) -> Iterator[tuple[str, 
     """Every currency with its place, and whether it is certain; `meant` says whose the shared signs are."""
     for each in _CURRENCY.finditer(text):
         shared = each["shared"]
-        code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _code(each)
+        code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _currency_code(each)
         yield code, not shared or shared in meant, *each.span()
 
 
-def _code(each: re.Match[str]) -> str:
+def _currency_code(each: re.Match[str]) -> str:
     if each["code"]:
         return each["code"]
     if prefix := each["prefix"] or each["suffix"]:
@@ -78,12 +78,12 @@ def _code(each: re.Match[str]) -> str:
 
 def resolve_shared_signs(text: str) -> dict[str, str]:
     """Whose the shared signs are: of the one such currency that is named in full, else of the one country."""
-    named = {_code(each) for each in _CURRENCY.finditer(text) if not each["shared"]}
+    named = {_currency_code(each) for each in _CURRENCY.finditer(text) if not each["shared"]}
     decided: dict[str, str] = {}
     for sign, codes in SHARED_SIGNS.items():
         if sign in text:
             full = [code for code in codes if code in named]
-            homes = full or [code for code in codes if _HOMES[code].search(text)]
+            homes = full or [code for code in codes if _COUNTRY_EVIDENCE[code].search(text)]
             if len(homes) == 1:
                 decided[sign] = homes[0]
     return decided

@@ -30,7 +30,7 @@ class TextLine:
     folded: str
     words: tuple[Word, ...]
     starts: tuple[int, ...]
-    spaced: bool  # its letters were set apart; words in it may have run together
+    is_letter_spaced: bool  # its letters were set apart; words in it may have run together
 
     def box(self, start: int, end: int) -> Box:
         """Where characters stand; parts of a word by their share of its width."""
@@ -69,7 +69,7 @@ class DocumentText:
 
 
 @lru_cache(maxsize=4096)
-def _fold(sign: str) -> str:
+def _fold_character(sign: str) -> str:
     plain = unicodedata.normalize("NFKD", sign.casefold())
     kept = [part for part in plain if not unicodedata.combining(part)]
     return kept[0] if len(kept) == 1 else sign.lower() if len(sign.lower()) == 1 else sign
@@ -77,19 +77,19 @@ def _fold(sign: str) -> str:
 
 def fold_text(text: str) -> str:
     """Small letters without accents, one for one."""
-    return text.lower() if text.isascii() else "".join(map(_fold, text))
+    return text.lower() if text.isascii() else "".join(map(_fold_character, text))
 
 
 def build_document_text(transcript: Transcript) -> DocumentText:
     lines: list[TextLine] = []
     for words in transcript.lines():
-        kept = _without_leaders(words)
+        kept = _remove_leaders(words)
         if kept:
-            lines.append(_line(kept, len(lines)))
+            lines.append(_build_line(kept, len(lines)))
     return DocumentText(tuple(lines), has_layout=transcript.method != "plain")
 
 
-def _without_leaders(words: Sequence[Word]) -> list[Word]:
+def _remove_leaders(words: Sequence[Word]) -> list[Word]:
     """Rows of dots lead the eye from a label to its value; they are no part of either."""
     kept: list[Word] = []
     for word in words:
@@ -108,9 +108,9 @@ def _without_leaders(words: Sequence[Word]) -> list[Word]:
     return kept
 
 
-def _line(words: Sequence[Word], index: int) -> TextLine:
-    spaced = _is_spaced(words)
-    kept = tuple(_joined(words)) if spaced else tuple(words)
+def _build_line(words: Sequence[Word], index: int) -> TextLine:
+    spaced = _is_letter_spaced(words)
+    kept = tuple(_join_single_characters(words)) if spaced else tuple(words)
     starts, place = [0] * len(kept), 0
     for number, word in enumerate(kept):
         starts[number] = place
@@ -119,24 +119,24 @@ def _line(words: Sequence[Word], index: int) -> TextLine:
     return TextLine(index, words[0].page, text, fold_text(text), kept, tuple(starts), spaced)
 
 
-def _is_spaced(words: Sequence[Word]) -> bool:
+def _is_letter_spaced(words: Sequence[Word]) -> bool:
     return len(words) >= 6 and sum(len(word.text) == 1 for word in words) > 0.6 * len(words)
 
 
-def _joined(words: Sequence[Word]) -> Iterator[Word]:
+def _join_single_characters(words: Sequence[Word]) -> Iterator[Word]:
     """Single letters in a row become words again."""
     run: list[Word] = []
     for word in words:
         if len(word.text) > 1:
-            yield from _words_of(run)
+            yield from _split_at_seams(run)
             run = []
             yield word
         else:
             run.append(word)
-    yield from _words_of(run)
+    yield from _split_at_seams(run)
 
 
-def _words_of(run: list[Word]) -> Iterator[Word]:
+def _split_at_seams(run: list[Word]) -> Iterator[Word]:
     place = 0
     for part in _SEAMS.split("".join(word.text for word in run)):
         letters = run[place : place + len(part)]

@@ -21,12 +21,14 @@ from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
 # lxml brings no types.
 etree: Any = _etree  # pyright: ignore[reportUnknownVariableType]
-_LARGEST: Final = 20_000_000
-_SURE: Final = 0.999
+_MAX_XML_BYTES: Final = 20_000_000
+_CONFIDENCE: Final = 0.999
 # UNTDID 1001: credit notes, by which money comes back; and invoices that correct another one.
-_CREDITS: Final = frozenset({"81", "83", "261", "262", "296", "308", "381", "396", "420", "458", "532"})
-_CORRECTS: Final = frozenset({"384"})
-_TYPES: Final = (
+_CREDIT_NOTE_TYPES: Final = frozenset(
+    {"81", "83", "261", "262", "296", "308", "381", "396", "420", "458", "532"}
+)
+_CORRECTION_TYPES: Final = frozenset({"384"})
+_TYPE_CODE_PATHS: Final = (
     "InvoiceTypeCode",
     "CreditNoteTypeCode",
     "ExchangedDocument/TypeCode",
@@ -42,7 +44,7 @@ class EInvoice:
     syntax: str
     name: str
     fields: dict[str, FieldValue]
-    doubt: str | None = None  # why a person must look, whatever the fields say
+    ambiguity: str | None = None  # why a person must look, whatever the fields say
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,17 @@ class EInvoiceDifference:
     words: str
 
 
-class _Node:
+class _XmlNode:
     """An XML element, asked by local names: namespaces differ from version to version, names do not."""
 
     def __init__(self, element: Any) -> None:
         self._element = element
 
-    def all(self, path: str) -> "list[_Node]":
+    def all(self, path: str) -> "list[_XmlNode]":
         steps = "/".join(f"*[local-name()='{step}']" for step in path.split("/"))
-        return [_Node(found) for found in self._element.xpath(steps)]
+        return [_XmlNode(found) for found in self._element.xpath(steps)]
 
-    def first(self, *paths: str) -> "_Node | None":
+    def first(self, *paths: str) -> "_XmlNode | None":
         return next((found[0] for path in paths if (found := self.all(path))), None)
 
     def text(self, *paths: str) -> str | None:
@@ -99,36 +101,36 @@ def find_einvoice(files: Iterable[EmbeddedFile]) -> EInvoice | None:
 
 def parse_einvoice(content: bytes, *, name: str) -> EInvoice | None:
     """The fields of an invoice in XML; None where it is none, is broken, or tries to be clever."""
-    root = _root(content)
+    root = _parse_root(content)
     if root is None:
         return None
     match root.name:
         case "CrossIndustryInvoice" | "CrossIndustryDocument":
-            found, syntax = _cii(root), "CII"
+            found, syntax = _cii_fields(root), "CII"
         case "Invoice" | "CreditNote":
-            found, syntax = _ubl(root), "UBL"
+            found, syntax = _ubl_fields(root), "UBL"
         case _:
             return None
     kept = {field: value for field, value in found if value not in (None, (), "")}
     if "number" not in kept:
         return None
-    code = root.text(*_TYPES) or ""
-    doubt = f"it corrects another invoice (type {code})" if code in _CORRECTS else None
-    if root.name == "CreditNote" or code in _CREDITS:
+    code = root.text(*_TYPE_CODE_PATHS) or ""
+    doubt = f"it corrects another invoice (type {code})" if code in _CORRECTION_TYPES else None
+    if root.name == "CreditNote" or code in _CREDIT_NOTE_TYPES:
         doubt = "it is a credit note with a negative amount" if kept.get("gross", 0) < 0 else None
-        kept = kept if doubt else {field: _owed_to_us(value) for field, value in kept.items()}
+        kept = kept if doubt else {field: _negate_amounts(value) for field, value in kept.items()}
     evidence = f"the XML of the e-invoice ({syntax})"
-    fields = {field: FieldValue(value, _SURE, evidence) for field, value in kept.items()}
+    fields = {field: FieldValue(value, _CONFIDENCE, evidence) for field, value in kept.items()}
     return EInvoice(syntax, name, fields, doubt)
 
 
-def _owed_to_us(value: Any) -> Any:
+def _negate_amounts(value: Any) -> Any:
     """The amounts of a credit note are written without a sign, and are the opposite of an invoice's."""
     match value:
         case Decimal():
             return -value
         case tuple():
-            return tuple(_owed_to_us(each) for each in cast("tuple[Any, ...]", value))
+            return tuple(_negate_amounts(each) for each in cast("tuple[Any, ...]", value))
         case VatAmount(rate, net, vat):
             return VatAmount(rate, None if net is None else -net, -vat)
         case InvoiceLine(description, quantity, price, amount):
@@ -137,8 +139,8 @@ def _owed_to_us(value: Any) -> Any:
             return value
 
 
-def _root(content: bytes) -> _Node | None:
-    if len(content) > _LARGEST or b"<" not in content[:4096]:
+def _parse_root(content: bytes) -> _XmlNode | None:
+    if len(content) > _MAX_XML_BYTES or b"<" not in content[:4096]:
         return None
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -156,16 +158,16 @@ def _root(content: bytes) -> _Node | None:
     except (etree.XMLSyntaxError, ValueError):
         return None
     # No e-invoice has a DTD; a file that brings one wants to define entities.
-    return None if element.getroottree().docinfo.doctype else _Node(element)
+    return None if element.getroottree().docinfo.doctype else _XmlNode(element)
 
 
-def _number(text: str | None) -> Decimal | None:
+def _to_decimal(text: str | None) -> Decimal | None:
     """A finite number as it is printed: NaN, Infinity and 1E9999 are no amounts."""
     said = (text or "").strip()
     return Decimal(said) if _NUMBER.fullmatch(said) else None
 
 
-def _day(text: str | None) -> date | None:
+def _to_date(text: str | None) -> date | None:
     digits = re.sub(r"\D", "", text or "")[:8]
     try:
         return date(int(digits[:4]), int(digits[4:6]), int(digits[6:8])) if len(digits) == 8 else None
@@ -173,11 +175,11 @@ def _day(text: str | None) -> date | None:
         return None
 
 
-def _iban(text: str | None) -> str | None:
+def _compact_iban(text: str | None) -> str | None:
     return re.sub(r"\s", "", text).upper() if text else None
 
 
-def _cii(root: _Node) -> Iterator[tuple[str, Any]]:
+def _cii_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     document = root.first("ExchangedDocument", "HeaderExchangedDocument") or root
     trade = root.first("SupplyChainTradeTransaction", "SpecifiedSupplyChainTradeTransaction") or root
     agreement = trade.first("ApplicableHeaderTradeAgreement", "ApplicableSupplyChainTradeAgreement") or trade
@@ -195,19 +197,19 @@ def _cii(root: _Node) -> Iterator[tuple[str, Any]]:
     yield "supplier", agreement.text("SellerTradeParty/Name")
     yield "vat_id", _cii_vat_id(agreement)
     yield "number", document.text("ID")
-    yield "issued_on", _day(document.text("IssueDateTime/DateTimeString"))
+    yield "issued_on", _to_date(document.text("IssueDateTime/DateTimeString"))
     yield (
         "delivered_on",
-        _day(delivery.text("ActualDeliverySupplyChainEvent/OccurrenceDateTime/DateTimeString")),
+        _to_date(delivery.text("ActualDeliverySupplyChainEvent/OccurrenceDateTime/DateTimeString")),
     )
-    yield "due_on", _day(settlement.text("SpecifiedTradePaymentTerms/DueDateDateTime/DateTimeString"))
+    yield "due_on", _to_date(settlement.text("SpecifiedTradePaymentTerms/DueDateDateTime/DateTimeString"))
     yield "currency", currency
-    yield "net", _number(sums.text("TaxBasisTotalAmount"))
-    yield "vat", _in_currency(sums.all("TaxTotalAmount"), currency)
-    yield "gross", _number(sums.text("GrandTotalAmount"))
+    yield "net", _to_decimal(sums.text("TaxBasisTotalAmount"))
+    yield "vat", _amount_in_currency(sums.all("TaxTotalAmount"), currency)
+    yield "gross", _to_decimal(sums.text("GrandTotalAmount"))
     yield (
         "iban",
-        _iban(
+        _compact_iban(
             settlement.text("SpecifiedTradeSettlementPaymentMeans/PayeePartyCreditorFinancialAccount/IBANID")
         ),
     )
@@ -217,26 +219,26 @@ def _cii(root: _Node) -> Iterator[tuple[str, Any]]:
     yield "lines", tuple(_cii_lines(trade))
 
 
-def _cii_vat_id(agreement: _Node) -> str | None:
+def _cii_vat_id(agreement: _XmlNode) -> str | None:
     ids = agreement.all("SellerTradeParty/SpecifiedTaxRegistration/ID")
     return next((each.own_text.replace(" ", "") for each in ids if each.attribute("schemeID") == "VA"), None)
 
 
-def _in_currency(amounts: Sequence[_Node], currency: str | None) -> Decimal | None:
+def _amount_in_currency(amounts: Sequence[_XmlNode], currency: str | None) -> Decimal | None:
     """The tax in the invoice's currency; some invoices state it in that of their country too."""
     ours = [each for each in amounts if each.attribute("currencyID") in {"", currency}]
-    return _number((ours or list(amounts))[0].own_text) if amounts else None
+    return _to_decimal((ours or list(amounts))[0].own_text) if amounts else None
 
 
-def _cii_rates(settlement: _Node) -> Iterator[VatAmount]:
+def _cii_rates(settlement: _XmlNode) -> Iterator[VatAmount]:
     for tax in settlement.all("ApplicableTradeTax"):
-        rate = _number(tax.text("RateApplicablePercent", "ApplicablePercent"))
-        vat = _number(tax.text("CalculatedAmount"))
+        rate = _to_decimal(tax.text("RateApplicablePercent", "ApplicablePercent"))
+        vat = _to_decimal(tax.text("CalculatedAmount"))
         if vat is not None:
-            yield VatAmount(rate or Decimal(0), _number(tax.text("BasisAmount")), vat)
+            yield VatAmount(rate or Decimal(0), _to_decimal(tax.text("BasisAmount")), vat)
 
 
-def _cii_lines(trade: _Node) -> Iterator[InvoiceLine]:
+def _cii_lines(trade: _XmlNode) -> Iterator[InvoiceLine]:
     for line in trade.all("IncludedSupplyChainTradeLineItem"):
         settled = line.first("SpecifiedLineTradeSettlement", "SpecifiedSupplyChainTradeSettlement") or line
         summed = (
@@ -247,69 +249,69 @@ def _cii_lines(trade: _Node) -> Iterator[InvoiceLine]:
         )
         agreed = line.first("SpecifiedLineTradeAgreement", "SpecifiedSupplyChainTradeAgreement") or line
         delivered = line.first("SpecifiedLineTradeDelivery", "SpecifiedSupplyChainTradeDelivery") or line
-        amount = _number(summed.text("LineTotalAmount"))
+        amount = _to_decimal(summed.text("LineTotalAmount"))
         if amount is not None:
             yield InvoiceLine(
                 line.text("SpecifiedTradeProduct/Name") or "",
-                _number(delivered.text("BilledQuantity")),
-                _number(agreed.text("NetPriceProductTradePrice/ChargeAmount")),
+                _to_decimal(delivered.text("BilledQuantity")),
+                _to_decimal(agreed.text("NetPriceProductTradePrice/ChargeAmount")),
                 amount,
             )
 
 
-def _ubl(root: _Node) -> Iterator[tuple[str, Any]]:
+def _ubl_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     party = root.first("AccountingSupplierParty/Party") or root
     total = root.first("LegalMonetaryTotal") or root
     currency = root.text("DocumentCurrencyCode")
     yield "supplier", party.text("PartyLegalEntity/RegistrationName", "PartyName/Name")
     yield "vat_id", _ubl_vat_id(party)
     yield "number", root.text("ID")
-    yield "issued_on", _day(root.text("IssueDate"))
-    yield "delivered_on", _day(root.text("Delivery/ActualDeliveryDate"))
-    yield "due_on", _day(root.text("DueDate", "PaymentMeans/PaymentDueDate"))
+    yield "issued_on", _to_date(root.text("IssueDate"))
+    yield "delivered_on", _to_date(root.text("Delivery/ActualDeliveryDate"))
+    yield "due_on", _to_date(root.text("DueDate", "PaymentMeans/PaymentDueDate"))
     yield "currency", currency
-    yield "net", _number(total.text("TaxExclusiveAmount"))
-    yield "vat", _in_currency(root.all("TaxTotal/TaxAmount"), currency)
-    yield "gross", _number(total.text("TaxInclusiveAmount", "PayableAmount"))
-    yield "iban", _iban(root.text("PaymentMeans/PayeeFinancialAccount/ID"))
+    yield "net", _to_decimal(total.text("TaxExclusiveAmount"))
+    yield "vat", _amount_in_currency(root.all("TaxTotal/TaxAmount"), currency)
+    yield "gross", _to_decimal(total.text("TaxInclusiveAmount", "PayableAmount"))
+    yield "iban", _compact_iban(root.text("PaymentMeans/PayeeFinancialAccount/ID"))
     yield "purchase_order", root.text("OrderReference/ID")
     yield "vat_rates", tuple(_ubl_rates(root))
     yield "lines", tuple(_ubl_lines(root))
 
 
-def _ubl_vat_id(party: _Node) -> str | None:
+def _ubl_vat_id(party: _XmlNode) -> str | None:
     for scheme in party.all("PartyTaxScheme"):
         if (scheme.text("TaxScheme/ID") or "VAT").upper() in {"VAT", "VA"}:
             return (scheme.text("CompanyID") or "").replace(" ", "") or None
     return None
 
 
-def _ubl_rates(root: _Node) -> Iterator[VatAmount]:
+def _ubl_rates(root: _XmlNode) -> Iterator[VatAmount]:
     for tax in root.all("TaxTotal/TaxSubtotal"):
-        vat = _number(tax.text("TaxAmount"))
+        vat = _to_decimal(tax.text("TaxAmount"))
         if vat is not None:
-            rate = _number(tax.text("TaxCategory/Percent", "Percent"))
-            yield VatAmount(rate or Decimal(0), _number(tax.text("TaxableAmount")), vat)
+            rate = _to_decimal(tax.text("TaxCategory/Percent", "Percent"))
+            yield VatAmount(rate or Decimal(0), _to_decimal(tax.text("TaxableAmount")), vat)
 
 
-def _ubl_lines(root: _Node) -> Iterator[InvoiceLine]:
+def _ubl_lines(root: _XmlNode) -> Iterator[InvoiceLine]:
     for line in (*root.all("InvoiceLine"), *root.all("CreditNoteLine")):
-        amount = _number(line.text("LineExtensionAmount"))
+        amount = _to_decimal(line.text("LineExtensionAmount"))
         if amount is not None:
-            quantity = _number(line.text("InvoicedQuantity", "CreditedQuantity"))
-            price = _number(line.text("Price/PriceAmount"))
+            quantity = _to_decimal(line.text("InvoicedQuantity", "CreditedQuantity"))
+            price = _to_decimal(line.text("Price/PriceAmount"))
             yield InvoiceLine(line.text("Item/Name", "Item/Description") or "", quantity, price, amount)
 
 
-def find_differences(exact: EInvoice, sheet: DocumentText) -> tuple[EInvoiceDifference, ...]:
+def find_differences(exact: EInvoice, document: DocumentText) -> tuple[EInvoiceDifference, ...]:
     """What a person must know of the XML, and its values that stand nowhere in the visible text."""
-    told = (EInvoiceDifference("type", "", exact.doubt),) if exact.doubt else ()
-    if sum(len(line.text) for line in sheet.lines) < 40:
+    told = (EInvoiceDifference("type", "", exact.ambiguity),) if exact.ambiguity else ()
+    if sum(len(line.text) for line in document.lines) < 40:
         return told
     fields = {name: field.value for name, field in exact.fields.items()}
-    found = find_values(sheet)
+    found = find_values(document)
     visible = {
-        name: _is_visible(fields[name], found, sheet)
+        name: _is_visible(fields[name], found, document)
         for name in ("number", "issued_on", "gross", "iban", "supplier")
         if name in fields
     }
@@ -333,18 +335,18 @@ def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[P
     named |= {
         code
         for value in every
-        if value.doubt and value.content in named
+        if value.ambiguity and value.content in named
         for code in list_sharing_sign(str(value.content))
     }
     return not named or currency in named
 
 
-def _is_visible(value: Any, found: Sequence[ParsedValue], sheet: DocumentText) -> bool:
+def _is_visible(value: Any, found: Sequence[ParsedValue], document: DocumentText) -> bool:
     if isinstance(value, Decimal):
         return any(each.shape == "number" and abs(each.number) == abs(value) for each in found)
     if isinstance(value, date):
         return any(each.shape == "date" and value in {each.content, each.other} for each in found)
-    squeezed = re.sub(r"[\W_]", "", sheet.text.casefold())
+    squeezed = re.sub(r"[\W_]", "", document.text.casefold())
     if re.sub(r"[\W_]", "", str(value).casefold()) in squeezed:
         return True
     words = re.findall(r"[^\W\d_]{3,}", str(value).casefold())
@@ -355,21 +357,23 @@ def _is_visible(value: Any, found: Sequence[ParsedValue], sheet: DocumentText) -
     )
 
 
-def locate_fields(exact: EInvoice, sheet: DocumentText) -> dict[str, FieldValue]:
+def locate_fields(exact: EInvoice, document: DocumentText) -> dict[str, FieldValue]:
     """The fields with the place where the visible text shows them, as far as it does."""
-    found = {(value.shape, value.content): value for value in reversed(find_values(sheet))}
-    return {name: _placed(field, found, sheet) for name, field in exact.fields.items()}
+    found = {(value.shape, value.content): value for value in reversed(find_values(document))}
+    return {name: _locate_field(field, found, document) for name, field in exact.fields.items()}
 
 
-def _placed(field: FieldValue, found: dict[tuple[str, Any], ParsedValue], sheet: DocumentText) -> FieldValue:
+def _locate_field(
+    field: FieldValue, found: dict[tuple[str, Any], ParsedValue], document: DocumentText
+) -> FieldValue:
     value: Any = field.value
     for shape in ("number", "date", "iban", "vat_id", "currency"):
         at = None if isinstance(value, tuple) else found.get((shape, value))
         if at:
-            line = sheet.lines[at.line]
+            line = document.lines[at.line]
             return replace(field, page=line.page, box=line.box(at.start, at.end))
     if isinstance(value, str):
-        for line in sheet.lines:
+        for line in document.lines:
             start = line.text.find(value)
             if start >= 0:
                 return replace(field, page=line.page, box=line.box(start, start + len(value)))

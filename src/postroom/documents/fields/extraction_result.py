@@ -16,9 +16,9 @@ class ConfidenceSignals:
     margin: float = 0.0  # how far the next best value is behind
     agreed: bool = False  # arithmetic confirmed it
     checked: bool = False  # its check digits are right
-    again: bool = False  # it stands in the document more than once
-    twice: bool = False  # another value stands beside the very same label
-    torn: bool = False  # the letters of its line were set apart, and signs may be missing
+    is_repeated: bool = False  # it stands in the document more than once
+    has_rival_value: bool = False  # another value stands beside the very same label
+    is_letter_spaced: bool = False  # the letters of its line were set apart, and signs may be missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FieldValue:
     page: int | None = None
     box: Box | None = None
     signals: ConfidenceSignals | None = None
-    doubt: str = ""  # why its signs may as well mean another value
+    ambiguity: str = ""  # why its signs may as well mean another value
 
 
 @dataclass(frozen=True, slots=True)

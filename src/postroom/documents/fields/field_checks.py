@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from postroom.documents.fields.ambiguity import NUMBERS
+from postroom.documents.fields.ambiguity import NUMBER_SHAPES
 from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
 from postroom.documents.fields.document_text import DocumentText
 from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
@@ -22,16 +22,21 @@ from postroom.documents.kinds.document_kind import (
 )
 from postroom.documents.kinds.field_spec import FieldShape
 
-_HEAD: Final = 40  # lines in which a title may stand
-_TITLE: Final = 6  # words of a title at most
-_CENTS: Final = Decimal("0.02")
-_DIGITS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
+_HEAD_LINES: Final = 40  # lines in which a title may stand
+_MAX_TITLE_WORDS: Final = 6  # words of a title at most
+_CENT_TOLERANCE: Final = Decimal("0.02")
+_VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
 
 
 def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[FieldCheck, ...]:
     known = {name: field.value for name, field in fields.items()}
     proven = {name for name, field in fields.items() if field.signals and field.signals.agreed}
-    return (*_relations(kind, known, proven), *_numbers(kind, known), *_dates(known), *_scales(kind, fields))
+    return (
+        *_check_relations(kind, known, proven),
+        *_check_all_check_digits(kind, known),
+        *_check_date_order(known),
+        *_check_number_scale(kind, fields),
+    )
 
 
 def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
@@ -43,60 +48,66 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
             yield FieldCheck(f"form of {name}", passed=False, words=f"{said} is not {wanted}")
 
 
-def check_text(kind: DocumentKind, sheet: DocumentText) -> Iterator[FieldCheck]:
+def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
     """Tests of the text itself: that it is about one thing, and does not call itself something else."""
-    for name in kind.needed:
-        if kind.fields[name].shape in _DIGITS:
+    for name in kind.required:
+        if kind.fields[name].shape in _VALIDATORS:
             every = {
-                str(value.content) for value in find_values(sheet) if value.shape == kind.fields[name].shape
+                str(value.content)
+                for value in find_values(document)
+                if value.shape == kind.fields[name].shape
             }
-            proven = sorted(code for code in every if _DIGITS[kind.fields[name].shape](code))
+            proven = sorted(code for code in every if _VALIDATORS[kind.fields[name].shape](code))
             yield FieldCheck(f"one {name}", len(proven) <= 1, ", ".join(proven))
-    search = compile_phrases(kind.otherwise)
-    for line in sheet.lines[:_HEAD]:
+    search = compile_phrases(kind.excluded_titles)
+    for line in document.lines[:_HEAD_LINES]:
         for _, start, end in search.find(line):
-            if start == 0 and len(line.words) <= _TITLE:
+            if start == 0 and len(line.words) <= _MAX_TITLE_WORDS:
                 yield FieldCheck(
                     "title", passed=False, words=f"“{line.text[:end]}” stands in it like a title"
                 )
 
 
-def _relations(
+def _check_relations(
     kind: DocumentKind, values: Mapping[str, Any], proven: AbstractSet[str]
 ) -> Iterator[FieldCheck]:
     for relation in kind.relations:
         match relation:
-            case SumRelation(left, right, result) if _all(values, left, right, result):
+            case SumRelation(left, right, result) if _are_known(values, left, right, result):
                 total = values[left] + values[right]
                 words = f"{left} + {right} = {total}, {result} is {values[result]}"
-                yield FieldCheck(f"{left} + {right} = {result}", abs(total - values[result]) <= _CENTS, words)
-            case ProductRelation(left, right, result) if _all(values, left, right, result):
-                found = _product(values[left], values[right], values[result], f"{left} x {right} = {result}")
+                yield FieldCheck(
+                    f"{left} + {right} = {result}", abs(total - values[result]) <= _CENT_TOLERANCE, words
+                )
+            case ProductRelation(left, right, result) if _are_known(values, left, right, result):
+                found = _check_product(
+                    values[left], values[right], values[result], f"{left} x {right} = {result}"
+                )
                 # What came out at the rate of exchange has its price in another currency.
                 yield replace(found, passed=found.passed or {left, right, result} <= proven)
             # Where every step from the worth to what is paid came out right, nothing is left to test.
             case SettlementRelation(worth, paid, _, direction) if (
-                _all(values, worth, paid, direction) and paid not in proven
+                _are_known(values, worth, paid, direction) and paid not in proven
             ):
-                yield from _settlement(values[worth], values[paid], values[direction])
+                yield from _check_settlement(values[worth], values[paid], values[direction])
             case _:
                 pass
 
 
-def _all(values: Mapping[str, Any], *names: str) -> bool:
+def _are_known(values: Mapping[str, Any], *names: str) -> bool:
     return all(values.get(name) is not None for name in names)
 
 
-def _product(left: Decimal, right: Decimal, result: Decimal, name: str) -> FieldCheck:
+def _check_product(left: Decimal, right: Decimal, result: Decimal, name: str) -> FieldCheck:
     wanted = left * right
     # Prices and parts of shares are printed rounded, and prices may be in hundredths or in percent.
-    rounding = abs(left) * _half(right) + abs(right) * _half(left)
-    loose = max(_CENTS, abs(result) * Decimal("0.005"), min(rounding, abs(result) / 20))
+    rounding = abs(left) * _rounding_error(right) + abs(right) * _rounding_error(left)
+    loose = max(_CENT_TOLERANCE, abs(result) * Decimal("0.005"), min(rounding, abs(result) / 20))
     right_one = any(abs(wanted * factor - result) <= loose for factor in _FACTORS)
     return FieldCheck(name, right_one, f"{left} x {right} = {wanted.normalize():f}, written is {result}")
 
 
-def _half(number: Decimal) -> Decimal:
+def _rounding_error(number: Decimal) -> Decimal:
     """Half of the last digit that is printed; whole numbers are exact."""
     exponent = number.as_tuple().exponent
     return Decimal(5).scaleb(exponent - 1) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
@@ -105,7 +116,7 @@ def _half(number: Decimal) -> Decimal:
 _FACTORS: Final = (Decimal(1), Decimal("0.01"), Decimal(100))
 
 
-def _settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
+def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
     """Who buys pays the fees, who sells has them taken off. Only where the currency is plainly the same."""
     if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
         yield FieldCheck(
@@ -115,7 +126,7 @@ def _settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[Field
         )
 
 
-def _numbers(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldCheck]:
+def _check_all_check_digits(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldCheck]:
     for name, field in kind.fields.items():
         value = values.get(name)
         if value is not None and (found := check_check_digits(name, field.shape, value)):
@@ -124,20 +135,20 @@ def _numbers(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldChe
 
 def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
     """Whether the check digits of a value agree, where it has some."""
-    if shape in _DIGITS:
-        return FieldCheck(f"check digits of {name}", _DIGITS[shape](str(value)), str(value))
+    if shape in _VALIDATORS:
+        return FieldCheck(f"check digits of {name}", _VALIDATORS[shape](str(value)), str(value))
     if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:
         return FieldCheck(f"check digits of {name}", right, str(value), is_severe=False)
     return None
 
 
-def _scales(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
+def _check_number_scale(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
     for name, field in fields.items():
-        if field.doubt and kind.fields[name].shape in NUMBERS:
-            yield FieldCheck(f"thousands or decimals of {name}", passed=False, words=field.doubt)
+        if field.ambiguity and kind.fields[name].shape in NUMBER_SHAPES:
+            yield FieldCheck(f"thousands or decimals of {name}", passed=False, words=field.ambiguity)
 
 
-def _dates(values: Mapping[str, Any]) -> Iterator[FieldCheck]:
+def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:
     for first, second in (
         ("trade_date", "settlement_date"),
         ("trade_date", "issued_on"),

@@ -20,22 +20,24 @@ from postroom.documents.fields.value_parsing import ParsedValue
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldSpec
 
-_NAMED: Final = 0.5  # a day that fits a label this well is named by it
+_LABELLED_SCORE: Final = 0.5  # a day that fits a label this well is named by it
 _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |the )?$")
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
 CODE: Final = re.compile(r"(?=[^\s]*\d)[A-Za-z0-9][\w./#-]*\w|\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
 _DATED: Final = re.compile(r"[\s.:#°]*(\S*\d\S*(?: \S+){0,3}?)\s+(?:vom|von|du|of|dated|del|van|from)\s*$")
 # "Execution of the savings plan on", "Ordre exécuté le": what was done, and the word before its day.
-_DONE: Final = re.compile(
+_EXECUTION_WORDS: Final = re.compile(
     r"(?:ausfuhr|ausgefuhr|execut|esecuz|eseguit|ejecu|uitvoer|uitgevoer|gehandelt|getatigt|traded|negoci"
     r"|gekauft|verkauft|bought|sold|purchas|acquist|compra|venta|achat|vente|kauf|aankoop|verkoop)"
     r".{0,60}\b(?:am|on|le|il|el(?: dia)?|op|den)[ :]*$"
 )
-_ENTRY: Final = re.compile(
+_EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
-_SLACK: Final = timedelta(days=10)  # a letter older than this before its settlement is about something else
+_MAX_LETTER_AGE: Final = timedelta(
+    days=10
+)  # a letter older than this before its settlement is about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class FieldPick:
     margin: float
     why: str
     checked: bool = False
-    again: bool = False
+    is_repeated: bool = False
 
 
 def pick_best(found: Sequence[FieldCandidate], *, count: Counter[Any] | None = None) -> FieldPick | None:
@@ -68,18 +70,20 @@ def pick_best(found: Sequence[FieldCandidate], *, count: Counter[Any] | None = N
         first.score,
         first.score - max(others, default=0.0),
         first.why,
-        again=bool(count and count[value.content] > 1),
+        is_repeated=bool(count and count[value.content] > 1),
     )
 
 
-def _headings(around: LabelContext, name: str = "") -> Iterator[tuple[LabelHit, int, int, ParsedValue]]:
+def _title_numbers_with_date(
+    context: LabelContext, name: str = ""
+) -> Iterator[tuple[LabelHit, int, int, ParsedValue]]:
     """Label, number and date in the title, as in "Invoice no. 4711 of 3 May"."""
-    for line in around.titles:
-        text = around.sheet.lines[line].text
-        for day in around.values.get(line, ()):
-            hits = [hit for hit in around.hits.get(line, ()) if hit.end <= day.start and not hit.unit]
+    for line in context.titles:
+        text = context.document.lines[line].text
+        for day in context.values.get(line, ()):
+            hits = [hit for hit in context.hits.get(line, ()) if hit.end <= day.start and not hit.unit]
             last = max(
-                (hit for hit in hits if around.shapes.get(hit.field) != "date"),
+                (hit for hit in hits if context.shapes.get(hit.field) != "date"),
                 key=lambda h: h.end,
                 default=None,
             )
@@ -88,32 +92,35 @@ def _headings(around: LabelContext, name: str = "") -> Iterator[tuple[LabelHit, 
                 yield last, last.end + found.start(1), last.end + found.end(1), day
 
 
-def pick_dates(around: LabelContext, kind: DocumentKind) -> dict[str, FieldPick]:
+def pick_dates(context: LabelContext, kind: DocumentKind) -> dict[str, FieldPick]:
     """Every date field; those with a fallback last, for they look at the others."""
-    every = [value for values in around.values.values() for value in values if value.shape == "date"]
+    every = [value for values in context.values.values() for value in values if value.shape == "date"]
     count = Counter(value.content for value in every)
     fields = {name: field for name, field in kind.fields.items() if field.shape == "date"}
     found: dict[str, FieldPick] = {}
-    for name, field in sorted(fields.items(), key=lambda each: bool(each[1].goes_with)):
-        fitting = [*find_candidates(around, name, field), *_unlabelled(around, every, field)]
-        timed = [_timed(each) if field.timed else each for each in fitting]
-        pick = pick_best(_seconded(_named(around, timed)), count=count)
-        if field.goes_with and (pick is None or pick.label < 0.15):
-            pick = _or_else(found, [each.strip() for each in field.goes_with.split(",")], every) or pick
-        pick = pick or (_only_one(around, every) if field.letter else None)
+    for name, field in sorted(fields.items(), key=lambda each: bool(each[1].related_fields)):
+        fitting = [*find_candidates(context, name, field), *_unlabelled_dates(context, every, field)]
+        timed = [_promote_with_time(each) if field.has_time else each for each in fitting]
+        pick = pick_best(_promote_repeated_dates(_demote_generic_labels(context, timed)), count=count)
+        if field.related_fields and (pick is None or pick.label < 0.15):
+            pick = (
+                _fallback_date(found, [each.strip() for each in field.related_fields.split(",")], every)
+                or pick
+            )
+        pick = pick or (_pick_only_date(context, every) if field.in_letterhead else None)
         if pick:
             found[name] = pick
     return found
 
 
-def _only_one(around: LabelContext, every: Sequence[ParsedValue]) -> FieldPick | None:
+def _pick_only_date(context: LabelContext, every: Sequence[ParsedValue]) -> FieldPick | None:
     """The day of a receipt has no label: the only one with a time of day, or the only one at all."""
     free = [
         value
         for value in every
-        if not any(hit.end <= value.start and not hit.unit for hit in around.hits.get(value.line, ()))
+        if not any(hit.end <= value.start and not hit.unit for hit in context.hits.get(value.line, ()))
     ]
-    for some in ([value for value in free if value.timed], free):
+    for some in ([value for value in free if value.has_time], free):
         if len({value.content for value in some}) == 1:
             value = some[0]
             return FieldPick(
@@ -122,11 +129,11 @@ def _only_one(around: LabelContext, every: Sequence[ParsedValue]) -> FieldPick |
     return None
 
 
-def _named(around: LabelContext, found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
+def _demote_generic_labels(context: LabelContext, found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
     """Beside an "invoice date" that is sure, what is called a "date" and nothing else is another one."""
 
     def label(hit: LabelHit) -> str:
-        return around.sheet.lines[hit.line].folded[hit.start : hit.end]
+        return context.document.lines[hit.line].folded[hit.start : hit.end]
 
     first = max(found, key=lambda each: each.score, default=None)
     if first is None or first.hit is None or first.score < 0.9:
@@ -140,50 +147,52 @@ def _named(around: LabelContext, found: Sequence[FieldCandidate]) -> list[FieldC
     ]
 
 
-def _seconded(found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
+def _promote_repeated_dates(found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
     """A day that two labels name alike is rather meant than one that only one names."""
-    lines = {(each.value.content, each.hit.line) for each in found if each.hit and each.score >= _NAMED}
+    lines = {
+        (each.value.content, each.hit.line) for each in found if each.hit and each.score >= _LABELLED_SCORE
+    }
     times = Counter(day for day, _ in lines)
     return [
         replace(each, score=each.score + 0.1) if times[each.value.content] > 1 else each for each in found
     ]
 
 
-def _timed(candidate: FieldCandidate) -> FieldCandidate:
-    if not candidate.value.timed or candidate.hit is None:
+def _promote_with_time(candidate: FieldCandidate) -> FieldCandidate:
+    if not candidate.value.has_time or candidate.hit is None:
         return candidate
     return FieldCandidate(
         candidate.value, candidate.score + 0.3, candidate.why + " with a time of day", candidate.hit
     )
 
 
-def _unlabelled(
-    around: LabelContext, every: Sequence[ParsedValue], field: FieldSpec
+def _unlabelled_dates(
+    context: LabelContext, every: Sequence[ParsedValue], field: FieldSpec
 ) -> Iterator[FieldCandidate]:
-    if field.letter:
-        for hit, *_, day in _headings(around):
-            if around.shapes.get(hit.field) == "":
+    if field.in_letterhead:
+        for hit, *_, day in _title_numbers_with_date(context):
+            if context.shapes.get(hit.field) == "":
                 yield FieldCandidate(day, 1.4, "behind the number in the title")
     for value in every:
-        line = around.sheet.lines[value.line]
-        if field.letter and _LETTERHEAD.search(line.text[: value.start]):
+        line = context.document.lines[value.line]
+        if field.in_letterhead and _LETTERHEAD.search(line.text[: value.start]):
             yield FieldCandidate(value, 0.45, "behind the name of a place")
-        elif field.letter and value.line in around.titles:
+        elif field.in_letterhead and value.line in context.titles:
             yield FieldCandidate(value, 0.55, "on the line of the title")
         labelled = any(
-            hit.end <= value.start and (hit.field == DECOY or around.shapes.get(hit.field) == "date")
-            for hit in around.hits.get(value.line, ())
+            hit.end <= value.start and (hit.field == DECOY or context.shapes.get(hit.field) == "date")
+            for hit in context.hits.get(value.line, ())
         )
-        if field.timed and _DONE.search(line.folded[: value.start]):
+        if field.has_time and _EXECUTION_WORDS.search(line.folded[: value.start]):
             yield FieldCandidate(value, 0.75, "behind what was done on it")
-        elif field.timed and value.start == 0 and _ENTRY.match(line.folded[value.end :]):
+        elif field.has_time and value.start == 0 and _EXECUTION_ENTRY.match(line.folded[value.end :]):
             yield FieldCandidate(value, 0.65, "before what was done on it")
-        if field.timed and value.timed and not labelled:
+        if field.has_time and value.has_time and not labelled:
             # Of several the last one: first an order is given, then it is executed.
             yield FieldCandidate(value, 0.65 + 0.0001 * value.line, "with a time of day")
 
 
-def _or_else(
+def _fallback_date(
     found: dict[str, FieldPick], names: Sequence[str], every: Sequence[ParsedValue]
 ) -> FieldPick | None:
     """A labelled date of the document, else the next one named, else the letter's, else the first at all."""
@@ -191,15 +200,15 @@ def _or_else(
     limit: date | None = next((pick.value for pick in rest if pick), None)
 
     def fits(pick: FieldPick | None) -> bool:
-        return pick is not None and (limit is None or limit - _SLACK <= pick.value <= limit)
+        return pick is not None and (limit is None or limit - _MAX_LETTER_AGE <= pick.value <= limit)
 
     if first and first.label >= 0.7 and fits(first):
-        return _instead(first)
+        return _as_fallback(first)
     for pick in rest:
         if pick:
-            return _instead(pick)
+            return _as_fallback(pick)
     if first:
-        return _instead(first)
+        return _as_fallback(first)
     long = [value for value in every if value.end - value.start >= 8]
     if not long:
         return None
@@ -209,7 +218,7 @@ def _or_else(
     )
 
 
-def _instead(pick: FieldPick) -> FieldPick:
+def _as_fallback(pick: FieldPick) -> FieldPick:
     return FieldPick(
         pick.value,
         pick.line,
@@ -218,37 +227,39 @@ def _instead(pick: FieldPick) -> FieldPick:
         0.4 * pick.label,
         0.0,
         f"no such date is written; {pick.why}",
-        again=pick.again,
+        is_repeated=pick.is_repeated,
     )
 
 
-def _vat_id_is_proven(code: str) -> bool:
+def _is_valid_vat_id(code: str) -> bool:
     return check_vat_id(code) is True
 
 
-_RIGHT: Final = {
+_VALIDATORS: Final = {
     "isin": is_valid_isin,
     "iban": is_valid_iban,
-    "vat_id": _vat_id_is_proven,
+    "vat_id": _is_valid_vat_id,
 }
 
 
-def pick_by_check_digits(around: LabelContext, name: str, field: FieldSpec) -> FieldPick | None:
+def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> FieldPick | None:
     """A number with check digits: a right one before a wrong one, a labelled one before a bare one."""
-    every = [value for values in around.values.values() for value in values if value.shape == field.shape]
+    every = [value for values in context.values.values() for value in values if value.shape == field.shape]
     if not every:
         return None
     count = Counter(value.content for value in every)
-    labelled = {each.value: each for each in find_candidates(around, name, field)}
+    labelled = {each.value: each for each in find_candidates(context, name, field)}
     found: list[FieldCandidate] = []
     for place, value in enumerate(every):
         known = labelled.get(value)
-        score = (known.score if known else 0.2) + (0.5 if _RIGHT[field.shape](str(value.content)) else 0.0)
+        score = (known.score if known else 0.2) + (
+            0.5 if _VALIDATORS[field.shape](str(value.content)) else 0.0
+        )
         score += 0.1 * min(count[value.content] - 1, 3) - 0.01 * min(place, 20)
         found.append(FieldCandidate(value, score, known.why if known else "the only kind of its shape", None))
     pick = pick_best(found, count=count)
     assert pick
-    right = _RIGHT[field.shape](str(pick.value))
+    right = _VALIDATORS[field.shape](str(pick.value))
     why = pick.why + (", check digits right" if right else ", check digits wrong")
     return FieldPick(
         pick.value,
@@ -259,27 +270,27 @@ def pick_by_check_digits(around: LabelContext, name: str, field: FieldSpec) -> F
         min(pick.margin, 1.0),
         why,
         right,
-        pick.again,
+        pick.is_repeated,
     )
 
 
-def pick_code(around: LabelContext, name: str, shape: re.Pattern[str] = CODE) -> FieldPick | None:
+def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -> FieldPick | None:
     """The number of a document or an account: signs with a digit, right of a label or below it."""
     found: list[tuple[float, str, TextLine, int, int, str]] = []
-    for hits in around.hits.values():
+    for hits in context.hits.values():
         for hit in hits:
             if hit.field == name:
-                found.extend(_codes_beside(around, hit, shape))
-    for hit, start, end, _ in _headings(around, name):
-        line = around.sheet.lines[hit.line]
+                found.extend(_codes_for_label(context, hit, shape))
+    for hit, start, end, _ in _title_numbers_with_date(context, name):
+        line = context.document.lines[hit.line]
         words = f"between “{line.text[hit.start : hit.end]}” and the date"
-        found.append((label_weight(around, hit) + 0.5, line.text[start:end], line, start, end, words))
+        found.append((label_weight(context, hit) + 0.5, line.text[start:end], line, start, end, words))
     if not found:
         return None
     found.sort(key=lambda each: -each[0])
     score, code, line, start, end, why = found[0]
     others = [each[0] for each in found if each[1] != code]
-    again = sum(each.text.count(code) for each in around.sheet.lines) > 1
+    again = sum(each.text.count(code) for each in context.document.lines) > 1
     return FieldPick(
         code,
         line.index,
@@ -288,17 +299,17 @@ def pick_code(around: LabelContext, name: str, shape: re.Pattern[str] = CODE) ->
         min(score, 1.0),
         min(score - max(others, default=0.0), 1.0),
         why,
-        again=again,
+        is_repeated=again,
     )
 
 
-def _codes_beside(
-    around: LabelContext, hit: LabelHit, shape: re.Pattern[str]
+def _codes_for_label(
+    context: LabelContext, hit: LabelHit, shape: re.Pattern[str]
 ) -> Iterator[tuple[float, str, TextLine, int, int, str]]:
-    line = around.sheet.lines[hit.line]
+    line = context.document.lines[hit.line]
     label = line.text[hit.start : hit.end]
-    worth = label_weight(around, hit) + 0.05 * (1 - hit.line / len(around.sheet.lines))
-    right = _code_in(around, line, hit, shape)
+    worth = label_weight(context, hit) + 0.05 * (1 - hit.line / len(context.document.lines))
+    right = _code_right_of(context, line, hit, shape)
     if right:
         gap = line.text[hit.end : right[0]]
         words = re.findall(r"[^\W\d_]{3,}", gap)
@@ -309,40 +320,42 @@ def _codes_beside(
     above = line.box(hit.start, hit.end)
     for step in (1, 2, 3):
         index = hit.line + step
-        if index >= len(around.sheet.lines) or around.sheet.lines[index].page != line.page:
+        if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
             return
-        below = around.sheet.lines[index]
+        below = context.document.lines[index]
         for found in shape.finditer(below.text):
             box = below.box(*found.span())
             beside = (
                 abs(box.left - above.left) < 0.03
                 or min(above.right, box.right) - max(above.left, box.left) > 0
             )
-            if beside and _may_be_code(around, below, *found.span()):
-                score = worth * (0.85, 0.6, 0.4)[step - 1] * (1.0 if around.sheet.has_layout else 0.6)
+            if beside and _may_be_code(context, below, *found.span()):
+                score = worth * (0.85, 0.6, 0.4)[step - 1] * (1.0 if context.document.has_layout else 0.6)
                 yield score, found.group(), below, *found.span(), f"below “{label}”"
                 return
 
 
-def _code_in(
-    around: LabelContext, line: TextLine, hit: LabelHit, shape: re.Pattern[str]
+def _code_right_of(
+    context: LabelContext, line: TextLine, hit: LabelHit, shape: re.Pattern[str]
 ) -> tuple[int, int] | None:
     others = [
         other.start
-        for other in around.hits.get(line.index, ())
+        for other in context.hits.get(line.index, ())
         if other.start >= hit.end and not other.unit and (other.field != hit.field) and other.weight == 1.0
     ]
     end = min([len(line.text), *others])
     for found in shape.finditer(line.text, hit.end, end):
         if found.start() > hit.end and line.text[found.start() - 1] == "(":
             continue
-        if _may_be_code(around, line, *found.span()):
+        if _may_be_code(context, line, *found.span()):
             return found.span()
     return None
 
 
-def _may_be_code(around: LabelContext, line: TextLine, start: int, end: int) -> bool:
-    inside = [value for value in around.values.get(line.index, ()) if value.start < end and start < value.end]
+def _may_be_code(context: LabelContext, line: TextLine, start: int, end: int) -> bool:
+    inside = [
+        value for value in context.values.get(line.index, ()) if value.start < end and start < value.end
+    ]
     if any(value.shape == "date" and value.end - value.start >= end - start for value in inside):
         return False
     return not any(value.percent or value.currency for value in inside) and not _MONEY.fullmatch(
@@ -350,17 +363,17 @@ def _may_be_code(around: LabelContext, line: TextLine, start: int, end: int) -> 
     )
 
 
-_STOP: Final = re.compile(r"[|•·●]|\s{3,}")
+_NAME_END: Final = re.compile(r"[|•·●]|\s{3,}")
 _NO_NAME: Final = re.compile(r"^[\W\d]*$")
 
 
-def pick_name(around: LabelContext, name: str) -> FieldPick | None:
+def pick_name(context: LabelContext, name: str) -> FieldPick | None:
     """Words right of a label, or below it in its column."""
     found: list[tuple[float, str, TextLine, int, int, str]] = []
-    for hits in around.hits.values():
+    for hits in context.hits.values():
         for hit in hits:
             if hit.field == name:
-                found.extend(_names_beside(around, hit))
+                found.extend(_names_for_label(context, hit))
     if not found:
         return None
     score, text, line, start, end, why = max(found, key=lambda each: each[0])
@@ -368,35 +381,35 @@ def pick_name(around: LabelContext, name: str) -> FieldPick | None:
     return FieldPick(text, line.index, start, end, score, score - max(others, default=0.0), why)
 
 
-def _names_beside(
-    around: LabelContext, hit: LabelHit
+def _names_for_label(
+    context: LabelContext, hit: LabelHit
 ) -> Iterator[tuple[float, str, TextLine, int, int, str]]:
-    line = around.sheet.lines[hit.line]
+    line = context.document.lines[hit.line]
     label = line.text[hit.start : hit.end]
     others = [
         other
-        for other in around.hits[hit.line]
+        for other in context.hits[hit.line]
         if not other.unit and other.start != hit.start and other.weight == 1.0 and other.field != hit.field
     ]
     end = min((other.start for other in others if other.start >= hit.end), default=len(line.text))
-    text = _clean(line.text[hit.end : end])
+    text = _clean_name(line.text[hit.end : end])
     if _is_name(text):
         yield (
             hit.weight * (0.6 if others else 0.9),
             text,
             line,
-            *_span(line.text, text, hit.end),
+            *_words_span(line.text, text, hit.end),
             f"right of “{label}”",
         )
-    if hit.line + 1 < len(around.sheet.lines) and not _is_name(text):
-        below = around.sheet.lines[hit.line + 1]
-        spoken = [value for value in around.values.get(below.index, ()) if value.shape != "currency"]
-        text = _clean(_longest_gap(below.text, [(value.start, value.end) for value in spoken]))
+    if hit.line + 1 < len(context.document.lines) and not _is_name(text):
+        below = context.document.lines[hit.line + 1]
+        spoken = [value for value in context.values.get(below.index, ()) if value.shape != "currency"]
+        text = _clean_name(_longest_gap(below.text, [(value.start, value.end) for value in spoken]))
         if _is_name(text):
-            yield hit.weight * 0.7, text, below, *_span(below.text, text, 0), f"below “{label}”"
+            yield hit.weight * 0.7, text, below, *_words_span(below.text, text, 0), f"below “{label}”"
 
 
-def _span(text: str, cleaned: str, after: int) -> tuple[int, int]:
+def _words_span(text: str, cleaned: str, after: int) -> tuple[int, int]:
     """From the first to the last of these words."""
     words = cleaned.split()
     start = max(text.find(words[0], after), 0)
@@ -412,8 +425,8 @@ def _longest_gap(text: str, taken: Sequence[tuple[int, int]]) -> str:
     return max([*parts, text[place:]], key=lambda part: sum(map(str.isalpha, part)))
 
 
-def _clean(text: str) -> str:
-    text = _STOP.split(text.strip(" :.-=\u2013"))[0]
+def _clean_name(text: str) -> str:
+    text = _NAME_END.split(text.strip(" :.-=\u2013"))[0]
     text = re.sub(
         r"^(?:Stück|Stk\.?|St\.|STK|shares|units|titres|parts|Anteile|Ant\.?)\s+|\s*\((?:[A-Z]{2}[A-Z0-9]{9}\d|[A-Z0-9]{6})?\)?$",
         "",

@@ -12,7 +12,7 @@ from postroom.documents.fields.field_selection import FieldPick
 from postroom.documents.fields.label_matching import LabelContext
 from postroom.documents.fields.label_search import LabelHit, compile_phrases
 
-_FORM: Final = re.compile(
+_LEGAL_FORM: Final = re.compile(
     r"(?<![\w-])(?:GmbH(?: ?& ?Co\.? ?(?:KGaA|KG|OHG))?|gGmbH|mbH|AG(?: ?& ?Co\.? ?KG)?|KGaA|KG|OHG|GbR"
     r"|Sdn\.? ?Bhd\.?|SDN\.? ?BHD\.?|S/B|Pte\.? ?Ltd\.?|Pty\.? ?Ltd\.?|s\.r\.o\.|Kft\.?|d\.o\.o\.|Lda\.?"
     r"|UG(?: \(haftungsbeschränkt\))?|e\.? ?K\.?|e\.? ?V\.?|eG|a\. ?G\.|SE"
@@ -21,7 +21,7 @@ _FORM: Final = re.compile(
     r"|S\.?r\.?l\.?|S\.?p\.?A\.?|B\.?V\.?|N\.?V\.?|S\.?L\.?U?\.?|VOF|GMBH|LTD|A/S|ApS|AB|Oy|Genossenschaft"
     r"|Stiftung|Versicherungsverein[\w ]*|Sparkasse \w+|Volksbank \w+|Kantonalbank|nv|SIM)(?![\w])"
 )
-_PARTS: Final = re.compile(r"\s[|•·●▪\u2013*-]\s|[|•·●▪]|,\s|;\s|\s/\s|\t")
+_SEPARATORS: Final = re.compile(r"\s[|•·●▪\u2013*-]\s|[|•·●▪]|,\s|;\s|\s/\s|\t")
 _ADDRESS: Final = re.compile(
     r"(?<!\d)(?:[A-Z]{1,2}[ -])?\d{4,5}(?!\d) ?[A-ZÄÖÜ][\w.-]+|[A-Z]{1,2}\d{1,2}[A-Z]? \d[A-Z]{2}"
 )
@@ -34,7 +34,7 @@ _STREET: Final = re.compile(
     r"|calle|straat|laan|jalan|lot)\b.*\d|^\d+[a-z]?,? |\brue\b|^jalan\b|\bchemin\b|^\(",
     re.IGNORECASE,
 )
-_NAMED: Final = re.compile(r"(?:^|(?<=\s))((?:Name|Nom|Firma|Company)\s*:)\s*(.+?)\s*$")
+_NAME_LABEL: Final = re.compile(r"(?:^|(?<=\s))((?:Name|Nom|Firma|Company)\s*:)\s*(.+?)\s*$")
 _DOMAIN: Final = re.compile(
     r"(?:www\.|@|https?://)([a-z0-9-]+(?:\.[a-z0-9-]+)*)\.(?:com|net|org|de|at|ch|fr|it|es|nl|be|lu|li|eu"
     r"|io|co|uk|test|example|invalid)\b"
@@ -79,7 +79,7 @@ _GENERIC: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _NameSegment:
     """A piece of a line that may be a name."""
 
     text: str
@@ -89,15 +89,15 @@ class _Segment:
     in_sender_line: bool
 
 
-def find_issuer(around: LabelContext, name: str) -> FieldPick | None:
-    sheet = around.sheet
-    if not sheet.lines:
+def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
+    document = context.document
+    if not document.lines:
         return None
     scores: dict[str, float] = defaultdict(float)
-    best: dict[str, tuple[float, _Segment, str]] = {}
-    domains = set(re.findall(r"[a-z]{4,}", " ".join(_DOMAIN.findall(sheet.folded))))
-    for segment, score, why in _candidates(around, name):
-        key = _key(segment.text)
+    best: dict[str, tuple[float, _NameSegment, str]] = {}
+    domains = set(re.findall(r"[a-z]{4,}", " ".join(_DOMAIN.findall(document.folded))))
+    for segment, score, why in _name_candidates(context, name):
+        key = _name_key(segment.text)
         worth = score + (0.5 if _fits_domain(segment.text, domains) else 0.0)
         # A name that stands at several places speaks for itself, each place less than the one before.
         known = best.get(key)
@@ -108,37 +108,39 @@ def find_issuer(around: LabelContext, name: str) -> FieldPick | None:
         return None
     ranked = sorted(scores, key=lambda key: -scores[key])
     _, segment, why = best[ranked[0]]
-    segment = _whole(sheet, segment)
+    segment = _join_wrapped_name(document, segment)
     behind = scores[ranked[1]] if len(ranked) > 1 else 0.0
     label = min(scores[ranked[0]] / 2.0, 1.0)
     margin = min((scores[ranked[0]] - behind) / 1.0, 1.0)
-    again = _key(sheet.text).count(ranked[0]) > 1
+    again = _name_key(document.text).count(ranked[0]) > 1
     return FieldPick(
-        segment.text, segment.line.index, segment.start, segment.end, label, margin, why, again=again
+        segment.text, segment.line.index, segment.start, segment.end, label, margin, why, is_repeated=again
     )
 
 
-def _whole(sheet: DocumentText, segment: _Segment) -> _Segment:
+def _join_wrapped_name(document: DocumentText, segment: _NameSegment) -> _NameSegment:
     """A name that goes on in the next line with its legal form, or began in the line before."""
     left = segment.line.box(segment.start, segment.end).left
     for step in (-1, 1):
         index = segment.line.index + step
-        if not 0 <= index < len(sheet.lines):
+        if not 0 <= index < len(document.lines):
             continue
-        for other in _segments(sheet.lines[index]):
+        for other in _segments(document.lines[index]):
             beside = abs(other.line.box(other.start, other.end).left - left) < 0.02
             head, tail = (other, segment) if step < 0 else (segment, other)
             if (
                 beside
                 and _GENERIC.match(tail.text)
-                and not _FORM.search(head.text)
+                and not _LEGAL_FORM.search(head.text)
                 and _may_be_name(head.text)
             ):
-                return _Segment(f"{head.text} {tail.text}", segment.line, segment.start, segment.end, False)
+                return _NameSegment(
+                    f"{head.text} {tail.text}", segment.line, segment.start, segment.end, False
+                )
     return segment
 
 
-def _key(text: str) -> str:
+def _name_key(text: str) -> str:
     return re.sub(r"\W", "", text.casefold())
 
 
@@ -148,33 +150,39 @@ def _fits_domain(text: str, domains: set[str]) -> bool:
     return any(word in domain or domain in joined for word in words for domain in domains)
 
 
-def _candidates(around: LabelContext, name: str) -> Iterator[tuple[_Segment, float, str]]:
-    for hits in around.hits.values():
+def _name_candidates(context: LabelContext, name: str) -> Iterator[tuple[_NameSegment, float, str]]:
+    for hits in context.hits.values():
         for hit in hits:
             if hit.field == name:
-                yield from _labelled(around.sheet, hit)
-    recipients = _recipient_lines(around.sheet)
-    first = around.sheet.lines[0].page
-    tallest = _tallest(around.sheet)
-    for line in around.sheet.lines:
+                yield from _labelled_names(context.document, hit)
+    recipients = _recipient_lines(context.document)
+    first = context.document.lines[0].page
+    tallest = _tallest_line(context.document)
+    for line in context.document.lines:
         top = line.box(0, len(line.text)).top
         for segment in _segments(line):
-            form = bool(_FORM.search(segment.text))
+            form = bool(_LEGAL_FORM.search(segment.text))
             if not form and not (line.page == first and line.index < 6 and len(segment.text.split()) <= 4):
                 continue
             if not _may_be_name(segment.text):
                 continue
             yield (
                 segment,
-                *_standing(
-                    around.sheet, segment, recipients, tallest, form=form, top=top, first=line.page == first
+                *_score_position(
+                    context.document,
+                    segment,
+                    recipients,
+                    tallest,
+                    form=form,
+                    top=top,
+                    first=line.page == first,
                 ),
             )
 
 
-def _standing(
-    sheet: DocumentText,
-    segment: _Segment,
+def _score_position(
+    document: DocumentText,
+    segment: _NameSegment,
     recipients: Mapping[int, Sequence[float]],
     tallest: float,
     *,
@@ -191,11 +199,11 @@ def _standing(
         score, why = score + 0.5 - 0.08 * segment.line.index, "in the letterhead"
     elif first and top < 0.15:
         score += 0.25
-    elif top > 0.85 or (not sheet.has_layout and segment.line.index > len(sheet.lines) - 8):
+    elif top > 0.85 or (not document.has_layout and segment.line.index > len(document.lines) - 8):
         score, why = score + 0.35, "in the footer"
-    if first and box.bottom - box.top > 0.95 * tallest and sheet.has_layout and segment.line.index < 12:
+    if first and box.bottom - box.top > 0.95 * tallest and document.has_layout and segment.line.index < 12:
         score += 0.2
-    score += 0.35 if _contact_near(sheet, segment) else 0.0
+    score += 0.35 if _has_contact_data_nearby(document, segment) else 0.0
     if (
         any(abs(left - box.left) < 0.12 for left in recipients.get(segment.line.index, ()))
         and not segment.in_sender_line
@@ -204,14 +212,14 @@ def _standing(
     return score, why
 
 
-def _tallest(sheet: DocumentText) -> float:
-    heights = [line.box(0, len(line.text)) for line in sheet.lines[:12]]
+def _tallest_line(document: DocumentText) -> float:
+    heights = [line.box(0, len(line.text)) for line in document.lines[:12]]
     return max(box.bottom - box.top for box in heights)
 
 
-def _labelled(sheet: DocumentText, hit: LabelHit) -> Iterator[tuple[_Segment, float, str]]:
+def _labelled_names(document: DocumentText, hit: LabelHit) -> Iterator[tuple[_NameSegment, float, str]]:
     """Right of a label that stands alone, or below it: the line called the name, else the first one."""
-    line = sheet.lines[hit.line]
+    line = document.lines[hit.line]
     cell = next(
         ((start, end) for start, end in _cells(line) if start <= hit.start < end), (0, len(line.text))
     )
@@ -221,49 +229,53 @@ def _labelled(sheet: DocumentText, hit: LabelHit) -> Iterator[tuple[_Segment, fl
     if rest.startswith(":") and _may_be_name(rest.strip(": ")):
         text = rest.strip(": ")
         start = line.text.index(text, hit.end)
-        yield _Segment(text, line, start, start + len(text), False), 1.6 * hit.weight, f"right of “{label}”"
+        yield (
+            _NameSegment(text, line, start, start + len(text), False),
+            1.6 * hit.weight,
+            f"right of “{label}”",
+        )
         return
     if rest.strip(":/ ") and not re.match(r"[/:]", rest):
         return
     left = line.box(hit.start, hit.end).left
     found = [
         (segment, sure - 0.1 * (below.index - hit.line))
-        for below in sheet.lines[hit.line + 1 : hit.line + 6]
-        for segment, sure in _named_below(below, left)
+        for below in document.lines[hit.line + 1 : hit.line + 6]
+        for segment, sure in _names_below(below, left)
     ]
     if found:
         segment, sure = max(found, key=lambda each: each[1])
         yield segment, sure * hit.weight, f"below “{label}”"
 
 
-def _named_below(below: TextLine, left: float) -> Iterator[tuple[_Segment, float]]:
-    named = _NAMED.search(below.text)
+def _names_below(below: TextLine, left: float) -> Iterator[tuple[_NameSegment, float]]:
+    named = _NAME_LABEL.search(below.text)
     if named and abs(below.box(*named.span(1)).left - left) < 0.1 and _may_be_name(named.group(2)):
-        yield _Segment(named.group(2), below, *named.span(2), False), 2.6
+        yield _NameSegment(named.group(2), below, *named.span(2), False), 2.6
     for segment in _segments(below):
         if abs(below.box(segment.start, segment.end).left - left) < 0.1 and _may_be_name(segment.text):
-            yield segment, 2.0 if _FORM.search(segment.text) else 1.4
+            yield segment, 2.0 if _LEGAL_FORM.search(segment.text) else 1.4
 
 
-def _segments(line: TextLine) -> Iterator[_Segment]:
+def _segments(line: TextLine) -> Iterator[_NameSegment]:
     """The cells of a line, cut where much room or a separator stands."""
-    sender = bool(_ADDRESS.search(line.text)) and len(_PARTS.split(line.text)) >= 3
+    sender = bool(_ADDRESS.search(line.text)) and len(_SEPARATORS.split(line.text)) >= 3
     for cell_start, cell_end in _cells(line):
         place = cell_start
         text = line.text[cell_start:cell_end]
-        for part in _PARTS.split(text):
+        for part in _SEPARATORS.split(text):
             start = line.text.find(part, place, cell_end)
             place = start + len(part)
             name = part.strip(" .,-\u2013")
             # What ends with a colon, or stands before one, is a label.
             if ":" in name:
                 continue
-            form = _FORM.search(name)
+            form = _LEGAL_FORM.search(name)
             if form and len(name) > form.end() + 1:
                 name = name[: form.end()]
             if name:
                 begin = line.text.index(name, start)
-                yield _Segment(name, line, begin, begin + len(name), sender and part is not text)
+                yield _NameSegment(name, line, begin, begin + len(name), sender and part is not text)
 
 
 def _cells(line: TextLine) -> Iterator[tuple[int, int]]:
@@ -291,14 +303,14 @@ def _may_be_name(text: str) -> bool:
     folded = TextLine(0, 0, text, text.casefold(), (), (), False)
     return not any(
         start == 0 for _, start, _ in compile_phrases(_NOT_A_NAME).find(folded)
-    ) and not _FORM.fullmatch(text)
+    ) and not _LEGAL_FORM.fullmatch(text)
 
 
-def _recipient_lines(sheet: DocumentText) -> dict[int, list[float]]:
+def _recipient_lines(document: DocumentText) -> dict[int, list[float]]:
     """Lines that belong to the address of the recipient, with where the address begins."""
     found: dict[int, list[float]] = defaultdict(list)
     search = compile_phrases(_RECIPIENT)
-    for line in sheet.lines:
+    for line in document.lines:
         for _, start, end in search.find(line):
             left = line.box(start, end).left
             standing_alone = start == 0 or line.text[start - 1] == " "
@@ -308,9 +320,9 @@ def _recipient_lines(sheet: DocumentText) -> dict[int, list[float]]:
     return found
 
 
-def _contact_near(sheet: DocumentText, segment: _Segment) -> bool:
+def _has_contact_data_nearby(document: DocumentText, segment: _NameSegment) -> bool:
     box = segment.line.box(segment.start, segment.end)
-    for line in sheet.lines[max(segment.line.index - 1, 0) : segment.line.index + 7]:
+    for line in document.lines[max(segment.line.index - 1, 0) : segment.line.index + 7]:
         for start, end in _cells(line):
             if abs(line.box(start, end).left - box.left) < 0.06 and _CONTACT.search(line.folded[start:end]):
                 return True

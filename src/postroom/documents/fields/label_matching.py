@@ -45,9 +45,9 @@ _FILLERS: Final = frozenset(
         "local",
     ]
 )
-_PROSE: Final = 6  # words before a label that make its line running text
+_PROSE_WORDS: Final = 6  # words before a label that make its line running text
 _ROWS_BELOW: Final = 5
-_TAKEN: Final = 0.3  # what is left of a label that goes on from one of something else
+_IGNORED_LABEL_FACTOR: Final = 0.3  # what is left of a label that goes on from one of something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FieldCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LabelContext:
-    sheet: DocumentText
+    document: DocumentText
     values: dict[int, list[ParsedValue]]  # by line, from left to right
     hits: dict[int, list[LabelHit]]
     shapes: dict[str, str]  # the shape of value that each field takes
@@ -71,7 +71,7 @@ class LabelContext:
 
 
 def build_context(
-    sheet: DocumentText, values: Iterable[ParsedValue], hits: Iterable[LabelHit], kind: DocumentKind
+    document: DocumentText, values: Iterable[ParsedValue], hits: Iterable[LabelHit], kind: DocumentKind
 ) -> LabelContext:
     by_line: dict[int, list[ParsedValue]] = defaultdict(list)
     for value in sorted(values, key=lambda each: (each.line, each.start, not each.likely)):
@@ -83,49 +83,53 @@ def build_context(
     search = compile_phrases(kind.titles)
     titles = frozenset(
         line.index
-        for line in sheet.lines
+        for line in document.lines
         for _, start, _ in search.find(line)
         if start == 0 or line.text.rfind(" ", 0, start) < 3 or len(line.words) <= 6
     )
     amounts = frozenset(name for name, field in kind.fields.items() if field.shape == "amount")
-    return LabelContext(sheet, by_line, hits_by_line, shapes, amounts, titles)
+    return LabelContext(document, by_line, hits_by_line, shapes, amounts, titles)
 
 
-def label_weight(around: LabelContext, hit: LabelHit) -> float:
+def label_weight(context: LabelContext, hit: LabelHit) -> float:
     """Weak labels are strong on the line of the title, and strong ones weak in running text."""
-    if hit.line in around.titles:
+    if hit.line in context.titles:
         return min(hit.weight + 0.4, 1.0)
-    words = around.sheet.lines[hit.line].text[: hit.start].split()
-    decoyed = any(other.field == DECOY and other.end <= hit.start for other in around.hits[hit.line])
-    if _is_taken(around, hit):
-        return hit.weight * _TAKEN
-    return hit.weight * (0.7 if len(words) >= _PROSE else 1.0) * (0.6 if decoyed and hit.weight < 1 else 1.0)
-
-
-def _is_taken(around: LabelContext, hit: LabelHit) -> bool:
-    """A new balance in your favour is a balance, whatever is in your favour elsewhere."""
-    line = around.sheet.lines[hit.line].text
-    return hit.field in around.amounts and any(
-        other.field == DECOY and other.end <= hit.start and not line[other.end : hit.start].strip(" :")
-        for other in around.hits[hit.line]
+    words = context.document.lines[hit.line].text[: hit.start].split()
+    decoyed = any(other.field == DECOY and other.end <= hit.start for other in context.hits[hit.line])
+    if _continues_ignored_label(context, hit):
+        return hit.weight * _IGNORED_LABEL_FACTOR
+    return (
+        hit.weight
+        * (0.7 if len(words) >= _PROSE_WORDS else 1.0)
+        * (0.6 if decoyed and hit.weight < 1 else 1.0)
     )
 
 
-def find_candidates(around: LabelContext, name: str, field: FieldSpec) -> list[FieldCandidate]:
+def _continues_ignored_label(context: LabelContext, hit: LabelHit) -> bool:
+    """A new balance in your favour is a balance, whatever is in your favour elsewhere."""
+    line = context.document.lines[hit.line].text
+    return hit.field in context.amounts and any(
+        other.field == DECOY and other.end <= hit.start and not line[other.end : hit.start].strip(" :")
+        for other in context.hits[hit.line]
+    )
+
+
+def find_candidates(context: LabelContext, name: str, field: FieldSpec) -> list[FieldCandidate]:
     """Every value that fits, each with its best reason."""
     found: dict[ParsedValue, FieldCandidate] = {}
-    for line in around.hits.values():
+    for line in context.hits.values():
         for hit in line:
             if hit.field == name:
-                for beside in _beside(around, hit, field):
-                    candidate = _as_shaped(beside, field)
+                for beside in _candidates_for_label(context, hit, field):
+                    candidate = _penalize_wrong_shape(beside, field)
                     known = found.get(candidate.value)
                     if known is None or known.score < candidate.score:
                         found[candidate.value] = candidate
     return sorted(found.values(), key=lambda each: -each.score)
 
 
-def _as_shaped(candidate: FieldCandidate, field: FieldSpec) -> FieldCandidate:
+def _penalize_wrong_shape(candidate: FieldCandidate, field: FieldSpec) -> FieldCandidate:
     """Money has cents or a currency; what has neither is rather the number of an account.
 
     Pieces have no currency, and nominal values are round where they have one.
@@ -141,82 +145,84 @@ def _as_shaped(candidate: FieldCandidate, field: FieldSpec) -> FieldCandidate:
     return candidate if fits else replace(candidate, score=candidate.score * 0.3)
 
 
-def _beside(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+def _candidates_for_label(context: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
     if hit.unit:
-        yield from _before_unit(around, hit, field)
+        yield from _candidates_before_unit(context, hit, field)
         return
-    if _counts_what_stands_before(around, hit, field):
+    if _is_unit_of_previous_number(context, hit, field):
         return
-    beside = list(_right_of(around, hit, field))
+    beside = list(_candidates_right_of(context, hit, field))
     yield from beside
     worth = 0.35 if any(each.score >= 0.6 * hit.weight for each in beside) else 1.0
-    for candidate in _below(around, hit, field):
+    for candidate in _candidates_below(context, hit, field):
         yield FieldCandidate(candidate.value, candidate.score * worth, candidate.why, hit)
 
 
-def _fitting(around: LabelContext, line: int, field: FieldSpec) -> list[ParsedValue]:
+def _fitting_values(context: LabelContext, line: int, field: FieldSpec) -> list[ParsedValue]:
     shape = VALUE_SHAPES.get(field.shape, "")
     return [
         value
-        for value in around.values.get(line, ())
+        for value in context.values.get(line, ())
         if value.shape == shape and not value.rate and not (value.percent and field.shape != "price")
     ]
 
 
-def _moneylike(values: list[ParsedValue]) -> list[ParsedValue]:
+def _prefer_money(values: list[ParsedValue]) -> list[ParsedValue]:
     """Without the numbers of accounts, where there are amounts of money beside them."""
     money = [value for value in values if value.decimals > 0 or value.currency]
     return money or values
 
 
-def _label(around: LabelContext, hit: LabelHit) -> str:
-    return around.sheet.lines[hit.line].text[hit.start : hit.end]
+def _label_text(context: LabelContext, hit: LabelHit) -> str:
+    return context.document.lines[hit.line].text[hit.start : hit.end]
 
 
-def _before_unit(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
-    line = around.sheet.lines[hit.line]
-    for value in _fitting(around, hit.line, field):
+def _candidates_before_unit(
+    context: LabelContext, hit: LabelHit, field: FieldSpec
+) -> Iterator[FieldCandidate]:
+    line = context.document.lines[hit.line]
+    for value in _fitting_values(context, hit.line, field):
         if value.end <= hit.start and not line.text[value.end : hit.start].strip(" -."):
             score = 0.9 if value.likely else 0.7
-            yield FieldCandidate(value, score * hit.weight, f"before “{_label(around, hit)}”", hit)
+            yield FieldCandidate(value, score * hit.weight, f"before “{_label_text(context, hit)}”", hit)
 
 
-def _counts_what_stands_before(around: LabelContext, hit: LabelHit, field: FieldSpec) -> bool:
+def _is_unit_of_previous_number(context: LabelContext, hit: LabelHit, field: FieldSpec) -> bool:
     """In "5 pcs 225.90" the word belongs to the 5, unless a label has taken that: "Price 5 pcs 20"."""
     is_unit = any(
         other.unit and other.field == hit.field and other.start == hit.start
-        for other in around.hits[hit.line]
+        for other in context.hits[hit.line]
     )
-    for counted in _before_unit(around, hit, field) if is_unit else ():
-        line = around.sheet.lines[hit.line]
+    for counted in _candidates_before_unit(context, hit, field) if is_unit else ():
+        line = context.document.lines[hit.line]
         return not any(
             other.end <= counted.value.start
             and not other.unit
             and other.field != hit.field
-            and _rivals(around, other, hit)
+            and _compete(context, other, hit)
             and not line.text[other.end : counted.value.start].strip(" :.")
-            for other in around.hits[hit.line]
+            for other in context.hits[hit.line]
         )
     return False
 
 
-def _right_of(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
-    line = around.sheet.lines[hit.line]
+def _candidates_right_of(context: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    line = context.document.lines[hit.line]
     others = [
         other
-        for other in around.hits.get(hit.line, ())
+        for other in context.hits.get(hit.line, ())
         if other.start >= hit.end
         and not other.unit
         and other.field != hit.field
-        and _rivals(around, other, hit)
+        and _compete(context, other, hit)
     ]
     rank, last = 0, -1
     mine = [
         value
-        for value in _fitting(around, hit.line, field)
+        for value in _fitting_values(context, hit.line, field)
         if value.start >= hit.end and not any(other.end <= value.start for other in others)
     ]
-    mine = _moneylike(mine) if field.shape == "amount" else mine
+    mine = _prefer_money(mine) if field.shape == "amount" else mine
     end = max((value.end for value in mine), default=0)
     for value in mine:
         rank += value.start > last
@@ -232,67 +238,81 @@ def _right_of(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator
             if rank > 1 and value.end == end and field.shape == "amount"
             else (1.0, 0.45, 0.35)[min(rank - 1, 2)]
         )
-        score = max(1.0 - 0.07 * len(between), 0.5) * ranked * _goes_on(line.folded[hit.end : value.start])
+        score = (
+            max(1.0 - 0.07 * len(between), 0.5)
+            * ranked
+            * _continuation_factor(line.folded[hit.end : value.start])
+        )
         score *= 1.0 if value.likely else 0.75
         yield FieldCandidate(
-            value, score * label_weight(around, hit), f"right of “{_label(around, hit)}”", hit
+            value, score * label_weight(context, hit), f"right of “{_label_text(context, hit)}”", hit
         )
 
 
-def _goes_on(between: str) -> float:
+def _continuation_factor(between: str) -> float:
     """A label that is followed by a noun is another label: total costs are not the total."""
     word = re.match(r"[ ]?([a-z]{4,})", between)
     return 0.7 if word and word.group(1) not in _FILLERS else 1.0
 
 
-def _rivals(around: LabelContext, other: LabelHit, hit: LabelHit) -> bool:
+def _compete(context: LabelContext, other: LabelHit, hit: LabelHit) -> bool:
     """Whether the other label takes values of the same shape; a decoy takes any."""
-    return other.field == DECOY or around.shapes.get(other.field) == around.shapes.get(hit.field)
+    return other.field == DECOY or context.shapes.get(other.field) == context.shapes.get(hit.field)
 
 
-def _below(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
-    line = around.sheet.lines[hit.line]
-    heads = [other for other in around.hits[hit.line] if not other.unit and _rivals(around, other, hit)]
-    if around.shapes[hit.field] != "number":
+def _candidates_below(context: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+    line = context.document.lines[hit.line]
+    heads = [other for other in context.hits[hit.line] if not other.unit and _compete(context, other, hit)]
+    if context.shapes[hit.field] != "number":
         heads = [head for head in heads if head.field != DECOY]
-    heads = _apart(heads)
+    heads = _merge_overlapping(heads)
     # The head of a table of goods: what stands below is one row's, not the document's.
-    goods = field.shape == "amount" and sum(other.field == DECOY for other in around.hits[hit.line]) >= 2
-    column = list(_wrapped(around, hit, field))
+    goods = field.shape == "amount" and sum(other.field == DECOY for other in context.hits[hit.line]) >= 2
+    column = list(_candidates_on_next_line(context, hit, field))
     for step in range(1, _ROWS_BELOW + 1):
         index = hit.line + step
-        if index >= len(around.sheet.lines) or around.sheet.lines[index].page != line.page:
+        if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
             break
-        values = _fitting(around, index, field)
+        values = _fitting_values(context, index, field)
         fade = (1.0, 0.75, 0.6, 0.5, 0.4)[step - 1]
-        for value, score in _rows(around, hit, heads, values):
+        for value, score in _row_candidates(context, hit, heads, values):
             # A value that has a label of its own on its line belongs rather to that.
             own = any(
-                other.end <= value.start and not other.unit and _rivals(around, other, hit)
-                for other in around.hits.get(index, ())
+                other.end <= value.start and not other.unit and _compete(context, other, hit)
+                for other in context.hits.get(index, ())
             )
-            worth = hit.weight * score * fade * (_TAKEN if _is_taken(around, hit) else 1.0)
+            worth = (
+                hit.weight
+                * score
+                * fade
+                * (_IGNORED_LABEL_FACTOR if _continues_ignored_label(context, hit) else 1.0)
+            )
             worth *= (0.4 if own else 1.0) * (0.4 if goods else 1.0)
-            column.append(FieldCandidate(value, worth, f"below “{_label(around, hit)}”", hit))
-        if values and around.sheet.has_layout is False:
+            column.append(FieldCandidate(value, worth, f"below “{_label_text(context, hit)}”", hit))
+        if values and context.document.has_layout is False:
             break
-    yield from _summed(column) if field.shape == "amount" else column
+    yield from _prefer_column_sum(column) if field.shape == "amount" else column
 
 
-def _wrapped(around: LabelContext, hit: LabelHit, field: FieldSpec) -> Iterator[FieldCandidate]:
+def _candidates_on_next_line(
+    context: LabelContext, hit: LabelHit, field: FieldSpec
+) -> Iterator[FieldCandidate]:
     """A label at the very end of a line, its value at the beginning of the next."""
     # What has other labels before it, of whatever, is the head of a column.
-    alone = not any(other.end <= hit.start and not other.unit for other in around.hits[hit.line])
-    at_end = not around.sheet.lines[hit.line].text[hit.end :].strip(" :")
-    if alone and at_end and hit.line + 1 < len(around.sheet.lines):
-        for value in _fitting(around, hit.line + 1, field)[:1]:
+    alone = not any(other.end <= hit.start and not other.unit for other in context.hits[hit.line])
+    at_end = not context.document.lines[hit.line].text[hit.end :].strip(" :")
+    if alone and at_end and hit.line + 1 < len(context.document.lines):
+        for value in _fitting_values(context, hit.line + 1, field)[:1]:
             if value.start == 0 and hit.start > 10:
                 yield FieldCandidate(
-                    value, 0.9 * label_weight(around, hit), f"on the line after “{_label(around, hit)}”", hit
+                    value,
+                    0.9 * label_weight(context, hit),
+                    f"on the line after “{_label_text(context, hit)}”",
+                    hit,
                 )
 
 
-def _summed(column: Sequence[FieldCandidate]) -> Iterator[FieldCandidate]:
+def _prefer_column_sum(column: Sequence[FieldCandidate]) -> Iterator[FieldCandidate]:
     """Where the last amount of a column is the sum of those above it, it is meant and they are not."""
     amounts = [each.value.number for each in column]
     for end in range(len(column), 2, -1):
@@ -307,7 +327,7 @@ def _summed(column: Sequence[FieldCandidate]) -> Iterator[FieldCandidate]:
     yield from column
 
 
-def _apart(heads: Sequence[LabelHit]) -> list[LabelHit]:
+def _merge_overlapping(heads: Sequence[LabelHit]) -> list[LabelHit]:
     """Labels that overlap are one column."""
     kept: list[LabelHit] = []
     for head in heads:
@@ -316,12 +336,12 @@ def _apart(heads: Sequence[LabelHit]) -> list[LabelHit]:
     return kept
 
 
-def _rows(
-    around: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
+def _row_candidates(
+    context: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
 ) -> Iterator[tuple[ParsedValue, float]]:
     """The row as it is likely read; with numbers apart that may be one where that fits the columns better."""
     likely = [value for value in values if value.likely]
-    yield from _in_column(around, hit, heads, likely)
+    yield from _column_scores(context, hit, heads, likely)
     whole = [
         value
         for value in likely
@@ -338,18 +358,18 @@ def _rows(
             )
         ]
         if len(parts) == len(heads):
-            yield from _in_column(around, hit, heads, parts)
+            yield from _column_scores(context, hit, heads, parts)
 
 
-def _in_column(
-    around: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
+def _column_scores(
+    context: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
 ) -> Iterator[tuple[ParsedValue, float]]:
     place = next((number for number, head in enumerate(heads) if head.start <= hit.start < head.end), 0)
-    above = around.sheet.lines[hit.line].box(hit.start, hit.end)
+    above = context.document.lines[hit.line].box(hit.start, hit.end)
     for number, value in enumerate(values):
-        box = around.sheet.lines[value.line].box(value.start, value.end)
+        box = context.document.lines[value.line].box(value.start, value.end)
         overlap = min(above.right, box.right) - max(above.left, box.left)
-        if around.sheet.has_layout:
+        if context.document.has_layout:
             if overlap > 0 or abs(above.right - box.right) < 0.02 or abs(above.left - box.left) < 0.02:
                 yield value, 0.9
             continue

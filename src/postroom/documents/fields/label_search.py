@@ -12,7 +12,7 @@ from postroom.documents.kinds.document_kind import DocumentKind
 DECOY: Final = ""  # the field of labels that belong to no field
 _WEAK: Final = 0.5
 # "Total (incl. VAT) 119.00" is the total: what is in it or not says more of the label and is none itself.
-_INCLUDED: Final = re.compile(
+_INCLUSION_WORDS: Final = re.compile(
     r"\b(?:inkl|incl|inklusive|including|inclusive|included|enthalten|exkl|excl|exklusive|excluding|ohne"
     r"|without)\b[. ]*(?:in\b[. ]*)?(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?"
     r"(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
@@ -40,18 +40,18 @@ class PhraseSearch:
     weights: tuple[float, ...]
 
     def find(self, line: TextLine) -> Iterable[tuple[float, int, int]]:
-        for found in (self.loose if line.spaced else self.pattern).finditer(line.folded):
+        for found in (self.loose if line.is_letter_spaced else self.pattern).finditer(line.folded):
             assert found.lastindex
             yield self.weights[found.lastindex - 1], *found.span(found.lastindex)
 
 
-_LETTERS: Final = {"ß": f"(?:ss|s|ß|{UNREADABLE})"}
+_CHARACTER_PATTERNS: Final = {"ß": f"(?:ss|s|ß|{UNREADABLE})"}
 
 
-def _letter(sign: str) -> str:
+def _character_pattern(sign: str) -> str:
     plain = fold_text(sign)
-    if sign in _LETTERS:
-        return _LETTERS[sign]
+    if sign in _CHARACTER_PATTERNS:
+        return _CHARACTER_PATTERNS[sign]
     if plain != sign.lower():  # it has an accent
         other = {"a": "|ae", "o": "|oe", "u": "|ue"}.get(plain, "")
         return f"(?:{plain}{other}|{UNREADABLE})"
@@ -60,9 +60,11 @@ def _letter(sign: str) -> str:
     return re.escape(plain)
 
 
-def _spelled(phrase: str, *, loose: bool) -> str:
+def _phrase_pattern(phrase: str, *, loose: bool) -> str:
     inner = phrase.strip("*")
-    body = (r"\s?" if loose else "").join(_letter(sign) for sign in inner).replace("ss", "(?:ss|ß)")
+    body = (
+        (r"\s?" if loose else "").join(_character_pattern(sign) for sign in inner).replace("ss", "(?:ss|ß)")
+    )
     if loose and len(inner) > 4:
         return f"({body})"
     left = "" if phrase.startswith("*") else r"(?<![a-z0-9])"
@@ -78,27 +80,27 @@ def compile_phrases(written: str) -> PhraseSearch:
     }
     ordered = sorted((each for each in weights if each), key=len, reverse=True)
     strict, loose = (
-        re.compile("|".join(_spelled(each, loose=loose) for each in ordered) or r"(?!x)x")
+        re.compile("|".join(_phrase_pattern(each, loose=loose) for each in ordered) or r"(?!x)x")
         for loose in (False, True)
     )
     return PhraseSearch(strict, loose, tuple(weights[each] for each in ordered))
 
 
-def _wanted(kind: DocumentKind) -> Iterable[tuple[str, PhraseSearch, bool]]:
+def _list_searches(kind: DocumentKind) -> Iterable[tuple[str, PhraseSearch, bool]]:
     for name, field in kind.fields.items():
         if field.labels:
             yield name, compile_phrases(",".join(field.labels.values())), False
         if field.units:
             yield name, compile_phrases(field.units), True
-    if kind.decoys:
-        yield DECOY, compile_phrases(kind.decoys), False
+    if kind.ignored_labels:
+        yield DECOY, compile_phrases(kind.ignored_labels), False
 
 
-def find_labels(sheet: DocumentText, kind: DocumentKind) -> tuple[LabelHit, ...]:
+def find_labels(document: DocumentText, kind: DocumentKind) -> tuple[LabelHit, ...]:
     """All labels; one that lies inside a longer one of another field does not count."""
-    wanted = tuple(_wanted(kind))
+    wanted = tuple(_list_searches(kind))
     found: list[LabelHit] = []
-    for line in sheet.lines:
+    for line in document.lines:
         here = [
             LabelHit(name, weight, line.index, start, end, unit)
             for name, search, unit in wanted
@@ -107,12 +109,12 @@ def find_labels(sheet: DocumentText, kind: DocumentKind) -> tuple[LabelHit, ...]
         found.extend(
             hit
             for hit in here
-            if not _INCLUDED.search(line.folded[: hit.start])
-            and not any(_hides(other, hit) for other in here)
+            if not _INCLUSION_WORDS.search(line.folded[: hit.start])
+            and not any(_covers(other, hit) for other in here)
         )
     return tuple(sorted(found, key=lambda hit: (hit.line, hit.start)))
 
 
-def _hides(other: LabelHit, hit: LabelHit) -> bool:
+def _covers(other: LabelHit, hit: LabelHit) -> bool:
     longer = other.end - other.start > hit.end - hit.start
     return longer and other.start <= hit.start and hit.end <= other.end and not other.unit

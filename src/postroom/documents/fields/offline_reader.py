@@ -35,119 +35,128 @@ from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation
 from postroom.documents.kinds.field_spec import FieldSpec
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
-_SURE: Final = 0.9  # a value that fits its label this well is meant by it
-_BELIEVED: Final = 0.5  # what two weak hints say together
-_CURRENCY_OF: Final = re.compile(
+_CERTAIN_SCORE: Final = 0.9  # a value that fits its label this well is meant by it
+_INFERRED_LABEL: Final = 0.5  # what two weak hints say together
+_CURRENCY_LABEL: Final = re.compile(
     r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
     r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
 )
-_UNRIVALLED: Final = 0.3  # rows that prove themselves: nothing else was read there, but some may be missing
+_UNRIVALLED_MARGIN: Final = (
+    0.3  # rows that prove themselves: nothing else was read there, but some may be missing
+)
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
 def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
-    sheet = build_document_text(transcript)
-    found = find_values(sheet)
-    labels = find_labels(sheet, kind)
-    around = build_context(sheet, found, labels, kind)
+    document = build_document_text(transcript)
+    found = find_values(document)
+    labels = find_labels(document, kind)
+    context = build_context(document, found, labels, kind)
     fields = kind.fields
     picks: dict[str, FieldValue] = {}
     sides = {
-        name: choice_fields.rank_choices(sheet, field, [hit for hit in labels if hit.field == name])
+        name: choice_fields.rank_choices(document, field, [hit for hit in labels if hit.field == name])
         for name, field in fields.items()
         if field.shape == "choice"
     }
-    numbers = _numbers(around, kind, found, sides)
-    picks |= _with_summed_taxes(around, numbers)
-    picks |= {name: _choice(sheet, ranked, picks.get(name)) for name, ranked in sides.items() if ranked}
+    numbers = _number_fields(context, kind, found, sides)
+    picks |= _add_summed_taxes(context, numbers)
     picks |= {
-        name: _placed(sheet, each, "date") for name, each in field_selection.pick_dates(around, kind).items()
+        name: _choice_field(document, ranked, picks.get(name)) for name, ranked in sides.items() if ranked
+    }
+    picks |= {
+        name: _picked_field(document, each, "date")
+        for name, each in field_selection.pick_dates(context, kind).items()
     }
     for name, field in fields.items():
-        value = _other(around, name, field, picks)
+        value = _other_field(context, name, field, picks)
         if value:
             picks[name] = value
     return FieldExtraction(
-        mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, sheet)
+        mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, document)
     )
 
 
-def _place(sheet: DocumentText, line: int, start: int, end: int) -> dict[str, Any]:
-    at = sheet.lines[line]
+def _position(document: DocumentText, line: int, start: int, end: int) -> dict[str, Any]:
+    at = document.lines[line]
     return {"page": at.page, "box": at.box(start, end)}
 
 
-def _field(value: Any, signals: ConfidenceSignals, evidence: str, **place: Any) -> FieldValue:
+def _field_value(value: Any, signals: ConfidenceSignals, evidence: str, **place: Any) -> FieldValue:
     return FieldValue(value, calibration.confidence(signals), evidence, signals=signals, **place)
 
 
-def _placed(sheet: DocumentText, each: FieldPick, shape: str) -> FieldValue:
-    signals = ConfidenceSignals(shape, each.label, each.margin, checked=each.checked, again=each.again)
-    return _field(each.value, signals, each.why, **_place(sheet, each.line, each.start, each.end))
+def _picked_field(document: DocumentText, each: FieldPick, shape: str) -> FieldValue:
+    signals = ConfidenceSignals(
+        shape, each.label, each.margin, checked=each.checked, is_repeated=each.is_repeated
+    )
+    return _field_value(each.value, signals, each.why, **_position(document, each.line, each.start, each.end))
 
 
-def _choice(
-    sheet: DocumentText, ranked: Sequence[choice_fields.RankedChoice], concluded: FieldValue | None
+def _choice_field(
+    document: DocumentText, ranked: Sequence[choice_fields.RankedChoice], concluded: FieldValue | None
 ) -> FieldValue:
     """By the loudest words. Where the money went decides whether weak ones are believed, or any."""
     first = ranked[0]
     behind = ranked[1].score if len(ranked) > 1 else 0.0
-    said = sheet.lines[first.line].text[first.start : first.end]
+    said = document.lines[first.line].text[first.start : first.end]
     same = concluded is not None and concluded.value == first.choice
     behind = first.score if concluded and not same else behind
-    label = max(first.score / 1.5, _BELIEVED if same else 0.0)
+    label = max(first.score / 1.5, _INFERRED_LABEL if same else 0.0)
     signals = ConfidenceSignals(
         "choice", min(label, 1.0), min((first.score - behind) / 1.5, 1.0), agreed=same
     )
     words = f"“{said}”; {concluded.evidence}" if concluded and same else f"“{said}”"
-    return _field(first.choice, signals, words, **_place(sheet, first.line, first.start, first.end))
+    return _field_value(
+        first.choice, signals, words, **_position(document, first.line, first.start, first.end)
+    )
 
 
-def _numbers(
-    around: LabelContext,
+def _number_fields(
+    context: LabelContext,
     kind: DocumentKind,
     found: Sequence[ParsedValue],
     sides: Mapping[str, Sequence[choice_fields.RankedChoice]],
 ) -> dict[str, FieldValue]:
     fields = {name: field for name, field in kind.fields.items() if field.shape in _NUMBERS}
-    fits = {name: find_candidates(around, name, field) for name, field in fields.items()}
+    fits = {name: find_candidates(context, name, field) for name, field in fields.items()}
     every = amount_solver.collect_numbers(found, fits)
     rates = [
         float(value.number) for value in found if value.shape == "number" and value.rate and value.number
     ]
     direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
     solved, *others = amount_solver.solve(kind, every, rates, direction)
-    named = {name for relation in kind.relations for name in _names(relation)}
+    named = {name for relation in kind.relations for name in _relation_fields(relation)}
     # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
     unsigned = any(isinstance(relation, SettlementRelation) for relation in kind.relations)
-    result = _concluded(around.sheet, kind, solved, converted=bool(rates))
+    result = _infer_choices(context.document, kind, solved, converted=bool(rates))
     result |= {
-        name: _number(
-            around.sheet,
+        name: _number_field(
+            context.document,
             name,
             number,
             solved,
             every,
             others=others,
             shape=fields[name].shape,
-            scale=_scale(kind, name, solved),
+            scale=_unit_scale(kind, name, solved),
             unsigned=unsigned,
         )
         for name, number in solved.chosen.items()
         if number.score(name) > 0 or name in solved.agreed or name in solved.words
     }
     for name, field in fields.items():
-        if field.several:
-            total = _several(around.sheet, fits[name])
+        if field.is_summed:
+            total = _summed_field(context.document, fits[name])
         else:
-            total = _single(around.sheet, name, field, every) if name not in named else None
+            total = _best_number_field(context.document, name, field, every) if name not in named else None
         if total:
             result[name] = total
     return result
 
 
-def _concluded(
-    sheet: DocumentText, kind: DocumentKind, solved: amount_solver.Solution, *, converted: bool
+def _infer_choices(
+    document: DocumentText, kind: DocumentKind, solved: amount_solver.Solution, *, converted: bool
 ) -> dict[str, FieldValue]:
     """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
     found: dict[str, FieldValue] = {}
@@ -158,25 +167,27 @@ def _concluded(
         if paid is None:
             continue
         # At a rate of exchange, what was paid is in another currency than what it was worth.
-        comparable = worth and not converted and relation.paid in solved.agreed and _is_alike(worth, paid)
-        if (side := _side(worth if comparable else None, paid)) is None:
+        comparable = (
+            worth and not converted and relation.paid in solved.agreed and _may_share_currency(worth, paid)
+        )
+        if (side := _infer_direction(worth if comparable else None, paid)) is None:
             continue
         place = paid.place(relation.paid)
         choice, words = side
         signals = ConfidenceSignals("choice", 0.3, 0.3)
-        found[relation.direction] = _field(
-            choice, signals, words, **_place(sheet, place.line, place.start, place.end)
+        found[relation.direction] = _field_value(
+            choice, signals, words, **_position(document, place.line, place.start, place.end)
         )
     return found
 
 
-def _is_alike(one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber) -> bool:
+def _may_share_currency(one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber) -> bool:
     """Whether nothing says that they are in two currencies."""
     first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
     return not first or not second or bool(first & second)
 
 
-def _side(
+def _infer_direction(
     worth: amount_solver.DistinctNumber | None, paid: amount_solver.DistinctNumber
 ) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
@@ -187,35 +198,35 @@ def _side(
     return None
 
 
-def _with_summed_taxes(around: LabelContext, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+def _add_summed_taxes(context: LabelContext, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
     """Where only the taxes by rate are written, their sum is the tax."""
     found = dict(numbers)
     net, gross, vat = (found.get(name) for name in ("net", "gross", "vat"))
     if net is None or gross is None or (vat and net.value + vat.value == gross.value):
         return found
-    total = sum((row.vat for row in table_extraction.find_tax_rows(around, None)), Decimal(0))
+    total = sum((row.vat for row in table_extraction.find_tax_rows(context, None)), Decimal(0))
     if total and net.value + total == gross.value:
         for name, each in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
             assert each.signals
             words = f"{each.evidence}; {net.value} + {total} = {gross.value}"
-            found[name] = _field(
+            found[name] = _field_value(
                 each.value, replace(each.signals, agreed=True), words, page=each.page, box=each.box
             )
     return found
 
 
-def _names(relation: Relation) -> tuple[str, ...]:
+def _relation_fields(relation: Relation) -> tuple[str, ...]:
     parts = (getattr(relation, name, None) for name in ("left", "right", "result", "worth", "paid"))
     return tuple(part for part in parts if isinstance(part, str))
 
 
-def _scale(kind: DocumentKind, name: str, solved: amount_solver.Solution) -> float:
+def _unit_scale(kind: DocumentKind, name: str, solved: amount_solver.Solution) -> float:
     lefts = {relation.left for relation in kind.relations if isinstance(relation, ProductRelation)}
     return solved.scale if name in lefts else 1.0
 
 
-def _number(
-    sheet: DocumentText,
+def _number_field(
+    document: DocumentText,
     name: str,
     number: amount_solver.DistinctNumber,
     solved: amount_solver.Solution,
@@ -232,11 +243,12 @@ def _number(
     signals = ConfidenceSignals(
         "number",
         label,
-        _ahead(name, number, solved, others),
+        _lead_over_rivals(name, number, solved, others),
         agreed=name in solved.agreed,
-        again=len(number.places) > 1,
-        twice=shape == "amount" and any(_same_label(sheet, name, number, each) for each in rest),
-        torn=sheet.lines[place.line].spaced,
+        is_repeated=len(number.places) > 1,
+        has_rival_value=shape == "amount"
+        and any(_has_same_label(document, name, number, each) for each in rest),
+        is_letter_spaced=document.lines[place.line].is_letter_spaced,
     )
     fit = number.fits.get(name)
     words = [fit.why if fit else "", solved.words.get(name, "")]
@@ -246,12 +258,15 @@ def _number(
     if scale != 1.0:
         amount = (amount * Decimal(str(scale))).normalize()
         words.append(f"in units of the price: {place.number} x {scale:g}")
-    return _field(
-        amount, signals, "; ".join(filter(None, words)), **_place(sheet, place.line, place.start, place.end)
+    return _field_value(
+        amount,
+        signals,
+        "; ".join(filter(None, words)),
+        **_position(document, place.line, place.start, place.end),
     )
 
 
-def _ahead(
+def _lead_over_rivals(
     name: str,
     number: amount_solver.DistinctNumber,
     solved: amount_solver.Solution,
@@ -264,25 +279,29 @@ def _ahead(
     return max(min(solved.score - max(behind, default=0.0), 1.0), 0.0)
 
 
-def _same_label(
-    sheet: DocumentText, name: str, one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber
+def _has_same_label(
+    document: DocumentText, name: str, one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber
 ) -> bool:
     """Whether two amounts stand right of the same words on two lines, and the other is nothing else."""
     fits = (one.fits.get(name), other.fits.get(name))
     here = fits[1] and fits[1].value
-    if any(field != name and fit.score >= _SURE and fit.value == here for field, fit in other.fits.items()):
+    if any(
+        field != name and fit.score >= _CERTAIN_SCORE and fit.value == here
+        for field, fit in other.fits.items()
+    ):
         return False
     if one.size == other.size or any(
-        fit is None or fit.hit is None or fit.score < _SURE or not fit.why.startswith("right") for fit in fits
+        fit is None or fit.hit is None or fit.score < _CERTAIN_SCORE or not fit.why.startswith("right")
+        for fit in fits
     ):
         return False
     hits = [fit.hit for fit in fits if fit and fit.hit]
-    labels = {sheet.lines[hit.line].folded[hit.start : hit.end] for hit in hits}
+    labels = {document.lines[hit.line].folded[hit.start : hit.end] for hit in hits}
     currencies = {fit.value.currency for fit in fits if fit}
     return len(labels) == len(currencies) == 1 and hits[0].line != hits[1].line
 
 
-def _several(sheet: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue | None:
+def _summed_field(document: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue | None:
     """All amounts right of such labels together, one for each line."""
     good = [each for each in fits if each.score >= 0.5 and each.why.startswith("right")]
     lines: dict[int, FieldCandidate] = {}
@@ -293,65 +312,69 @@ def _several(sheet: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue 
         return None
     total = sum((abs(each.value.number) for each in lines.values()), Decimal(0))
     first = next(iter(lines.values()))
-    signals = ConfidenceSignals("sum", min(each.score for each in lines.values()), 0.0, again=len(lines) > 1)
+    signals = ConfidenceSignals(
+        "sum", min(each.score for each in lines.values()), 0.0, is_repeated=len(lines) > 1
+    )
     words = " + ".join(f"{abs(each.value.number)}" for each in lines.values())
     value = first.value
-    return _field(
-        total, signals, f"{first.why}: {words}", **_place(sheet, value.line, value.start, value.end)
+    return _field_value(
+        total, signals, f"{first.why}: {words}", **_position(document, value.line, value.start, value.end)
     )
 
 
-def _single(
-    sheet: DocumentText, name: str, field: FieldSpec, every: Sequence[amount_solver.DistinctNumber]
+def _best_number_field(
+    document: DocumentText, name: str, field: FieldSpec, every: Sequence[amount_solver.DistinctNumber]
 ) -> FieldValue | None:
     best = max(every, key=lambda each: each.score(name), default=None)
     if best is None or best.score(name) <= 0:
         return None
-    return _number(sheet, name, best, amount_solver.Solution(), every, shape=field.shape)
+    return _number_field(document, name, best, amount_solver.Solution(), every, shape=field.shape)
 
 
-def _other(
-    around: LabelContext, name: str, field: FieldSpec, known: Mapping[str, FieldValue]
+def _other_field(
+    context: LabelContext, name: str, field: FieldSpec, known: Mapping[str, FieldValue]
 ) -> FieldValue | None:
-    sheet = around.sheet
+    document = context.document
     match field.shape:
         case "isin" | "iban" | "vat_id":
-            found = field_selection.pick_by_check_digits(around, name, field)
+            found = field_selection.pick_by_check_digits(context, name, field)
         case "code":
-            found = field_selection.pick_code(around, name)
+            found = field_selection.pick_code(context, name)
         case "symbol":
-            found = field_selection.pick_code(around, name, field_selection.SYMBOL)
+            found = field_selection.pick_code(context, name, field_selection.SYMBOL)
         case "party":
-            found = issuer.find_issuer(around, name)
+            found = issuer.find_issuer(context, name)
         case "name":
-            found = field_selection.pick_name(around, name)
+            found = field_selection.pick_name(context, name)
         case "currency":
-            return _currency(around, known.get(field.goes_with))
+            return _currency_field(context, known.get(field.related_fields))
         case "rates":
-            return _rates(around, known.get("vat"))
+            return _tax_rate_field(context, known.get("vat"))
         case "lines":
-            return _lines(around)
+            return _line_item_field(context)
         case _:
             return None
-    return _placed(sheet, found, field.shape) if found else None
+    return _picked_field(document, found, field.shape) if found else None
 
 
-def _currency(around: LabelContext, of: FieldValue | None) -> FieldValue | None:
+def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue | None:
     """The one at the amount, else the one that is said to be the document's, else the commonest."""
-    sheet = around.sheet
-    every = [value for values_ in around.values.values() for value in values_ if value.shape == "currency"]
+    document = context.document
+    every = [value for values_ in context.values.values() for value in values_ if value.shape == "currency"]
     count = Counter(value.content for value in every)
     if not count:
         return None
-    beside, before = _currency_at(around, of) if of else (None, None)
-    told = next((value.content for value in every if _CURRENCY_OF.search(_before(sheet, value))), None)
+    beside, before = _currencies_near(context, of) if of else (None, None)
+    told = next(
+        (value.content for value in every if _CURRENCY_LABEL.search(_text_before(document, value))), None
+    )
     commonest, times = count.most_common(1)[0]
     chosen = beside or told or before or commonest
     share = count[chosen] / count.total()
     at = next(value for value in every if value.content == chosen)
     # What only stands near is a guess where the document names another one too.
     label = 1.0 if beside or told == chosen else 0.4 if len(count) == 1 else 0.3
-    signals = ConfidenceSignals("currency", label, share, again=times > 1)
+    signals = ConfidenceSignals("currency", label, share, is_repeated=times > 1)
     words = (
         "beside the amount"
         if beside
@@ -361,49 +384,49 @@ def _currency(around: LabelContext, of: FieldValue | None) -> FieldValue | None:
         if before
         else "the commonest of the document"
     )
-    return _field(chosen, signals, words, **_place(sheet, at.line, at.start, at.end))
+    return _field_value(chosen, signals, words, **_position(document, at.line, at.start, at.end))
 
 
-def _before(sheet: DocumentText, value: ParsedValue) -> str:
-    return sheet.lines[value.line].folded[: value.start]
+def _text_before(document: DocumentText, value: ParsedValue) -> str:
+    return document.lines[value.line].folded[: value.start]
 
 
-def _currency_at(around: LabelContext, of: FieldValue) -> tuple[Any, Any]:
+def _currencies_near(context: LabelContext, of: FieldValue) -> tuple[Any, Any]:
     """The one beside the amount, and the last one that was written shortly before it."""
-    for line in around.sheet.lines:
-        for value in around.values.get(line.index, ()):
+    for line in context.document.lines:
+        for value in context.values.get(line.index, ()):
             if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:
                 continue
             before = [
                 each
                 for index in range(max(line.index - 3, 0), line.index + 1)
-                for each in around.values.get(index, ())
+                for each in context.values.get(index, ())
                 if each.shape == "currency" and (index < line.index or each.end <= value.start)
             ]
             return value.currency, before[-1].content if before else None
     return None, None
 
 
-def _rates(around: LabelContext, vat: FieldValue | None) -> FieldValue | None:
-    rows = table_extraction.find_tax_rows(around, vat.value if vat else None)
+def _tax_rate_field(context: LabelContext, vat: FieldValue | None) -> FieldValue | None:
+    rows = table_extraction.find_tax_rows(context, vat.value if vat else None)
     if not rows:
         return None
     right = vat is not None and sum((row.vat for row in rows), Decimal(0)) == vat.value
-    line = around.sheet.lines[rows[0].line]
+    line = context.document.lines[rows[0].line]
     label = 1.0 if all(row.net is not None for row in rows) else 0.5
-    signals = ConfidenceSignals("rates", label, 1.0 if right else _UNRIVALLED, agreed=right)
+    signals = ConfidenceSignals("rates", label, 1.0 if right else _UNRIVALLED_MARGIN, agreed=right)
     words = "the taxes add up" if right else "rows with a rate and its tax"
     value = tuple(VatAmount(row.rate, row.net, row.vat) for row in rows)
-    return _field(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
+    return _field_value(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
 
 
-def _lines(around: LabelContext) -> FieldValue | None:
-    rows = table_extraction.find_line_items(around)
+def _line_item_field(context: LabelContext) -> FieldValue | None:
+    rows = table_extraction.find_line_items(context)
     if not rows:
         return None
-    line = around.sheet.lines[rows[0].line]
+    line = context.document.lines[rows[0].line]
     value = tuple(InvoiceLine(row.description, row.quantity, row.unit_price, row.amount) for row in rows)
-    signals = ConfidenceSignals("lines", 1.0, _UNRIVALLED)
-    return _field(
+    signals = ConfidenceSignals("lines", 1.0, _UNRIVALLED_MARGIN)
+    return _field_value(
         value, signals, "quantity times price is the amount", page=line.page, box=line.box(0, len(line.text))
     )

@@ -10,10 +10,10 @@ from typing import Final
 
 from postroom.documents.fields.value_parsing import ParsedValue
 
-_FAR: Final = 30  # lines below the worth that are looked at
-_PART: Final = 0.6  # what is larger than this part of the whole is no fee and no tax
-_NEAR: Final = 0.011
-_ROWS: Final = 10
+_MAX_LINES_BELOW: Final = 30  # lines below the worth that are looked at
+_MAX_FEE_SHARE: Final = 0.6  # what is larger than this part of the whole is no fee and no tax
+_CENT_TOLERANCE: Final = 0.011
+_MAX_ROWS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SettlementStep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _RunningTotal:
     """A running total, and how lines count in it: as written or by their size, added or taken off."""
 
     as_written: bool
@@ -52,7 +52,7 @@ def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterat
         abs(float(each.number)) for each in amounts if each.line == worth.line and each.start > worth.start
     ]
     if len(row) > 1 and any(
-        row[-1] > 0 and abs(abs(float(worth.number)) + sign * sum(row[:-1]) - row[-1]) <= _NEAR
+        row[-1] > 0 and abs(abs(float(worth.number)) + sign * sum(row[:-1]) - row[-1]) <= _CENT_TOLERANCE
         for sign in (1, -1)
     ):
         words = " and ".join(f"{each:.2f}" for each in (abs(float(worth.number)), *row[:-1]))
@@ -67,12 +67,15 @@ def find_column_totals(
     lines = sorted(below)
     for end, line in enumerate(lines):
         wanted, total, is_told, changed = abs(float(below[line].number)), 0.0, False, False
-        for place in range(end - 1, max(end - _ROWS, -1), -1):
+        for place in range(end - 1, max(end - _MAX_ROWS, -1), -1):
             amount = float(below[lines[place]].number)
             total += amount
-            here = any(abs(abs(amount) - each) <= _NEAR + 0.00003 * each for each in same)
-            is_told, changed = is_told or here, changed or (here and abs(abs(amount) - worth) > _NEAR)
-            if end - place > 1 and is_told and wanted > 1 and abs(abs(total) - wanted) <= _NEAR:
+            here = any(abs(abs(amount) - each) <= _CENT_TOLERANCE + 0.00003 * each for each in same)
+            is_told, changed = (
+                is_told or here,
+                changed or (here and abs(abs(amount) - worth) > _CENT_TOLERANCE),
+            )
+            if end - place > 1 and is_told and wanted > 1 and abs(abs(total) - wanted) <= _CENT_TOLERANCE:
                 yield SettlementStep(
                     wanted, changed, f"the sum of the {end - place} rows above is {wanted:.2f}"
                 )
@@ -93,28 +96,31 @@ def find_running_totals(
     start = float(worth.number)
     start += head if start >= 0 else -head
     for as_written, sign in ((True, 1), (True, -1), (False, 1), (False, -1)):
-        sum_ = _Sum(as_written, sign, start if as_written else abs(start))
-        for line in range(worth.line + 1, worth.line + _FAR):
+        sum_ = _RunningTotal(as_written, sign, start if as_written else abs(start))
+        for line in range(worth.line + 1, worth.line + _MAX_LINES_BELOW):
             if line not in below:
                 continue
             amount = float(below[line].number)
-            sum_, arrived = _next(sum_, amount, rates, adds=line in interest)
+            sum_, arrived = _advance(sum_, amount, rates, adds=line in interest)
             if arrived and sum_.steps:
                 words = f"{abs(start):.2f}, line by line, is {abs(amount):.2f}"
                 yield SettlementStep(abs(amount), sum_.changed, words)
 
 
-def _next(sum_: _Sum, amount: float, rates: Sequence[float], *, adds: bool) -> tuple[_Sum, bool]:
+def _advance(
+    sum_: _RunningTotal, amount: float, rates: Sequence[float], *, adds: bool
+) -> tuple[_RunningTotal, bool]:
     total = abs(sum_.total)
-    if abs(abs(amount) - total) <= _NEAR:
+    if abs(abs(amount) - total) <= _CENT_TOLERANCE:
         return sum_, True
     for rate in rates if total > 1 else ():
         if any(
-            abs(each - abs(amount)) <= _NEAR + 0.00003 * abs(amount) for each in (total * rate, total / rate)
+            abs(each - abs(amount)) <= _CENT_TOLERANCE + 0.00003 * abs(amount)
+            for each in (total * rate, total / rate)
         ):
             size = abs(amount) if sum_.total >= 0 else -abs(amount)
             return replace(sum_, total=size, steps=sum_.steps + 1, changed=True), True
-    if not 0 < abs(amount) <= _PART * total:
+    if not 0 < abs(amount) <= _MAX_FEE_SHARE * total:
         return sum_, False
     part = sum_.sign * (amount if sum_.as_written else abs(amount))
     if adds:

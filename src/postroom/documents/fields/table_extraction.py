@@ -31,15 +31,15 @@ class LineItemRow:
     line: int
 
 
-def _numbers(around: LabelContext, line: int) -> list[ParsedValue]:
-    return [value for value in around.values.get(line, ()) if value.shape == "number"]
+def _numbers(context: LabelContext, line: int) -> list[ParsedValue]:
+    return [value for value in context.values.get(line, ()) if value.shape == "number"]
 
 
-def find_tax_rows(around: LabelContext, vat: Decimal | None) -> list[TaxRow]:
+def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
     """Lines with a rate and two amounts, one that rate of the other; else the rate beside the whole tax."""
     found: dict[Decimal, TaxRow] = {}
-    for line in around.sheet.lines:
-        numbers = _numbers(around, line.index)
+    for line in context.document.lines:
+        numbers = _numbers(context, line.index)
         amounts = [each.number for each in numbers if not each.percent and each.decimals <= 2]
         rates = [each.number for each in numbers if each.percent or each.decimals <= 1]
         for rate in (each for each in rates if 0 < each <= _HIGHEST_RATE):
@@ -58,20 +58,20 @@ def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, lin
     return None
 
 
-def find_line_items(around: LabelContext) -> list[LineItemRow]:
+def find_line_items(context: LabelContext) -> list[LineItemRow]:
     """Rows in which an amount is the product of two numbers before it, the words as description."""
     found: list[LineItemRow] = []
-    for line in around.sheet.lines:
-        row = next(_goods(around, line.index), None)
+    for line in context.document.lines:
+        row = next(_line_items(context, line.index), None)
         if row:
             found.append(row)
     return found
 
 
-def _goods(around: LabelContext, index: int) -> Iterator[LineItemRow]:
-    line = around.sheet.lines[index]
-    numbers = [each for each in _numbers(around, index) if not each.percent]
-    if len(numbers) < 3 or any(hit.field in {"net", "vat", "gross"} for hit in around.hits.get(index, ())):
+def _line_items(context: LabelContext, index: int) -> Iterator[LineItemRow]:
+    line = context.document.lines[index]
+    numbers = [each for each in _numbers(context, index) if not each.percent]
+    if len(numbers) < 3 or any(hit.field in {"net", "vat", "gross"} for hit in context.hits.get(index, ())):
         return
     for amount in reversed(numbers):
         before = [each for each in numbers if each.end <= amount.start]

@@ -17,7 +17,7 @@ from postroom.errors import InvalidField
 
 TABLE_SHAPES: Final = frozenset[FieldShape]({"rates", "lines"})
 MAX_ROWS: Final = 1_000
-_LONGEST: Final = 1_000
+_MAX_CELL_CHARACTERS: Final = 1_000
 
 TableRow = dict[str, str | None]
 
@@ -27,7 +27,7 @@ class TableColumn:
     """What stands in it, and whether a row can do without."""
 
     holds: Literal["number", "date", "text"]
-    needed: bool
+    required: bool
 
 
 def list_table_columns(kind: DocumentKind) -> dict[str, dict[str, TableColumn]]:
@@ -36,15 +36,15 @@ def list_table_columns(kind: DocumentKind) -> dict[str, dict[str, TableColumn]]:
     return {
         name: _columns(row)
         for name, field in kind.fields.items()
-        if field.shape in TABLE_SHAPES and (row := _row_of(hints[name])) is not None
+        if field.shape in TABLE_SHAPES and (row := _find_row_type(hints[name])) is not None
     }
 
 
-def _row_of(hint: Any) -> type[Any] | None:
+def _find_row_type(hint: Any) -> type[Any] | None:
     """The dataclass inside `tuple[Line, ...] | None`."""
     if isinstance(hint, type) and is_dataclass(hint):
         return hint
-    return next((found for each in get_args(hint) if (found := _row_of(each)) is not None), None)
+    return next((found for each in get_args(hint) if (found := _find_row_type(each)) is not None), None)
 
 
 def _columns(row: type[Any]) -> dict[str, TableColumn]:
@@ -53,20 +53,20 @@ def _columns(row: type[Any]) -> dict[str, TableColumn]:
     for each in fields(row):
         kinds = {hints[each.name], *get_args(hints[each.name])}
         holds = "number" if Decimal in kinds else "date" if date in kinds else "text"
-        found[each.name] = TableColumn(holds, needed=type(None) not in kinds)
+        found[each.name] = TableColumn(holds, required=type(None) not in kinds)
     return found
 
 
 def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
     """The rows as they are kept; None where there are none. The first cell that does not fit is refused."""
-    told = _told(name, given)
+    told = _decode_rows(name, given)
     if len(told) > MAX_ROWS:
         raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)
-    kept = [_row(name, number, each, columns) for number, each in enumerate(told)]
+    kept = [_parse_row(name, number, each, columns) for number, each in enumerate(told)]
     return kept or None
 
 
-def _told(name: str, given: Any) -> list[Mapping[str, Any]]:
+def _decode_rows(name: str, given: Any) -> list[Mapping[str, Any]]:
     """A list of rows, or the same as JSON."""
     if isinstance(given, str):
         try:
@@ -82,7 +82,9 @@ def _told(name: str, given: Any) -> list[Mapping[str, Any]]:
     return cast("list[Mapping[str, Any]]", told)
 
 
-def _row(name: str, number: int, given: Mapping[str, Any], columns: Mapping[str, TableColumn]) -> TableRow:
+def _parse_row(
+    name: str, number: int, given: Mapping[str, Any], columns: Mapping[str, TableColumn]
+) -> TableRow:
     for column in given:
         if column not in columns:
             words = f"{name} has no column {column}; there are {', '.join(columns)}."
@@ -91,18 +93,18 @@ def _row(name: str, number: int, given: Mapping[str, Any], columns: Mapping[str,
     for column, declared in columns.items():
         value = given.get(column)
         text = None if value is None else str(value).strip() or None
-        if wrong := _misfit(text, declared):
+        if wrong := _describe_mismatch(text, declared):
             words = f"{column} in row {number + 1} of {name} {wrong}."
             raise InvalidField(words, field=name, row=number, column=column)
         kept[column] = text
     return kept
 
 
-def _misfit(text: str | None, column: TableColumn) -> str | None:
+def _describe_mismatch(text: str | None, column: TableColumn) -> str | None:
     if text is None:
-        return "is needed" if column.needed else None
-    if len(text) > _LONGEST or "\0" in text:
-        return f"is text of at most {_LONGEST:,} characters"
+        return "is needed" if column.required else None
+    if len(text) > _MAX_CELL_CHARACTERS or "\0" in text:
+        return f"is text of at most {_MAX_CELL_CHARACTERS:,} characters"
     if column.holds == "number" and not record_matching.is_number(text):
         return f"is a number such as 1234.50, not {text}"
     if column.holds == "date" and not record_matching.is_date(text):

@@ -32,9 +32,9 @@ class ParsedValue:
     currency: str | None = None
     percent: bool = False
     rate: bool = False  # what one currency costs in another
-    timed: bool = False  # a date with a time of day behind it
+    has_time: bool = False  # a date with a time of day behind it
     likely: bool = True
-    doubt: str = ""  # why another reading is as good, where nothing in the document decides
+    ambiguity: str = ""  # why another reading is as good, where nothing in the document decides
     other: date | None = None  # that reading, of a day
 
     @property
@@ -129,32 +129,32 @@ _DATES: Final = tuple(
 )
 
 
-def find_values(sheet: DocumentText) -> tuple[ParsedValue, ...]:
-    text, folded = sheet.text, sheet.folded
-    orders = _orders(text, folded)
+def find_values(document: DocumentText) -> tuple[ParsedValue, ...]:
+    text, folded = document.text, document.folded
+    orders = _detect_date_orders(text, folded)
     meant = currencies.resolve_shared_signs(text)
-    marks = _marks(text, folded)
+    marks = _detect_number_marks(text, folded)
     spaces = _SPACED.search(text) is not None
     found: list[ParsedValue] = []
-    for line in sheet.lines:
-        clock = any(_CLOCK.match(below.text) for below in sheet.lines[line.index + 1 : line.index + 3])
-        fixed = [*_codes(line), *_dates(line, orders, clock_below=clock)]
+    for line in document.lines:
+        clock = any(_CLOCK.match(below.text) for below in document.lines[line.index + 1 : line.index + 3])
+        fixed = [*_find_codes(line), *_find_dates(line, orders, clock_below=clock)]
         found.extend(fixed)
-        named = list(_currencies(line, meant))
+        named = list(_find_currency_values(line, meant))
         found.extend(named)
         taken = [(value.start, value.end) for value in fixed]
-        found.extend(_numbers(line, taken, named, marks=marks, spaces=spaces))
+        found.extend(_find_numbers(line, taken, named, marks=marks, spaces=spaces))
     return tuple(found)
 
 
-def _inside(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
+def _overlaps(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
     return any(start < right and left < end for left, right in taken)
 
 
-def _codes(line: TextLine) -> Iterator[ParsedValue]:
+def _find_codes(line: TextLine) -> Iterator[ParsedValue]:
     taken: list[tuple[int, int]] = []
     for found in _IBAN.finditer(line.text):
-        iban = _iban(found.group(1)) or _named_iban(line, found)
+        iban = _match_iban(found.group(1)) or _match_labelled_iban(line, found)
         if iban:
             code, length = iban
             taken.append((found.start(), found.start() + length))
@@ -162,25 +162,25 @@ def _codes(line: TextLine) -> Iterator[ParsedValue]:
     for found in _ISIN.finditer(line.text):
         swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not is_valid_isin(found.group(1))
         like = sum(map(str.isdigit, found.group(1))) >= (2 if is_valid_isin(found.group(1)) else 3)
-        if like and not swiss_vat and not _inside(*found.span(1), taken):
+        if like and not swiss_vat and not _overlaps(*found.span(1), taken):
             taken.append(found.span(1))
             yield ParsedValue("isin", found.group(1), line.index, *found.span(1))
     for found in _VAT_ID.finditer(line.text):
-        if not _inside(*found.span(1), taken):
+        if not _overlaps(*found.span(1), taken):
             code = re.sub(r"[ .-]", "", found.group(1))
             yield ParsedValue(
                 "vat_id", code, line.index, found.start(1), found.start(1) + len(found.group(1).rstrip())
             )
 
 
-def _named_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int] | None:
+def _match_labelled_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int] | None:
     """Digits of a wrong length that are called an IBAN: a misprint, which its check digits will tell."""
     digits = re.match(r"[A-Z]{2}\d{2}(?:[ \u00a0]?\d){11,28}(?!\d)", found.group(1))
     named = re.search(r"\biban[ .:]*(?:nr|no)?[ .:]*$", line.folded[: found.start()])
     return (re.sub(r"\s", "", digits.group()), digits.end()) if digits and named else None
 
 
-def _iban(text: str) -> tuple[str, int] | None:
+def _match_iban(text: str) -> tuple[str, int] | None:
     """The code without spaces and how many signs of the text it takes; what follows it may look like more."""
     wanted = iban_length(text[:2])
     code, length = "", 0
@@ -196,7 +196,7 @@ def _iban(text: str) -> tuple[str, int] | None:
     return (code, length) if is_valid_iban(code) or code[4:].isdigit() or grouped else None
 
 
-def _dates(
+def _find_dates(
     line: TextLine, orders: Mapping[str, tuple[bool, bool]], *, clock_below: bool
 ) -> Iterator[ParsedValue]:
     """A time of day stands behind its date, or begins a line below where the date begins its line."""
@@ -204,14 +204,14 @@ def _dates(
     for pattern in _DATES:
         for found in pattern.finditer(line.folded):
             month_first, sure = orders[found["between"]] if pattern is _NUMERIC else (False, True)
-            day = None if _inside(*found.span(), taken) else _date(found, month_first=month_first)
+            day = None if _overlaps(*found.span(), taken) else _parse_date(found, month_first=month_first)
             if day:
                 taken.append(found.span())
-                timed = _is_timed(line.folded[found.end() :]) or (clock_below and found.start() == 0)
+                timed = _has_time(line.folded[found.end() :]) or (clock_below and found.start() == 0)
                 other = (
                     None
                     if sure or day.day > 12 or day.day == day.month
-                    else _date(found, month_first=not month_first)
+                    else _parse_date(found, month_first=not month_first)
                 )
                 doubt = (
                     f"it may be {other} as well: nothing says whether day or month comes first"
@@ -219,17 +219,17 @@ def _dates(
                     else ""
                 )
                 yield ParsedValue(
-                    "date", day, line.index, *found.span(), timed=timed, doubt=doubt, other=other
+                    "date", day, line.index, *found.span(), has_time=timed, ambiguity=doubt, other=other
                 )
 
 
-def _is_timed(behind: str) -> bool:
+def _has_time(behind: str) -> bool:
     """Hours and minutes with a point between them are an amount of money, unless a word says otherwise."""
     found = _TIME.match(behind)
     return bool(found and (not found["point"] or found["word"] or found["hour"]))
 
 
-def _date(found: re.Match[str], *, month_first: bool) -> date | None:
+def _parse_date(found: re.Match[str], *, month_first: bool) -> date | None:
     parts = found.groupdict()
     month = _MONTHS[parts["month"]] if parts.get("month") else int(parts["number"])
     day, year = int(parts["day"]), int(parts["year"])
@@ -241,55 +241,57 @@ def _date(found: re.Match[str], *, month_first: bool) -> date | None:
         return None
 
 
-def _orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
+def _detect_date_orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
     """For each mark between numbers, whether the month comes first, and whether that is sure."""
     sure = (pattern for pattern in _DATES if pattern is not _NUMERIC)
     written_out = {
         day
         for pattern in sure
         for each in pattern.finditer(folded)
-        if (day := _date(each, month_first=False))
+        if (day := _parse_date(each, month_first=False))
     }
     return {mark: writing_conventions.detect_month_first(text, folded, mark, written_out) for mark in "/-"}
 
 
-def _currencies(line: TextLine, meant: Mapping[str, str]) -> Iterator[ParsedValue]:
+def _find_currency_values(line: TextLine, meant: Mapping[str, str]) -> Iterator[ParsedValue]:
     for code, certain, start, end in currencies.find_currencies(line.text, meant):
         doubt = "" if certain else f"“{line.text[start:end]}” is the sign of several currencies"
-        yield ParsedValue("currency", code, line.index, start, end, doubt=doubt)
+        yield ParsedValue("currency", code, line.index, start, end, ambiguity=doubt)
 
 
 _ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:\d{2}|\d{4,})(?![\d,.])")
 _ONLY_POINT: Final = re.compile(
     r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
 )
-_LONGEST: Final = 24  # signs of a number; what is longer counts nothing, and decimals cannot round it
+_MAX_NUMBER_LENGTH: Final = (
+    24  # signs of a number; what is longer counts nothing, and decimals cannot round it
+)
 _MILLIONS: Final = re.compile(r"(?<![\d.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?![\d]|\1\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
+class _NumberMarks:
     """Whether decimals stand behind a comma, as far as numbers show it; the mark of thousands by language."""
 
     comma: bool | None
     thousands: str
 
 
-def _marks(text: str, folded: str) -> _Marks:
+def _detect_number_marks(text: str, folded: str) -> _NumberMarks:
     """By those numbers that leave no doubt, else by what is usual in the language."""
     grouped = _MILLIONS.findall(text)
     commas = len(_ONLY_COMMA.findall(text)) + grouped.count(".")
     points = len(_ONLY_POINT.findall(text)) + grouped.count(",")
     usual = {"english": ",", "continental": ".", None: ""}[writing_conventions.detect_language(folded)]
-    return _Marks(commas > points if commas != points else None, usual)
+    return _NumberMarks(commas > points if commas != points else None, usual)
 
 
-def _numbers(
+def _find_numbers(
     line: TextLine,
     taken: list[tuple[int, int]],
     currencies: list[ParsedValue],
     *,
-    marks: _Marks,
+    marks: _NumberMarks,
     spaces: bool,
 ) -> Iterator[ParsedValue]:
     text = _GLUED.sub("\x00", line.text) if _GLUED.search(line.text) else line.text
@@ -298,19 +300,19 @@ def _numbers(
         shift[place + 1] = shift[place] + (sign == "\x00")
     for found in _NUMBER.finditer(text.replace("\x00", " ")):
         start, end = (place - shift[place] for place in found.span("digits"))
-        if _inside(start, end, taken) or end - start > _LONGEST:
+        if _overlaps(start, end, taken) or end - start > _MAX_NUMBER_LENGTH:
             continue
-        yield from _readings(line, found, start, end, currencies, marks=marks, spaces=spaces)
+        yield from _number_readings(line, found, start, end, currencies, marks=marks, spaces=spaces)
 
 
-def _readings(
+def _number_readings(
     line: TextLine,
     found: re.Match[str],
     start: int,
     end: int,
     currencies: list[ParsedValue],
     *,
-    marks: _Marks,
+    marks: _NumberMarks,
     spaces: bool,
 ) -> Iterator[ParsedValue]:
     negative = bool(found["minus"]) or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}
@@ -325,7 +327,7 @@ def _readings(
         percent=rest[:1] in {"%", "\u2030"},
         rate=_is_rate(line, start, end),
     )
-    spellings = _spellings(found["digits"], comma=marks.comma, small=first.percent or first.rate)
+    spellings = _decimal_spellings(found["digits"], comma=marks.comma, small=first.percent or first.rate)
     spellings = spellings[:1] if found["none"] else spellings
     decided = marks.comma is not None or first.percent or first.rate or first.currency in WITHOUT_CENTS
     decided = decided or any(mark in found["digits"] for mark in marks.thousands)
@@ -337,13 +339,13 @@ def _readings(
             content=-amount if negative else amount,
             decimals=len(digits.partition(".")[2]),
             likely=likely,
-            doubt=doubt,
+            ambiguity=doubt,
         )
-    yield from _side_by_side(line, found["digits"], first, marks=marks, spaces=spaces)
+    yield from _spaced_readings(line, found["digits"], first, marks=marks, spaces=spaces)
 
 
-def _side_by_side(
-    line: TextLine, digits: str, first: ParsedValue, *, marks: _Marks, spaces: bool
+def _spaced_readings(
+    line: TextLine, digits: str, first: ParsedValue, *, marks: _NumberMarks, spaces: bool
 ) -> Iterator[ParsedValue]:
     """Where a space may part thousands or numbers: "1 450" as one number, "30 926,40" as two."""
     more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
@@ -352,7 +354,7 @@ def _side_by_side(
         yield replace(first, content=whole, end=first.end + more.end(), likely=False, currency=None)
     head, space, tail = digits.rpartition(" ")
     if space:
-        (_, spelled), *_ = _spellings(tail, comma=marks.comma)
+        (_, spelled), *_ = _decimal_spellings(tail, comma=marks.comma)
         decimals = len(spelled.partition(".")[2])
         cut = first.start + len(head)
         yield replace(first, content=Decimal(spelled), start=cut + 1, decimals=decimals, likely=False)
@@ -383,7 +385,7 @@ def _currency_beside(line: TextLine, start: int, end: int, currencies: list[Pars
     return None
 
 
-def _spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
+def _decimal_spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
     """The number in Python's spelling, the likely reading first. `small`: it has rather decimals."""
     bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
     marks = [sign for sign in bare if sign in ".,"]

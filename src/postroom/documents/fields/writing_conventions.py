@@ -22,7 +22,7 @@ _CONTINENTAL: Final = frozenset(
     belopp belob kwota fatura
     """.split()  # noqa: SIM905  # a literal of many strings is no better to read
 )
-_EVIDENTLY: Final = 2  # as many words as of the other kind, at least, make a language
+_MIN_RATIO: Final = 2  # as many words as of the other kind, at least, make a language
 _NUMERIC: Final = re.compile(r"(?<![\d/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/]|-\d)")
 # Money, taxes, accounts, places and postcodes of countries that write the day first, and such a day.
 _DAY_FIRST: Final = re.compile(
@@ -32,7 +32,7 @@ _DAY_FIRST: Final = re.compile(
     r"|\b(?i:london(?! stock| exch)|united kingdom|england|scotland|ireland|dublin|australia|new zealand"
     r"|india|malaysia|kuala lumpur|singapore|hong kong|south africa)\b|\b[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}\b"
 )
-_AMERICA: Final = re.compile(r"\b(?:USA|USD)\b|\bU\.S\.|\b(?i:united states)\b|\$")
+_PROBABLY_AMERICAN: Final = re.compile(r"\b(?:USA|USD)\b|\bU\.S\.|\b(?i:united states)\b|\$")
 
 Language = Literal["english", "continental"]
 
@@ -41,21 +41,21 @@ def detect_language(folded: str) -> Language | None:
     """What it is written in, as far as that tells how numbers and days are written."""
     words = re.findall(r"[a-z]+", folded)
     english, continental = (sum(word in known for word in words) for known in (_ENGLISH, _CONTINENTAL))
-    if english >= max(_EVIDENTLY * continental, _EVIDENTLY):
+    if english >= max(_MIN_RATIO * continental, _MIN_RATIO):
         return "english"
-    return "continental" if continental >= max(_EVIDENTLY * english, _EVIDENTLY) else None
+    return "continental" if continental >= max(_MIN_RATIO * english, _MIN_RATIO) else None
 
 
 def detect_month_first(text: str, folded: str, mark: str, written_out: Collection[date]) -> tuple[bool, bool]:
     """Whether 04/03 is a day of April, and whether that is sure: by other days, then by where it is from."""
     pairs = [
-        (int(first), int(second), _year(year))
+        (int(first), int(second), _to_full_year(year))
         for first, between, second, year in _NUMERIC.findall(folded)
         if between == mark and min(int(first), int(second)) <= 12 and max(int(first), int(second)) <= 31
     ]
     by_days = {True for _, second, _ in pairs if second > 12} | {False for first, *_ in pairs if first > 12}
     if not by_days:
-        by_days = {order for each in pairs for order in _equal(*each, written_out)}
+        by_days = {order for each in pairs for order in _matching_orders(*each, written_out)}
     if by_days:
         return by_days == {True}, len(by_days) == 1
     if detect_language(folded) == "continental":
@@ -65,15 +65,15 @@ def detect_month_first(text: str, folded: str, mark: str, written_out: Collectio
         return False, False
     if american or elsewhere:
         return bool(american), True
-    return bool(_AMERICA.search(text)), False
+    return bool(_PROBABLY_AMERICAN.search(text)), False
 
 
-def _year(written: str) -> int:
+def _to_full_year(written: str) -> int:
     year = int(written)
     return year if year > 99 else year + (2000 if year < 70 else 1900)
 
 
-def _equal(first: int, second: int, year: int, written_out: Collection[date]) -> set[bool]:
+def _matching_orders(first: int, second: int, year: int, written_out: Collection[date]) -> set[bool]:
     """As which readings of it the same day is written out elsewhere."""
     orders = set[bool]()
     for order, (month, day) in ((True, (first, second)), (False, (second, first))):

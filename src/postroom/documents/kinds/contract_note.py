@@ -101,8 +101,8 @@ class ContractNote:
             "Uitvoering op, Uitvoeringsdatum, Datum uitvoering, Transactiedatum, uitgevoerd op",
             units="ausgeführt, gekauft, verkauft, gezeichnet, abgerechnet, executed, exécuté, eseguito, "
             "unten angeführtes Geschäft, haben wir, we have, nous avons, abbiamo, hemos",
-            timed=True,
-            or_else="issued_on, settlement_date",
+            has_time=True,
+            fallback_dates="issued_on, settlement_date",
         ),
     ] = None
     settlement_date: Annotated[
@@ -122,7 +122,7 @@ class ContractNote:
     issued_on: Annotated[
         date | None,
         field_spec.day(
-            letter=True,
+            in_letterhead=True,
             de="Datum, Belegdatum, Erstellt am?, Abrechnung vom, GESCHÄFTSABRECHNUNG VOM, vom?, den?",
             en="Date, Confirmation date, Statement date, Date of issue",
             fr="Date, Paris le?, le?, Au?",
@@ -279,7 +279,7 @@ class ContractNote:
             es="Comisión, Corretaje, Gastos, Cánones, comisión fija, Tarifa",
             da="Kurtage, Handelsomkostninger, Courtage, Gebyr",
             nl="Makelaarsloon, Kosten, Vaste kosten, Provisie, Transactiekosten",
-            several=True,
+            is_summed=True,
         ),
     ] = None
     accrued_interest: Annotated[
@@ -291,7 +291,7 @@ class ContractNote:
             it="Rateo, Interessi",
             es="Cupón corrido",
             nl="Opgelopen rente, Verlopen interest",
-            several=True,
+            is_summed=True,
         ),
     ] = None
     taxes: Annotated[
@@ -314,7 +314,7 @@ class ContractNote:
             es="Impuesto, Retención, ITF, IVA",
             da="Skat, Udbytteskat",
             nl="Beurstaks, Taks, Belasting, Roerende voorheffing",
-            several=True,
+            is_summed=True,
         ),
     ] = None
     net: Annotated[
@@ -371,15 +371,15 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Ausführungsanzeige, Wertpapierkauf, Wertpapierverkauf, Transaction confirmation, Confirmation of trade, "
     "Securities settlement, avis d'exécution, bordereau, borderel, effectennota, liquidación de valores, "
     "regolamento titoli, nota di eseguito, fondsnota, handelsnota, avräkningsnota",
-    needed=("trade_date", "isin", "direction", "quantity", "net"),
+    required=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
-    apart=("account", "number"),
+    distinguishing_fields=("account", "number"),
     key=("username", "trade_date", "ticker", "direction", "quantity"),
     relations=(
         ProductRelation("quantity", "price", "gross"),
         SettlementRelation("gross", "net", ("fees", "taxes", "accrued_interest"), "direction"),
     ),
-    decoys="Umrechnungskurs, Devisenkurs, Wechselkurs, Wisselkoers*, zum Kurs von CHF, Change, exchange "
+    ignored_labels="Umrechnungskurs, Devisenkurs, Wechselkurs, Wisselkoers*, zum Kurs von CHF, Change, exchange "
     "rate, Conversion rate, Taux de conversion, Devisenkurs EUR*, taux de change, Cambio divisa, "
     "Umrechnungsbasis, Limit, Limitkurs, Preislimit, Cours demandé, cours limite, Kurslimit, "
     "Bestand, Bestand neu, Bestand nach Buchung, Bestand alt, neuer Bestand, Depotbestand, Saldo, "
@@ -395,7 +395,7 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Ausübungspreis, aktueller Zinssatz, Zinssatz, Seite, page, Steuerliche*, Kundenberater, "
     "Rechnungsnummer, Belegnummer, Referenz*, Valor, Valorennummer, WKN, Sedol, Geburtsdatum, Anlage, "
     "Nennwert pro*",
-    otherwise="Storno*, Stornierung, Annulation, Annullierung, Cancellation, Cancelled, Dividende*, "
+    excluded_titles="Storno*, Stornierung, Annulation, Annullierung, Cancellation, Cancelled, Dividende*, "
     "Dividend, Ausschüttung*, Ertragsgutschrift, Ertrag, Zinsgutschrift, Coupon, Kapitalrückzahlung, "
     "Distribution, Capital repayment, Depotauszug, Kontoauszug, Vermögensübersicht, Portfolio statement, "
     "Relevé de compte, Corporate action",

@@ -58,23 +58,25 @@ class DocumentKind:
     name: str
     model: type[Any]
     titles: str  # phrases by which such a document is known, as label words are written
-    needed: tuple[str, ...]  # without these no record is confirmed
+    required: tuple[str, ...]  # without these no record is confirmed
     identity: tuple[str, ...]  # what makes two records the same
     key: tuple[str, ...]  # the parts of the record's name in the archive; `username` is whose it is
     relations: tuple[Relation, ...] = ()
-    decoys: str = ""  # labels of values that are none of the fields
+    ignored_labels: str = ""  # labels of values that are none of the fields
     # For a part of the identity, other fields that tell the same, where they were read with certainty.
-    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    apart: tuple[str, ...] = ()  # what tells two records apart where both have it
-    otherwise: str = ""  # titles of papers that look alike and say something else: those are for a person
+    identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    distinguishing_fields: tuple[str, ...] = ()  # what tells two records apart where both have it
+    excluded_titles: str = (
+        ""  # titles of papers that look alike and say something else: those are for a person
+    )
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
         hints = get_type_hints(self.model, include_extras=True)
-        return {each.name: _declared(hints[each.name], each.name) for each in fields(self.model)}
+        return {each.name: _find_field_spec(hints[each.name], each.name) for each in fields(self.model)}
 
 
-def _declared(hint: Any, name_: str) -> FieldSpec:
+def _find_field_spec(hint: Any, name_: str) -> FieldSpec:
     if get_origin(hint) is Annotated:
         for each in get_args(hint)[1:]:
             if isinstance(each, FieldSpec):

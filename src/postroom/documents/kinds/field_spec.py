@@ -35,14 +35,14 @@ class FieldSpec:
     labels: Mapping[str, str]  # language -> phrases
     units: str = ""  # words that stand right behind the value
     choices: Mapping[str, str] = field(default_factory=dict[str, str])  # value -> phrases that say so
-    several: bool = False  # all values with these labels are added up
-    goes_with: str = ""  # the field whose currency or fallback this is
-    letter: bool = False  # the date that stands at the head of a letter, behind the name of a place
-    timed: bool = False  # a date with a time of day behind it is rather this one
+    is_summed: bool = False  # all values with these labels are added up
+    related_fields: str = ""  # the field whose currency or fallback this is
+    in_letterhead: bool = False  # the date that stands at the head of a letter, behind the name of a place
+    has_time: bool = False  # a date with a time of day behind it is rather this one
 
 
-def amount(*, several: bool = False, **labels: str) -> FieldSpec:
-    return FieldSpec("amount", labels, several=several)
+def amount(*, is_summed: bool = False, **labels: str) -> FieldSpec:
+    return FieldSpec("amount", labels, is_summed=is_summed)
 
 
 def quantity(*, units: str = "", **labels: str) -> FieldSpec:
@@ -54,10 +54,22 @@ def price(**labels: str) -> FieldSpec:
 
 
 def day(
-    *, or_else: str = "", units: str = "", letter: bool = False, timed: bool = False, **labels: str
+    *,
+    fallback_dates: str = "",
+    units: str = "",
+    in_letterhead: bool = False,
+    has_time: bool = False,
+    **labels: str,
 ) -> FieldSpec:
     """A date; `or_else` names the dates that are meant instead where it is not written."""
-    return FieldSpec("date", labels, units=units, goes_with=or_else, letter=letter, timed=timed)
+    return FieldSpec(
+        "date",
+        labels,
+        units=units,
+        related_fields=fallback_dates,
+        in_letterhead=in_letterhead,
+        has_time=has_time,
+    )
 
 
 def code(**labels: str) -> FieldSpec:
@@ -83,7 +95,7 @@ def vat_id(**labels: str) -> FieldSpec:
 
 
 def currency(of: str) -> FieldSpec:
-    return FieldSpec("currency", {}, goes_with=of)
+    return FieldSpec("currency", {}, related_fields=of)
 
 
 def choice(choices: Mapping[str, str], **labels: str) -> FieldSpec:

@@ -72,7 +72,7 @@ class Invoice:
     issued_on: Annotated[
         date | None,
         field_spec.day(
-            letter=True,
+            in_letterhead=True,
             de="Rechnungsdatum, Liefer- und Rechnungsdatum, Belegdatum, Beleg-Datum, Rechnung vom, "
             "Rechnungsdatum/Leistungsdatum, Ausstellungsdatum, Datum, Re-Datum, Rg-Datum, Fakturadatum, "
             "vom?, von?",
@@ -204,12 +204,12 @@ INVOICE: Final = DocumentKind(
     model=Invoice,
     titles="*rechnung, *abrechnung?, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax "
     "invoice, Credit note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
-    needed=("supplier", "number", "issued_on", "currency", "gross"),
+    required=("supplier", "number", "issued_on", "currency", "gross"),
     identity=("supplier", "number"),
-    instead={"supplier": ("vat_id", "iban")},
+    identity_alternatives={"supplier": ("vat_id", "iban")},
     key=("supplier", "number"),
     relations=(SumRelation("net", "vat", "gross"),),
-    decoys="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, Customer ID, "
+    ignored_labels="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, Customer ID, "
     "Customer, Client number, Account number, N° client, N° de client, Code client, Numéro client, "
     "Klantnummer, Codice cliente, Número de cliente, "
     "Lieferschein, Lieferschein-Nr, Lieferscheinnummer, Lieferschein-Datum, Delivery note, Bon de "
@@ -224,7 +224,7 @@ INVOICE: Final = DocumentKind(
     "Ursprungsbeleg-Nr, N° de facture associée, Date de facture associée, Version, Kapital, capital, "
     "Abrechnungszeitraum, Zeitraum, period, Cash, Change, Rounding, Rounding adj, Tendered, Bar gegeben, "
     "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld",
-    otherwise="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
+    excluded_titles="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
     "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
     "Creditnota, Nota de crédito",

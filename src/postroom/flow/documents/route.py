@@ -31,13 +31,13 @@ CERTAIN_CONFIDENCE: Final = 0.9  # from here on a VAT id or an IBAN says whose d
 class RecordIdentity:
     """What a record of a kind needs, what tells it from another, what names it, and how its fields look."""
 
-    needed: tuple[str, ...]
+    required: tuple[str, ...]
     fingerprint: tuple[str, ...]
     key: tuple[str, ...]
     shapes: Mapping[str, FieldShape]
     choices: Mapping[str, Sequence[str]]  # of the fields that have some
-    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    apart: tuple[str, ...] = ()
+    identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    distinguishing_fields: tuple[str, ...] = ()
     # Of the fields that are tables, the columns.
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
@@ -89,7 +89,7 @@ async def look_up_record(
         identity.fingerprint,
         told.values,
         identity.shapes,
-        instead=identity.instead,
+        identity_alternatives=identity.identity_alternatives,
         doubted=told.doubted,
     )
     conflict: str | None = None
@@ -97,7 +97,9 @@ async def look_up_record(
         others = await _find_differing_values(connection, identity, each, told)
         if any(other.is_sure and name not in told.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all the same, but for the note's number
-        wrong = record_matching.find_disagreements(told.values, each.fields, identity.needed, identity.shapes)
+        wrong = record_matching.find_disagreements(
+            told.values, each.fields, identity.required, identity.shapes
+        )
         instead = {name: each.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
@@ -112,12 +114,12 @@ async def _find_differing_values(
     connection: Connection, identity: RecordIdentity, record: Record, told: ExtractedValues
 ) -> dict[str, ReadValue]:
     """What the record and its documents say otherwise, of the fields that tell records apart."""
-    if not identity.apart:
+    if not identity.distinguishing_fields:
         return {}
-    found: dict[str, list[ReadValue]] = {name: [] for name in identity.apart}
+    found: dict[str, list[ReadValue]] = {name: [] for name in identity.distinguishing_fields}
     for each in await records.list_extractions(connection, record.id):
         unsure = find_uncertain_fields(each.fields, identity, is_ocr=each.is_ocr)
-        for name in identity.apart:
+        for name in identity.distinguishing_fields:
             if name in each.fields:
                 found[name].append(ReadValue(each.fields[name]["value"], name not in unsure))
     for name, sayings in found.items():
@@ -169,7 +171,7 @@ async def route_document(
     told = ExtractedValues(understood.kind, understood.values, unsure)
     known = await look_up_record(connection, context, pipeline, told)
     doubts = record_matching.find_review_reasons(
-        needed=identity.needed,
+        required=identity.required,
         confidences={name: each.confidence for name, each in understood.fields.items()},
         confirm_above=pipeline.confirm_above,
         failed_checks=[each.words for each in understood.checks if each.is_severe and not each.passed],
@@ -200,7 +202,7 @@ async def confirm_record(
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
-        told_apart = (*identity.needed, *identity.apart)
+        told_apart = (*identity.required, *identity.distinguishing_fields)
         record, is_new = await records.confirm(
             connection,
             kind=said.kind,

@@ -167,7 +167,7 @@ async def _claim(
     return await shared_state.claim(
         connection,
         SharedStateKey(shared.app_name, foreign_id),
-        message.mail,
+        message.details,
         _worker_name(organization),
         stale_seconds=shared.pipeline.shared_state_minutes * 60,
     )
