@@ -1,4 +1,7 @@
-"""What the API shows and takes, as types: the same for the server, its description and the client. No I/O."""
+"""Types of the REST API's requests and responses, shared by the server, the OpenAPI document and the client.
+
+Field names are the JSON names. Schema names in the OpenAPI document come from `web.api.openapi`.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -8,17 +11,17 @@ import msgspec
 
 Item = TypeVar("Item")
 
-# PostgreSQL's bigint.
+# Fits a PostgreSQL bigint.
 BigInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-# Of events: `document.changed`, or `document.*`.
+# An event type such as `document.changed`, or `document.*` for all of a group.
 EventKindPattern = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
-# Text that the database takes.
+# PostgreSQL text cannot contain NUL.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
 class ResultPage(msgspec.Struct, Generic[Item], frozen=True):
-    """`next` is the cursor of the page that follows; null on the last one."""
+    """A page of a list. `next` is the cursor of the next page; null on the last page."""
 
     data: list[Item]
     next: str | None
@@ -94,7 +97,7 @@ class MessageResource(msgspec.Struct, frozen=True):
 
 
 class ContentResource(msgspec.Struct, frozen=True):
-    """The text of a message, as far as the content policy of its mailbox keeps it."""
+    """The text of a message, as far as the content policy of its mailbox stores it."""
 
     headers: list[list[str]] | None
     body_plain: str | None
@@ -133,14 +136,14 @@ class MailEventResource(msgspec.Struct, frozen=True):
 
 
 class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
+    """Omitted fields keep their value."""
 
     paused: bool | None = None
     content_policy: Literal["metadata", "documents", "full"] | None = None
 
 
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A full sync lists everything anew, and settles what is gone."""
+    """A full sync lists the whole mailbox again and removes messages that no longer exist."""
 
     full: bool = False
 
@@ -190,7 +193,7 @@ class ExtractionResource(msgspec.Struct, frozen=True):
 
 
 class DocumentDetail(msgspec.Struct, frozen=True):
-    """`extraction` is the newest reading of its fields; `arrivals` are the times its content came."""
+    """A document with its latest extraction, and every arrival of its content."""
 
     document: DocumentResource
     arrivals: list[ArrivalResource]
@@ -207,12 +210,12 @@ class ReviewResource(msgspec.Struct, frozen=True):
     decided_at: datetime | None
 
 
-# Of a field that is a table: every row by its columns, numbers and dates as text.
+# All rows of a table field; numbers and dates are text.
 TableRows = Annotated[list[dict[Text, Text | None]], msgspec.Meta(max_length=1000)]
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The right values of fields that were read wrong; of a table all its rows."""
+    """Corrected values of fields that were extracted wrongly; for a table, all its rows."""
 
     corrections: dict[Text, Text | TableRows | None] = {}
 
@@ -243,7 +246,7 @@ class OrderResource(msgspec.Struct, frozen=True):
 
 
 class NewOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`fields` are some of its kind's, as the document will tell them."""
+    """`fields` are values that the expected document must match."""
 
     reference: Annotated[Text, msgspec.Meta(min_length=1)]
     username: Text | None = None
@@ -262,7 +265,7 @@ class ImportedOrders(msgspec.Struct, frozen=True):
 
 
 class FeedEventResource(msgspec.Struct, frozen=True):
-    """Something happened: `id` never changes and comes once, `position` is its place in the feed."""
+    """An event of the feed. `id` is unique and stable; `position` is its place in the feed."""
 
     id: int
     position: int
@@ -274,14 +277,14 @@ class FeedEventResource(msgspec.Struct, frozen=True):
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """`next` is the position to go on after, whether or not anything came."""
+    """Events of the feed. Pass `next` as `after` in the next call, even if `data` is empty."""
 
     data: list[FeedEventResource]
     next: int
 
 
 class LedgerEntryResource(msgspec.Struct, frozen=True):
-    """Position and seal come a moment after the entry; personal values are not shown here."""
+    """An entry of the audit trail, without personal values. `position` is assigned when it is sealed."""
 
     id: int
     position: int | None
@@ -321,7 +324,7 @@ class FailureResource(msgspec.Struct, frozen=True):
 
 
 class WebhookResource(msgspec.Struct, frozen=True):
-    """`kinds` are those of events, such as `document.changed` or `document.*`; none means all."""
+    """`kinds` are event types such as `document.changed` or `document.*`; an empty list means all."""
 
     id: UUID
     url: str
@@ -343,14 +346,14 @@ class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebhookWithSecret(msgspec.Struct, frozen=True):
-    """The secret is shown this once."""
+    """A new webhook with its signing secret, which is shown only once."""
 
     webhook: WebhookResource
     secret: str
 
 
 class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
+    """Omitted fields keep their value."""
 
     url: Url | None = None
     kinds: list[EventKindPattern] | None = None
@@ -358,7 +361,7 @@ class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """After which position of the feed everything is told once more."""
+    """All events after this position are sent again."""
 
     after: BigInt
 
@@ -369,7 +372,7 @@ class WebhookTestResult(msgspec.Struct, frozen=True):
 
 
 class DeliveryResource(msgspec.Struct, frozen=True):
-    """A delivery that was not accepted yet; without `due_at` it was given up."""
+    """A delivery that was not accepted yet. If `due_at` is null, it was given up."""
 
     id: int
     webhook_id: UUID

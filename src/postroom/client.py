@@ -1,8 +1,8 @@
-"""A typed client of the API, on nothing but the standard library and msgspec: `Postroom(url, key)`.
+"""A typed client of the REST API that needs only the standard library and msgspec: `Postroom(url, key)`.
 
-Lists are iterators that fetch page after page. What the server asks to be tried again is tried again, also a
-call without a whole answer; a write carries an idempotency key, so that it is done once. Everything else is
-raised as `Refused`.
+Lists are iterators that fetch page after page. Calls are retried when the server asks for it and when the
+response is lost or incomplete; writes carry an idempotency key, so a retry never executes them twice. Every other
+error is raised as `ApiError`.
 """
 
 import http.client
@@ -45,18 +45,18 @@ from postroom.api_types import (
     WebhookWithSecret,
 )
 
-__all__ = ["NewOrder", "Postroom", "ApiError"]
+__all__ = ["ApiError", "NewOrder", "Postroom"]
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
 Result = TypeVar("Result")
-# A value, or the rows of a table; empty where the document does not tell.
+# A value, or the rows of a table; None or "" if the document does not contain the field.
 Correction = str | Sequence[Mapping[str, str | None]] | None
 QueryValue = str | int | float | bool | UUID | datetime | None
 
 
 class ApiError(Exception):
-    """The server said no, or nothing: status 0. `kind` is for programs (`not-found`), `detail` for people."""
+    """An error response, or status 0 without any. `kind` is for programs (`not-found`), `detail` for people."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(f"{status} {kind}: {detail}")
@@ -69,7 +69,7 @@ class ProblemBody(msgspec.Struct):
 
 
 class Postroom:
-    """One organization of one Postroom, as its key opens it."""
+    """The API of one organization, with the scopes of the key."""
 
     def __init__(self, url: str, key: str, *, timeout: float = 60) -> None:
         self._url = url.rstrip("/") + "/api/v1"
@@ -98,7 +98,7 @@ class Postroom:
         )
 
     def sync(self, mailbox: UUID | str, *, full: bool = False) -> None:
-        """Look for changes at the provider now; a full sync lists everything anew."""
+        """Sync with the provider now; a full sync lists the whole mailbox again."""
         self._send("POST", f"/mailboxes/{mailbox}/sync", {"full": full}, RequestAccepted)
 
     def folders(self, mailbox: UUID | str) -> Iterator[FolderResource]:
@@ -120,14 +120,14 @@ class Postroom:
         return self._list(f"/threads/{thread}/messages", MessageResource)
 
     def search(self, words: str) -> Iterator[MessageResource]:
-        """Messages that hold all the words, in all mailboxes."""
+        """Search the messages of all mailboxes."""
         return self._list("/messages", MessageResource, q=words)
 
     def message(self, message: int) -> MessageDetail:
         return self._get(f"/messages/{message}", MessageDetail)
 
     def raw_message(self, message: int) -> bytes:
-        """As it was sent (RFC 5322)."""
+        """The original message (RFC 5322)."""
         return self._fetch("GET", f"/messages/{message}/raw")
 
     def attachments(self, message: int) -> Iterator[AttachmentResource]:
@@ -150,7 +150,7 @@ class Postroom:
         return self._fetch("GET", f"/documents/{document}/content")
 
     def upload(self, pipeline: str, file_name: str, content: bytes) -> list[DocumentResource]:
-        """Take in a file as if it had come by mail: its document, or those of the files inside it."""
+        """Upload a file as if it had arrived by mail; returns its document, or those of the files inside."""
         answer = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
         return msgspec.json.decode(answer, type=list[DocumentResource])
 
@@ -164,7 +164,7 @@ class Postroom:
         return self._get(f"/reviews/{review}", ReviewResource)
 
     def confirm(self, review: int, corrections: Mapping[str, Correction] | None = None) -> RecordResource:
-        """Vouch for what was read, with what you put right (of a table all rows); its record."""
+        """Confirm the extracted fields with your corrections (for a table, all rows); returns the record."""
         body = {"corrections": dict(corrections or {})}
         return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
 
@@ -184,28 +184,28 @@ class Postroom:
         return self._get(f"/orders/{order}", OrderResource)
 
     def import_orders(self, kind: str, orders: Sequence[NewOrder]) -> ImportedOrders:
-        """What is expected, by reference; an open one that is known already takes the newer values."""
+        """Import orders by reference; an open order with the same reference gets the new values."""
         return self._send("POST", "/orders", {"kind": kind, "orders": orders}, ImportedOrders)
 
     def close_order(self, order: UUID | str) -> OrderResource:
         return self._send("POST", f"/orders/{order}/close", None, OrderResource)
 
-    # What happens.
+    # Events and operations.
 
     def events(
         self, after: int | None = None, *, wait: float = 0, entity_type: str | None = None
     ) -> EventBatch:
-        """What happened after a position; with `wait` the answer comes when there is something."""
+        """The events after a position; with `wait`, the call blocks until there is one."""
         return self._get("/events", EventBatch, after=after, wait=wait, entity_type=entity_type)
 
     def follow(
         self, after: int | None = None, *, wait: float = 25, entity_type: str | None = None
     ) -> Iterator[FeedEventResource]:
-        """Every event from a position on, for ever. A position that is too old raises Refused (`reset`)."""
+        """Yield every event after a position, for ever. A position too old raises ApiError (`reset`)."""
         while True:
-            found = self.events(after, wait=wait, entity_type=entity_type)
-            yield from found.data
-            after = found.next
+            batch = self.events(after, wait=wait, entity_type=entity_type)
+            yield from batch.data
+            after = batch.next
 
     def ledger(
         self, *, entity_type: str | None = None, entity_id: str | None = None
@@ -238,28 +238,28 @@ class Postroom:
     def try_webhook(self, webhook: UUID | str) -> WebhookTestResult:
         return self._send("POST", f"/webhooks/{webhook}/test", None, WebhookTestResult)
 
-    # How it is asked.
+    # HTTP.
 
-    def _list(self, path: str, kind: type[Result], /, **asked: QueryValue) -> Iterator[Result]:
+    def _list(self, path: str, kind: type[Result], /, **query: QueryValue) -> Iterator[Result]:
         cursor: str | None = None
         while True:
-            given: dict[str, QueryValue] = asked if cursor is None else asked | {"cursor": cursor}
-            page = self._get(path, ResultPage[kind], **given)
+            parameters: dict[str, QueryValue] = query if cursor is None else query | {"cursor": cursor}
+            page = self._get(path, ResultPage[kind], **parameters)
             yield from page.data
             cursor = page.next
             if cursor is None:
                 return
 
-    def _get(self, path: str, kind: type[Result], /, **asked: QueryValue) -> Result:
-        return msgspec.json.decode(self._fetch("GET", path, **asked), type=kind)
+    def _get(self, path: str, kind: type[Result], /, **query: QueryValue) -> Result:
+        return msgspec.json.decode(self._fetch("GET", path, **query), type=kind)
 
     def _send(self, method: str, path: str, body: object, kind: type[Result]) -> Result:
         content = msgspec.json.encode(body if body is not None else {})
         return msgspec.json.decode(self._fetch(method, path, content), type=kind)
 
-    def _fetch(self, method: str, path: str, body: bytes | None = None, /, **asked: QueryValue) -> bytes:
-        given = {name: _format_query_value(value) for name, value in asked.items() if value is not None}
-        url = self._url + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
+    def _fetch(self, method: str, path: str, body: bytes | None = None, /, **query: QueryValue) -> bytes:
+        parameters = {name: _format_query_value(value) for name, value in query.items() if value is not None}
+        url = self._url + path + (f"?{urllib.parse.urlencode(parameters)}" if parameters else "")
         headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json, */*"}
         if method != "GET":
             kind = "application/octet-stream" if path == "/documents" else "application/json"
@@ -272,16 +272,18 @@ class Postroom:
             except urllib.error.HTTPError as error:
                 with error:
                     problem = _read_problem(error)
-                refused = ApiError(error.code, problem.type.rpartition(":")[2], problem.detail)
-                again = error.code in {429, 503} or problem.type.endswith(":under-way")
+                failure = ApiError(error.code, problem.type.rpartition(":")[2], problem.detail)
+                retryable = error.code in {429, 503} or problem.type.endswith(":under-way")
                 wait = _retry_delay(error.headers, attempt)
             except (OSError, http.client.HTTPException) as error:
-                refused = ApiError(0, "unreachable", f"There was no whole answer ({type(error).__name__}).")
-                again, wait = True, 0.5 * 2**attempt
-            if not again or attempt == ATTEMPTS:
-                raise refused
+                failure = ApiError(
+                    0, "unreachable", f"No complete response from the server ({type(error).__name__})."
+                )
+                retryable, wait = True, 0.5 * 2**attempt
+            if not retryable or attempt == ATTEMPTS:
+                raise failure
             time.sleep(wait)
-        raise AssertionError("the last attempt ends it")
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _read_problem(answer: urllib.error.HTTPError) -> ProblemBody:
@@ -292,8 +294,8 @@ def _read_problem(answer: urllib.error.HTTPError) -> ProblemBody:
 
 
 def _retry_delay(headers: Headers, attempt: int) -> float:
-    asked: Any = headers.get("retry-after", "")
-    return min(float(asked) if str(asked).isdecimal() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
+    retry_after: Any = headers.get("retry-after", "")
+    return min(float(retry_after) if str(retry_after).isdecimal() else 0.5 * 2**attempt, LONGEST_WAIT_SECONDS)
 
 
 def _format_query_value(value: QueryValue) -> str:

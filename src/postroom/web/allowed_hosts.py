@@ -1,7 +1,7 @@
-"""Under which names pages answer. A stranger's site that points a name of its own at this machine gets none.
+"""A middleware that serves pages only under known host names, as protection against DNS rebinding.
 
-Good are the public address's name, this machine's own, and any address in figures, which nobody can redirect.
-What programs call is proven otherwise or shows nothing, and may come under any name.
+Allowed are the host of the public URL, this machine's own names, and any IP address, which cannot be rebound.
+Endpoints for programs authenticate in other ways or reveal nothing, so they answer under any name.
 """
 
 import socket
@@ -13,33 +13,40 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.web import pages
 
-UNCHECKED_PATHS: Final = ("/webhooks/", "/api/", "/healthz", "/readyz", "/metrics")
+UNCHECKED_PATHS: Final = (
+    "/webhooks/gmail",
+    "/webhooks/outlook",
+    "/api/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+)
 
 
 class AllowedHostsMiddleware:
-    """Answers pages under known names only. A trusted proxy has chosen by the name already."""
+    """Answers 421 under unknown host names. A trusted proxy has already checked the name."""
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         self._app = app
-        self._known = {"localhost", socket.gethostname().lower(), urlsplit(url).hostname}
+        self._allowed = {"localhost", socket.gethostname().lower(), urlsplit(url).hostname}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_good(scope):
+        if scope["type"] == "http" and not self._is_allowed(scope):
             await pages.problem_page(421)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _is_good(self, scope: Scope) -> bool:
+    def _is_allowed(self, scope: Scope) -> bool:
         path: str = scope["path"]
-        return path.startswith(UNCHECKED_PATHS) or "proxied" in scope or self._is_known(scope)
+        return path.startswith(UNCHECKED_PATHS) or "proxied" in scope or self._has_allowed_host(scope)
 
-    def _is_known(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"host"]
+    def _has_allowed_host(self, scope: Scope) -> bool:
+        values = [value for name, value in scope["headers"] if name == b"host"]
         try:
-            host = urlsplit(f"//{given[0].decode('ascii')}").hostname if len(given) == 1 else None
+            host = urlsplit(f"//{values[0].decode('ascii')}").hostname if len(values) == 1 else None
         except ValueError:
             return False
-        return host is not None and (host in self._known or _parse_ip_address(host) is not None)
+        return host is not None and (host in self._allowed or _parse_ip_address(host) is not None)
 
 
 def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:

@@ -33,7 +33,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.model import Secret
-from postroom.store.database_errors import unfit
+from postroom.store.database_errors import is_out_of_range_value
 from postroom.web import metrics, overview, pages, sign_in
 from postroom.web.allowed_hosts import AllowedHostsMiddleware
 from postroom.web.event_stream import EventStreams
@@ -107,12 +107,12 @@ def create(
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
     """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
-    watch, requests = HealthMonitor(site.database, site.organization, performed=performed), RequestMetrics()
+    monitor, requests = HealthMonitor(site.database, site.organization, performed=performed), RequestMetrics()
     app = Starlette(
         routes=[
             *webhooks,
             *routes,
-            metrics.route(site.database, watch, requests, streams, metrics_token),
+            metrics.route(site.database, monitor, requests, streams, metrics_token),
             *sign_in.routes(site),
             *overview.routes(site),
             member_route(site, "/health", pages.health_page),
@@ -128,7 +128,7 @@ def create(
             Exception: _unknown_error,
         },
     )
-    app.state.watch = watch
+    app.state.health_monitor = monitor
     headers = _HEADERS + (_OVER_TLS if site.url.startswith("https:") else [])
     safe = _Guarded(AllowedHostsMiddleware(app, site.url), requests, headers)
     return TrustedProxiesMiddleware(safe, trusted_proxies) if trusted_proxies else safe
@@ -140,8 +140,8 @@ async def _alive(_request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    watch: HealthMonitor = request.app.state.watch
-    report = await watch.report()
+    monitor: HealthMonitor = request.app.state.health_monitor
+    report = await monitor.report()
     if report.health is None:
         return PlainTextResponse("\n".join(report.problems) + "\n", 503)
     return PlainTextResponse("ready\n")
@@ -176,7 +176,7 @@ class _Fitting:
         try:
             await self._app(scope, receive, send)
         except Exception as error:
-            if not unfit(error):
+            if not is_out_of_range_value(error):
                 raise
             await pages.problem_page(400)(scope, receive, send)
 
@@ -218,6 +218,6 @@ class _Guarded:
 def _note(scope: Scope, status: int, seconds: float, requests: RequestMetrics) -> None:
     route = scope.get("route")
     path = route.path if isinstance(route, Route | Mount) else "/"
-    requests.note(scope["method"], path, status, seconds)
+    requests.record(scope["method"], path, status, seconds)
     write = log.debug if status < 400 or scope.get("counted") else log.info
     write("request.served", method=scope["method"], route=path, status=status, seconds=round(seconds, 4))

@@ -1,4 +1,7 @@
-"""The way to a provider's consent page and back (C1). Shows nothing of what the address bar held."""
+"""OAuth endpoints that connect a mailbox: the redirect to the provider's consent page, and its callback.
+
+Pages never display a value from the URL.
+"""
 
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,15 +13,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import LoginRejected
-from postroom.flow.mailboxes import connect, invitations
-from postroom.flow.mailboxes.connect import (
-    ConnectContext,
-    ConnectedMailbox,
-    ConnectRequest,
-    LoginRefusal,
-    LoginRefusalReason,
-)
+from postroom.flow.mailboxes import connect, invitations, login_refusals
+from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox
 from postroom.flow.mailboxes.invitations import Invitation
+from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal, LoginRefusalReason
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import ContentPolicy, MailboxId, ProviderName, Role, Secret
 from postroom.web import csrf, pages
@@ -26,45 +24,45 @@ from postroom.web.sessions import SiteContext, get_visitor, require_role
 
 MAX_PARAMETER_LENGTH: Final = 4096
 _TITLES: Final = {
-    LoginRefusalReason.UNKNOWN: "This sign-in is no longer good",
+    LoginRefusalReason.UNKNOWN: "This sign-in has expired",
     LoginRefusalReason.DENIED: "Nothing was connected",
-    LoginRefusalReason.NOT_ACCEPTED: "The provider did not let us in",
-    LoginRefusalReason.SCOPES_MISSING: "One more permission is needed",
-    LoginRefusalReason.OTHER_ACCOUNT: "That was another account",
-    LoginRefusalReason.NO_MAILBOX: "This account has no mailbox that can be read",
-    LoginRefusalReason.APPLICATION: "This Postroom is not set up right",
-    LoginRefusalReason.TRY_AGAIN: "The provider has trouble",
+    LoginRefusalReason.NOT_ACCEPTED: "The provider rejected the sign-in",
+    LoginRefusalReason.SCOPES_MISSING: "A permission is missing",
+    LoginRefusalReason.OTHER_ACCOUNT: "You signed in with a different account",
+    LoginRefusalReason.NO_MAILBOX: "This account has no readable mailbox",
+    LoginRefusalReason.APPLICATION: "Postroom is misconfigured",
+    LoginRefusalReason.TRY_AGAIN: "The provider is unavailable",
 }
-_THEIR_FAULT: Final = frozenset({LoginRefusalReason.APPLICATION, LoginRefusalReason.TRY_AGAIN})
+_SERVER_SIDE: Final = frozenset({LoginRefusalReason.APPLICATION, LoginRefusalReason.TRY_AGAIN})
 
 
 class MailboxPagesContext(NamedTuple):
-    """What the pages of mailboxes need: where they connect, and who may."""
+    """Collaborators of the mailboxes page and the OAuth endpoints."""
 
-    desk: ConnectContext
+    connect: ConnectContext
     tokens: AccessTokens
     site: SiteContext
 
 
 async def authorize(context: MailboxPagesContext, request: Request) -> Response:
-    """Begin a login and send the browser to the provider: for an admin, or for whoever was invited."""
+    """Start a login and redirect to the provider: for an admin, or for the holder of an invitation."""
     if "invitation" not in request.query_params:
         return await require_role(context.site, partial(_authorize_as_admin, context), Role.ADMIN)(request)
-    invitation = await invitations.read(context.desk, request.query_params["invitation"])
+    invitation = await invitations.read(context.connect, request.query_params["invitation"])
     if invitation is None or invitation.provider is not get_provider(request):
-        return _refusal_page(get_provider(request), connect.refuse_unknown_login())
+        return _refusal_page(request, get_provider(request), login_refusals.refuse_unknown_login())
     return await _start_login(context, request, invitation)
 
 
 async def _authorize_as_admin(context: MailboxPagesContext, request: Request) -> Response:
     provider = get_provider(request)
     try:
-        wish = _wish(request)
+        connect_request = _read_connect_request(request)
     except LoginRejected as error:
-        return _refusal_page(provider, LoginRefusal(LoginRefusalReason.NOT_ACCEPTED, str(error)))
+        return _refusal_page(request, provider, LoginRefusal(LoginRefusalReason.NOT_ACCEPTED, str(error)))
     visitor = get_visitor(request)
-    wanted = Invitation(visitor.organization, provider, wish, uuid4())
-    return await _start_login(context, request, wanted, actor=visitor.actor)
+    invitation = Invitation(visitor.organization, provider, connect_request, uuid4())
+    return await _start_login(context, request, invitation, actor=visitor.actor)
 
 
 async def _start_login(
@@ -73,7 +71,7 @@ async def _start_login(
     browser = csrf.get_browser_secret(request) or csrf.new_browser_secret()
     try:
         url = await connect.begin_login(
-            context.desk,
+            context.connect,
             invitation.organization,
             invitation.provider,
             invitation.request,
@@ -82,30 +80,32 @@ async def _start_login(
             actor=actor,
         )
     except LoginRejected as error:
-        return _refusal_page(invitation.provider, LoginRefusal(LoginRefusalReason.NOT_ACCEPTED, str(error)))
+        return _refusal_page(
+            request, invitation.provider, LoginRefusal(LoginRefusalReason.NOT_ACCEPTED, str(error))
+        )
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    csrf.set_browser_cookie(response, browser, url=context.desk.url)
+    csrf.set_browser_cookie(response, browser, url=context.connect.url)
     return response
 
 
 async def callback(context: MailboxPagesContext, request: Request) -> Response:
-    """Where the provider sends the browser back to."""
+    """Complete the login when the provider redirects back."""
     provider = get_provider(request)
-    done = await connect.complete_login(
-        context.desk,
+    result = await connect.complete_login(
+        context.connect,
         provider,
         state=_read_secret(request, "state") or Secret(""),
         browser=csrf.get_browser_secret(request),
         code=_read_secret(request, "code"),
         error=request.query_params.get("error"),
     )
-    match done:
+    match result:
         case ConnectedMailbox(invited=True):
-            return pages.render_page("connected.html")
+            return pages.render_page(request, "connected.html")
         case ConnectedMailbox(mailbox=mailbox):
             return RedirectResponse(f"/mailboxes?connected={mailbox.id}", 303, {"cache-control": "no-store"})
         case LoginRefusal():
-            return _refusal_page(provider, done)
+            return _refusal_page(request, provider, result)
 
 
 def get_provider(request: Request) -> ProviderName:
@@ -115,31 +115,31 @@ def get_provider(request: Request) -> ProviderName:
         raise HTTPException(404) from None
 
 
-def authorize_path(provider: ProviderName, wish: ConnectRequest) -> str:
-    asked: dict[str, str] = {}
-    if wish.policy is not None:
-        asked |= {"policy": wish.policy.value}
-    if wish.mailbox is not None:
-        asked |= {"mailbox": str(wish.mailbox)}
-    if wish.force_consent:
-        asked |= {"again": "1"}
-    return f"/oauth/{provider}/authorize?{urlencode(asked)}"
+def authorize_path(provider: ProviderName, connect_request: ConnectRequest) -> str:
+    query: dict[str, str] = {}
+    if connect_request.policy is not None:
+        query |= {"policy": connect_request.policy.value}
+    if connect_request.mailbox is not None:
+        query |= {"mailbox": str(connect_request.mailbox)}
+    if connect_request.force_consent:
+        query |= {"again": "1"}
+    return f"/oauth/{provider}/authorize?{urlencode(query)}"
 
 
-def _wish(request: Request) -> ConnectRequest:
-    given = request.query_params
+def _read_connect_request(request: Request) -> ConnectRequest:
+    query = request.query_params
     try:
-        policy = ContentPolicy(given["policy"]) if "policy" in given else None
+        policy = ContentPolicy(query["policy"]) if "policy" in query else None
     except ValueError:
-        raise LoginRejected("There is no such content policy: metadata, documents and full are.") from None
+        raise LoginRejected("Unknown content policy. Use metadata, documents or full.") from None
     mailbox = _read_uuid(request, "mailbox")
-    if mailbox is None and "mailbox" in given:
-        raise LoginRejected("There is no such mailbox.")
+    if mailbox is None and "mailbox" in query:
+        raise LoginRejected("Mailbox not found.")
     return ConnectRequest(
         policy,
-        address=given.get("address", "").strip()[:320] or None,
+        address=query.get("address", "").strip()[:320] or None,
         mailbox=MailboxId(mailbox) if mailbox else None,
-        force_consent="again" in given,
+        force_consent="again" in query,
     )
 
 
@@ -155,17 +155,18 @@ def _read_secret(request: Request, name: str) -> Secret | None:
     return Secret(value) if 0 < len(value) <= MAX_PARAMETER_LENGTH else None
 
 
-def _refusal_page(provider: ProviderName, refused: LoginRefusal) -> Response:
-    wish = refused.request
-    # An address that was asked for stays out of the page; whoever gave it begins where they did before.
-    # So does who was invited: a link is good for one login.
-    by_member = wish is not None and wish.address is None and not refused.invited
-    again = authorize_path(provider, wish) if wish is not None and by_member else None
+def _refusal_page(request: Request, provider: ProviderName, refusal: LoginRefusal) -> Response:
+    connect_request = refusal.request
+    # The page must not reveal a requested address, so such a login restarts where it began. So does an
+    # invited one: an invitation is valid for a single login.
+    can_retry = connect_request is not None and connect_request.address is None and not refusal.invited
+    retry = authorize_path(provider, connect_request) if connect_request is not None and can_retry else None
     return pages.render_page(
+        request,
         "refused.html",
-        503 if refused.reason in _THEIR_FAULT else 400,
-        title=_TITLES[refused.reason],
-        words=refused.message,
-        again=again,
-        invited=refused.invited,
+        503 if refusal.reason in _SERVER_SIDE else 400,
+        title=_TITLES[refusal.reason],
+        message=refusal.message,
+        retry=retry,
+        invited=refusal.invited,
     )

@@ -1,6 +1,6 @@
-"""Which browser asks, and from which page: what keeps other sites from acting in a visitor's name.
+"""Protection against cross-site request forgery: the browser cookie and the check of a form's origin.
 
-A form counts only with our cookies, which browsers send with no other site's form, and from our own origin.
+A form is accepted only from our own origin. The cookie ties a login at a provider to one browser.
 """
 
 import re
@@ -20,7 +20,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def get_browser_secret(request: Request) -> Secret | None:
-    """The secret that this browser was given, if it was."""
+    """The secret in this browser's cookie, if it has one."""
     value = request.cookies.get(COOKIE, "")
     return Secret(value) if _VALUE.fullmatch(value) else None
 
@@ -30,7 +30,7 @@ def new_browser_secret() -> Secret:
 
 
 def set_browser_cookie(response: Response, browser: Secret, *, url: str) -> None:
-    """Lax, not strict: it must come along when a provider's page leads back here."""
+    """SameSite=Lax, not Strict: browsers must send it on the redirect back from a provider."""
     response.set_cookie(
         COOKIE,
         browser.reveal(),
@@ -43,17 +43,17 @@ def set_browser_cookie(response: Response, browser: Secret, *, url: str) -> None
 
 
 def is_same_origin(request: Request, *, url: str) -> bool:
-    """Whether a form was sent by a page of ours. A browser that names no origin may still vouch for it."""
-    given = request.headers.get("origin")
-    if given is None:
+    """Whether one of our pages sent the form; `Sec-Fetch-Site` counts where a browser sends no `Origin`."""
+    origin = request.headers.get("origin")
+    if origin is None:
         return request.headers.get("sec-fetch-site") == "same-origin"
-    return given in _origins(url)
+    return origin in _list_origins(url)
 
 
-def _origins(url: str) -> frozenset[str]:
-    """The public one, as browsers write it; on this machine also by its other names."""
-    parts = urlsplit(url.lower())
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    port = "" if parts.port in {None, _DEFAULT_PORTS.get(parts.scheme)} else f":{parts.port}"
+def _list_origins(url: str) -> frozenset[str]:
+    """The origin of the public URL as browsers write it; for loopback, under all its names."""
+    split = urlsplit(url.lower())
+    host = f"[{split.hostname}]" if ":" in (split.hostname or "") else split.hostname or ""
+    port = "" if split.port in {None, _DEFAULT_PORTS.get(split.scheme)} else f":{split.port}"
     names = _LOOPBACK if host in _LOOPBACK else (host,)
-    return frozenset(f"{parts.scheme}://{name}{port}" for name in names)
+    return frozenset(f"{split.scheme}://{name}{port}" for name in names)

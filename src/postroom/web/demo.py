@@ -1,6 +1,6 @@
-"""The guided page of a demonstration: what one sees, buttons that break it, and what is lost by that.
+"""The demo page: compares the store with the simulated providers, and injects faults on request.
 
-Only there while `postroom demo` runs: it orders trouble from the simulator and ends processes of ours.
+Served only while `postroom demo` runs: its buttons make the simulator fail and kill our own processes.
 """
 
 import asyncio
@@ -36,38 +36,39 @@ from postroom.web.sessions import SiteContext, get_visitor, member_route
 if TYPE_CHECKING:
     from postroom.engine import SimulatorControl
 
-# New mail is here within seconds; what no push told of, within the minute of a sweep.
-PATIENCE_SECONDS: Final = 150
+# New mail normally arrives within seconds; without a push, the next sweep fetches it within a minute.
+OVERDUE_SECONDS: Final = 150
 _LOST, _THROTTLED, _RETRY_AFTER = 10, 12, 3
 
 
 @dataclass(frozen=True)
 class DemoContext:
-    """What the page needs. `differing` remembers since when a message was seen on one side alone.
+    """Collaborators and state of the demo page.
 
-    `shown` is what was compared last, for while the database is away.
+    `differing` maps a message to the time since when it exists on one side only. `latest` holds the last
+    comparison of each organization, shown while the database is down.
     """
 
     site: SiteContext
     simulator: "SimulatorControl"
     home: Path
     differing: dict[str, float] = field(default_factory=dict[str, float])
-    shown: dict[UUID, Sequence["MailboxComparison"]] = field(
+    latest: dict[UUID, Sequence["MailboxComparison"]] = field(
         default_factory=dict[UUID, Sequence["MailboxComparison"]]
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MailboxComparison:
-    """One mailbox: what the provider has beside what is kept."""
+    """One mailbox: the number of messages at the provider and in the store."""
 
     mailbox: Mailbox
     provider: str
     state: str
-    well: bool
-    there: int
-    here: int
-    coming: int
+    is_healthy: bool
+    at_provider: int
+    stored: int
+    in_transit: int
     missing: int
     extra: int
     duplicate: int
@@ -75,48 +76,50 @@ class MailboxComparison:
 
 @dataclass(frozen=True, slots=True)
 class DemoFault:
+    """A fault that the page can inject, and what to expect after it."""
+
     name: str
     button: str
-    does: str
-    watch: str
+    effect: str
+    expectation: str
 
 
 FAULTS: Final = (
     DemoFault(
         "pushes",
         "Lose pushes",
-        f"The next {_LOST} notifications of both providers get lost.",
-        "New mail stops coming at once, and comes all the same: a sweep looks by itself, here every minute.",
+        f"Drops the next {_LOST} notifications of both providers.",
+        "New mail no longer arrives immediately, but the next sweep fetches it: here once a minute.",
     ),
     DemoFault(
         "throttle",
         "Throttle",
-        f"The next {_THROTTLED} calls are refused with 429, come back in {_RETRY_AFTER} seconds.",
-        "Postroom waits as long as it is told, and goes on where it was.",
+        f"Answers the next {_THROTTLED} requests with 429 and Retry-After: {_RETRY_AFTER}.",
+        "Postroom waits as requested and continues where it stopped.",
     ),
     DemoFault(
         "cursors",
         "Expire cursors",
-        "Both providers forget how far Postroom had read.",
-        "The mailboxes are listed anew and compared; nothing is stored twice.",
+        "Both providers reject Postroom's cursors.",
+        "Postroom lists both mailboxes again and compares them. No message is stored twice.",
     ),
     DemoFault(
         "consent",
         "Revoke consent",
-        "The owner of the Gmail mailbox withdraws the permission.",
-        "The mailbox says so. Reconnect it under Mailboxes: all that came in between is fetched.",
+        "The owner of the Gmail mailbox revokes the grant.",
+        "The mailbox shows “Reconnect required”. Reconnect it: Postroom then fetches the missed mail.",
     ),
     DemoFault(
         "worker",
         "Kill a worker",
-        "One of the two worker processes gets kill -9.",
-        "It is started again; what it had begun is done by whoever is free.",
+        "Sends SIGKILL to one of the two worker processes.",
+        "The worker restarts. Another worker takes over its work when the leases expire.",
     ),
     DemoFault(
         "database",
         "Kill the database",
-        "PostgreSQL gets kill -9 in the middle of everything.",
-        "It recovers and everything goes on from the last commit. This page waits for it.",
+        "Sends SIGKILL to PostgreSQL.",
+        "PostgreSQL recovers, and Postroom continues from the last commit. This page waits for it.",
     ),
 )
 
@@ -127,7 +130,7 @@ def routes(context: DemoContext) -> list[Route]:
         member_route(site, "/demo", partial(page, context, "demo.html")),
         member_route(site, "/demo/parts", partial(page, context, "demo_fragments.html")),
         member_route(
-            site, "/demo/break/{trouble}", partial(inject_fault, context), Role.ADMIN, methods=["POST"]
+            site, "/demo/break/{fault}", partial(inject_fault, context), Role.ADMIN, methods=["POST"]
         ),
     ]
 
@@ -136,73 +139,84 @@ async def page(context: DemoContext, template: str, request: Request) -> Respons
     organization = get_visitor(request).organization
     try:
         async with asyncio.timeout(4):
-            context.shown[organization] = await compare_mailboxes(context, request)
-        away = False
+            context.latest[organization] = await compare_mailboxes(context, request)
+        is_database_down = False
     except (DatabaseUnavailable, TransientError, TimeoutError):
-        away = True
-    ordered = request.query_params.get("ordered")
+        is_database_down = True
+    injected = request.query_params.get("ordered")
     return pages.render_page(
         request,
         template,
-        compared=context.shown.get(organization, []),
-        away=away,
-        troubles=FAULTS,
-        ordered=next((each for each in FAULTS if each.name == ordered), None),
+        comparisons=context.latest.get(organization, []),
+        is_database_down=is_database_down,
+        faults=FAULTS,
+        injected=next((fault for fault in FAULTS if fault.name == injected), None),
         now=datetime.now(UTC),
     )
 
 
 async def compare_mailboxes(context: DemoContext, request: Request) -> list[MailboxComparison]:
-    """Every mailbox, message by message. The store is read first: what comes in between is coming."""
+    """Compare every mailbox message by message.
+
+    The store is read first: a message that arrives in between counts as in transit, not as extra.
+    """
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await mailboxes.list_all(connection)
-        kept = {each.id: await overview.list_message_ids(connection, each.id) for each in found}
-    known = set(await context.simulator.mailboxes())
-    return [await _compare_mailbox(context, each, kept[each.id]) for each in found if each.address in known]
+        connected = await mailboxes.list_all(connection)
+        stored = {
+            mailbox.id: await overview.list_message_ids(connection, mailbox.id) for mailbox in connected
+        }
+    simulated = set(await context.simulator.mailboxes())
+    return [
+        await _compare_mailbox(context, mailbox, stored[mailbox.id])
+        for mailbox in connected
+        if mailbox.address in simulated
+    ]
 
 
 async def _compare_mailbox(
-    context: DemoContext, mailbox: Mailbox, kept: Sequence[tuple[str, str]]
+    context: DemoContext, mailbox: Mailbox, stored: Sequence[tuple[str, str]]
 ) -> MailboxComparison:
     truth, now = set(await context.simulator.truth(mailbox.address)), time.monotonic()
-    state, _, well = describe_state(mailbox)
-    here = {provider_id for provider_id, _ in kept}
-    for each in truth & here:
-        context.differing.pop(each, None)
-    # While a person must act first, mail waits at the provider.
-    missing = _count_overdue(context, truth - here, now) if well else 0
+    state, _, is_healthy = describe_state(mailbox)
+    stored_ids = {provider_id for provider_id, _ in stored}
+    for message_id in truth & stored_ids:
+        context.differing.pop(message_id, None)
+    # While a mailbox waits to be reconnected, its new mail stays at the provider.
+    missing = _count_overdue(context, truth - stored_ids, now) if is_healthy else 0
     return MailboxComparison(
         mailbox=mailbox,
         provider=PROVIDER_NAMES[mailbox.provider],
         state=state,
-        well=well,
-        there=len(truth),
-        here=len(kept),
-        coming=len(truth - here) - missing,
+        is_healthy=is_healthy,
+        at_provider=len(truth),
+        stored=len(stored),
+        in_transit=len(truth - stored_ids) - missing,
         missing=missing,
-        extra=_count_overdue(context, here - truth, now) if well else 0,
-        duplicate=count_duplicates(truth, kept),
+        extra=_count_overdue(context, stored_ids - truth, now) if is_healthy else 0,
+        duplicate=count_duplicates(truth, stored),
     )
 
 
 def _count_overdue(context: DemoContext, differing: Collection[str], now: float) -> int:
-    """How many have been on one side alone for longer than a sweep takes."""
-    return sum(now - context.differing.setdefault(each, now) > PATIENCE_SECONDS for each in differing)
+    """Count the messages that have been on one side only for longer than a sweep takes."""
+    return sum(
+        now - context.differing.setdefault(message_id, now) > OVERDUE_SECONDS for message_id in differing
+    )
 
 
-def count_duplicates(truth: Collection[str], kept: Sequence[tuple[str, str]]) -> int:
-    """Letters that are kept more often than the provider has them, by the name that their sender gave them.
+def count_duplicates(truth: Collection[str], stored: Sequence[tuple[str, str]]) -> int:
+    """Count messages that are stored more often than the provider has them, by Message-ID.
 
-    The same letter may lie twice in a mailbox: then the provider has both of what is kept.
+    A mailbox may really contain the same message twice; then the provider has both copies too.
     """
-    copies = Counter(name for _, name in kept if name)
-    there = Counter(name for provider_id, name in kept if name and provider_id in truth)
-    return sum(max(0, count - max(1, there[name])) for name, count in copies.items())
+    copies = Counter(header for _, header in stored if header)
+    at_provider = Counter(header for provider_id, header in stored if header and provider_id in truth)
+    return sum(max(0, count - max(1, at_provider[header])) for header, count in copies.items())
 
 
 async def inject_fault(context: DemoContext, request: Request) -> Response:
-    """One button."""
-    orders: Mapping[str, Callable[[DemoContext], Awaitable[None]]] = {
+    """Inject the fault of one button."""
+    actions: Mapping[str, Callable[[DemoContext], Awaitable[None]]] = {
         "pushes": _lose_pushes,
         "throttle": _throttle,
         "cursors": _expire_cursors,
@@ -210,10 +224,10 @@ async def inject_fault(context: DemoContext, request: Request) -> Response:
         "worker": _kill_worker,
         "database": _kill_database,
     }
-    name = request.path_params["trouble"]
-    if name not in orders:
+    name = request.path_params["fault"]
+    if name not in actions:
         raise HTTPException(404)
-    await orders[name](context)
+    await actions[name](context)
     return RedirectResponse(f"/demo?ordered={name}#watch", 303)
 
 
@@ -235,11 +249,11 @@ async def _revoke_consent(context: DemoContext) -> None:
 
 
 async def _kill_worker(context: DemoContext) -> None:
-    """Who is connected as a worker from this machine is one of ours: the database is the demonstration's."""
+    """Kill a worker on this machine. It belongs to the demo, because the database does."""
     here = socket.gethostname()[:30]
     workers = [
         each
-        for each in (await health.read_health(context.site.database)).of_role("worker")
+        for each in (await health.read_health(context.site.database)).list_processes("worker")
         if each.host == here
     ]
     for each in workers[:1]:

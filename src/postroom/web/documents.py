@@ -1,5 +1,6 @@
-"""The pages of documents: the list, live, and one document beside its fields, where a person decides."""
+"""Document pages: the list, one document with its fields, the page images, and the review decisions."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,20 +14,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.documents.sandbox.file_sandbox import Readers
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import InvalidField, NotFound, PermanentError, UnreadableFile
 from postroom.flow.documents import review
-from postroom.flow.documents.process import content_of
+from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.route import MACHINE, RecordIdentity
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.reviews import Correction
 from postroom.store.views import actor_names
-from postroom.web import forms, pages, table_fields
+from postroom.web import field_labels, forms, pages, table_fields
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 from postroom.web.table_fields import TableField
 
@@ -35,17 +36,19 @@ PAGE_SIZE: Final = 50
 STATE_NAMES: Final[Mapping[DocumentState, str]] = {
     DocumentState.NEEDS_REVIEW: "Needs review",
     DocumentState.QUEUED: "Queued",
-    DocumentState.PROCESSING: "Being read",
+    DocumentState.PROCESSING: "Processing",
     DocumentState.COMPLETED: "Completed",
     DocumentState.SKIPPED: "Skipped",
     DocumentState.FAILED: "Failed",
 }
 
 
-# Shapes of fields that are sums of money, or hold some.
+# Other readers are shown by their own name, such as `anthropic:claude-sonnet-4`.
+_READER_NAMES: Final[Mapping[str, str]] = {"offline": "offline reader"}
+# Shapes of fields that hold amounts of money.
 _MONEY_SHAPES: Final = frozenset({"amount", "price", "rates", "lines"})
 _NOT_FOUND: Final[Mapping[str, Any]] = {}
-# A table of goods may be long.
+# An invoice can have thousands of line items, each with several cells.
 _MAX_FORM_BYTES: Final = 2**20
 _MAX_FORM_FIELDS: Final = 10_000
 ACTIONS: Final = frozenset({"confirm", "reject", "again"})
@@ -53,10 +56,10 @@ ACTIONS: Final = frozenset({"confirm", "reject", "again"})
 
 @dataclass(frozen=True, slots=True)
 class RejectedDecision:
-    """A decision that was not carried out: why, what was typed, and the field that is to blame."""
+    """A decision that failed: the message, the submitted form, and the field that caused it."""
 
-    words: str
-    typed: Mapping[str, str]
+    message: str
+    form: Mapping[str, str]
     error: InvalidField | None = None
 
     @property
@@ -66,42 +69,43 @@ class RejectedDecision:
 
 @dataclass(frozen=True)
 class DocumentPagesContext:
-    """What the pages need."""
+    """Collaborators of the document pages."""
 
     site: SiteContext
     blobs: BlobStore
-    readers: Readers
-    reviewing: ReviewContext
+    readers: FileSandbox
+    review: ReviewContext
 
 
 @dataclass(frozen=True, slots=True)
 class FieldView:
-    """One field as the page shows it. `place` is its box in thousandths of its page; `typed` was refused."""
+    """A field as the page shows it.
+
+    `box` is its position in thousandths of its page: left, top, width, height. `rejected_value` is what the
+    reviewer submitted when the decision failed.
+    """
 
     name: str
+    label: str
     value: Any
     confidence: float
     evidence: str
     page: int | None
-    place: tuple[int, int, int, int] | None
-    unit: str = ""
-    typed: str | None = None
+    box: tuple[int, int, int, int] | None
+    rejected_value: str | None = None
     problem: str | None = None
     table: TableField | None = None
-    corrected: Correction | None = None
+    correction: Correction | None = None
 
     @property
-    def shown(self) -> str:
-        """What somebody typed and was refused, else what was read."""
-        return self.typed if self.typed is not None else "" if self.value is None else str(self.value)
+    def displayed_value(self) -> str:
+        """The rejected value if there is one, else the extracted one."""
+        if self.rejected_value is not None:
+            return self.rejected_value
+        return "" if self.value is None else str(self.value)
 
     @property
-    def words(self) -> str:
-        words = self.name.replace("_", " ")
-        return words if self.table is not None or not self.unit else f"{words}, {self.unit}"
-
-    @property
-    def sure(self) -> str:
+    def confidence_level(self) -> str:
         return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
 
 
@@ -125,38 +129,39 @@ def routes(context: DocumentPagesContext) -> list[Route]:
 
 
 async def list_page(context: DocumentPagesContext, request: Request) -> Response:
-    """All documents but skipped ones, or those in one state; the script asks again when something changed."""
-    asked = request.query_params
-    state = DocumentState(asked["state"]) if asked.get("state") in set(DocumentState) else None
+    """List all documents except skipped ones, or those in one state. A script reloads it on changes."""
+    query = request.query_params
+    state = DocumentState(query["state"]) if query.get("state") in set(DocumentState) else None
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await documents.listed(
+        found = await documents.list_summaries(
             connection,
             state=state,
             skipped=state is DocumentState.SKIPPED,
-            before=_parse_position(asked.get("before")),
+            before=_parse_position(query.get("before")),
             limit=PAGE_SIZE + 1,
         )
-        counts = await documents.counts(connection)
+        counts = await documents.count_by_state(connection)
     return pages.render_page(
+        request,
         "documents.html",
         documents=found[:PAGE_SIZE],
         older=_format_position(found) if len(found) > PAGE_SIZE else None,
         state=state,
-        states=[(each, words, counts.get(each, 0)) for each, words in STATE_NAMES.items()],
-        words=STATE_NAMES,
+        states=[(value, name, counts.get(value, 0)) for value, name in STATE_NAMES.items()],
+        state_names=STATE_NAMES,
         total=sum(counts.values()),
         shown=sum(counts.values()) - counts.get(DocumentState.SKIPPED, 0),
         now=datetime.now(UTC),
     )
 
 
-def _format_position(found: list[documents.Listed]) -> str:
-    last = found[PAGE_SIZE - 1]
+def _format_position(listed: list[documents.DocumentSummary]) -> str:
+    last = listed[PAGE_SIZE - 1]
     return quote(f"{last.created_at.isoformat()}/{last.id}", safe="")
 
 
-def _parse_position(given: str | None) -> tuple[datetime, UUID] | None:
-    moment, _, document = (given or "").partition("/")
+def _parse_position(text: str | None) -> tuple[datetime, UUID] | None:
+    moment, _, document = (text or "").partition("/")
     try:
         return datetime.fromisoformat(moment), UUID(document)
     except ValueError:
@@ -164,23 +169,23 @@ def _parse_position(given: str | None) -> tuple[datetime, UUID] | None:
 
 
 async def redirect_to_next(context: DocumentPagesContext, request: Request) -> Response:
-    """The document that waits for a person after the one given, or the one that has waited the longest."""
+    """Open the next document that needs review: after the given one, or else the oldest."""
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await documents.awaiting_review(
+        found = await documents.find_next_for_review(
             connection, after=_parse_uuid(request.query_params.get("after"))
         )
     return RedirectResponse(f"/documents/{found}" if found else "/documents?state=needs_review", 303)
 
 
-def _parse_uuid(given: str | None) -> UUID | None:
+def _parse_uuid(text: str | None) -> UUID | None:
     try:
-        return UUID(given or "")
+        return UUID(text or "")
     except ValueError:
         return None
 
 
 async def redirect_to_document(context: DocumentPagesContext, request: Request) -> Response:
-    """Who opens the address of a decision again, by its line or by reloading, sees the document."""
+    """Show the document when the URL of a decision is opened with GET, for example by a reload."""
     if request.path_params["action"] not in ACTIONS:
         raise HTTPException(404)
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
@@ -189,46 +194,51 @@ async def redirect_to_document(context: DocumentPagesContext, request: Request) 
 
 
 async def document_page(
-    context: DocumentPagesContext, request: Request, refused: RejectedDecision | None = None
+    context: DocumentPagesContext, request: Request, rejected: RejectedDecision | None = None
 ) -> Response:
-    """A document. What was typed and `refused` is shown again, with the reason."""
+    """Show a document; after a failed decision, with the submitted values and the error."""
     document_id: UUID = request.path_params["document"]
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
         document = await _get_document(connection, document_id)
-        extraction = await records.newest_extraction(connection, document_id)
-        history = await reviews.of_document(connection, document_id)
-        arrivals = await documents.arrivals(connection, document_id)
+        extraction = await records.get_newest_extraction(connection, document_id)
+        history = await reviews.list_by_document(connection, document_id)
+        arrivals = await documents.list_arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
-        corrections = await reviews.corrected(connection, document_id)
-        shown = await records.pages_of(connection, document_id)
-        by = [each.actor_id for each in history] + ([record.confirmed_by] if record else [])
-        people = await actor_names.names(connection, by)
-        waiting = (await documents.counts(connection)).get(DocumentState.NEEDS_REVIEW, 0)
-    kind = context.reviewing.routing.identities.get(extraction.kind) if extraction else None
-    asked = next((each for each in history if each.decision is None), None)
-    read: Mapping[str, Any] = extraction.fields if extraction else {}
-    if asked and kind:  # what was not found can be typed
-        read = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **read}
-    if not asked:
-        read = {**read, **_apply_corrections(read, corrections)}
-    fields = _build_fields(read, kind, refused)
+        corrections = await reviews.get_corrections(connection, document_id)
+        page_layouts = await records.list_pages(connection, document_id)
+        actors = [review.actor_id for review in history] + ([record.confirmed_by] if record else [])
+        people = await actor_names.find_names(connection, actors)
+        waiting = (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0)
+    kind = context.review.routing.identities.get(extraction.kind) if extraction else None
+    open_review = next((review for review in history if review.decision is None), None)
+    extracted: Mapping[str, Any] = extraction.fields if extraction else {}
+    if open_review and kind:  # a reviewer can fill in the fields that were not found
+        extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **extracted}
+    if not open_review:
+        extracted = {**extracted, **_apply_corrections(extracted, corrections)}
+    fields = _build_fields(extracted, extraction.kind if extraction else None, kind, rejected)
     return pages.render_page(
+        request,
         "document.html",
-        409 if refused else 200,
+        409 if rejected else 200,
         document=document,
         state=STATE_NAMES[document.state],
         arrivals=arrivals,
         fields=fields,
         checks=extraction.checks if extraction else [],
-        reader=extraction.reader if extraction else None,
+        kind=field_labels.kind_label(extraction.kind) if extraction else None,
+        reader=_READER_NAMES.get(extraction.reader, extraction.reader) if extraction else None,
         record=record,
         reviews=history,
-        asked=asked,
-        shown=[(number, [each for each in fields if each.page == number]) for number in range(len(shown))],
+        open_review=open_review,
+        page_fields=[
+            (number, [field for field in fields if field.page == number])
+            for number in range(len(page_layouts))
+        ],
         waiting=waiting,
         people={**people, MACHINE: "Postroom"},
-        problem=refused.words if refused else None,
-        reason=refused.typed.get("reason", "") if refused else "",
+        problem=rejected.message if rejected else None,
+        reason=rejected.form.get("reason", "") if rejected else "",
         now=datetime.now(UTC),
     )
 
@@ -241,57 +251,73 @@ async def _get_document(connection: Connection, document: UUID) -> Document:
 
 
 def _apply_corrections(
-    read: Mapping[str, Any], corrections: Mapping[str, Correction]
+    extracted: Mapping[str, Any], corrections: Mapping[str, Correction]
 ) -> dict[str, Mapping[str, Any]]:
-    """What a person vouched for, in the place of what was read."""
+    """Replace extracted values by the ones that a reviewer entered."""
     return {
-        name: {**read.get(name, _NOT_FOUND), "value": each.right_value, "confidence": 1.0, "corrected": each}
-        for name, each in corrections.items()
+        name: {
+            **extracted.get(name, _NOT_FOUND),
+            "value": correction.right_value,
+            "confidence": 1.0,
+            "correction": correction,
+        }
+        for name, correction in corrections.items()
     }
 
 
 def _build_fields(
-    given: Mapping[str, Any], kind: RecordIdentity | None, refused: RejectedDecision | None
+    extracted: Mapping[str, Any],
+    kind_name: str | None,
+    kind: RecordIdentity | None,
+    rejected: RejectedDecision | None,
 ) -> list[FieldView]:
-    """In the order in which the kind declares them; the database keeps none."""
+    """Order the fields as their kind declares them: a JSON object in the database has no order."""
     shapes: Mapping[str, str] = kind.shapes if kind else {}
-    currency = str(given.get("currency", {}).get("value") or "")
-    place = {name: number for number, name in enumerate(shapes)}
-    return [
-        _build_field(name, each, currency if shapes.get(name) in _MONEY_SHAPES else "", kind, refused)
-        for name, each in sorted(given.items(), key=lambda field: place.get(field[0], len(place)))
-    ]
+    currency = str(extracted.get("currency", {}).get("value") or "")
+    rank = {name: number for number, name in enumerate(shapes)}
+    fields: list[FieldView] = []
+    for name, field in sorted(extracted.items(), key=lambda item: rank.get(item[0], len(rank))):
+        unit = currency if shapes.get(name) in _MONEY_SHAPES else ""
+        table = _build_table(name, field.get("value"), unit, kind, rejected)
+        label = field_labels.field_label(kind_name, name, "" if table is not None else unit)
+        fields.append(_build_field(name, label, field, table, rejected))
+    return fields
+
+
+def _build_table(
+    name: str, value: Any, unit: str, kind: RecordIdentity | None, rejected: RejectedDecision | None
+) -> TableField | None:
+    columns = kind.tables.get(name) if kind else None
+    if columns is None and not isinstance(value, list):
+        return None
+    form, error = (rejected.form, rejected.error) if rejected else (None, None)
+    return table_fields.build_table(name, value, columns or {}, unit, form, error)
 
 
 def _build_field(
     name: str,
-    read: Mapping[str, Any],
-    unit: str,
-    kind: RecordIdentity | None,
-    refused: RejectedDecision | None,
+    label: str,
+    extracted: Mapping[str, Any],
+    table: TableField | None,
+    rejected: RejectedDecision | None,
 ) -> FieldView:
-    value = read.get("value")
-    columns = kind.tables.get(name) if kind else None
-    typed, error = (refused.typed, refused.error) if refused else (None, None)
     return FieldView(
         name,
-        value,
-        read.get("confidence", 0.0),
-        read.get("evidence", ""),
-        read.get("page"),
-        _to_svg_box(read.get("box")),
-        unit,
-        typed.get(f"field-{name}") if typed else None,
-        refused.words if refused and refused.field == name else None,
-        table_fields.build_table(name, value, columns or {}, unit, typed, error)
-        if columns is not None or isinstance(value, list)
-        else None,
-        read.get("corrected"),
+        label,
+        extracted.get("value"),
+        extracted.get("confidence", 0.0),
+        extracted.get("evidence", ""),
+        extracted.get("page"),
+        _to_svg_box(extracted.get("box")),
+        rejected.form.get(f"field-{name}") if rejected else None,
+        rejected.message if rejected and rejected.field == name else None,
+        table,
+        extracted.get("correction"),
     )
 
 
 def _to_svg_box(box: Any) -> tuple[int, int, int, int] | None:
-    """Left, top, width and height, with a little room around the words."""
+    """Convert a box in fractions of the page to left, top, width and height, with a small margin."""
     if not box:
         return None
     left, top, right, bottom = (round(1000 * edge) for edge in box)
@@ -299,31 +325,31 @@ def _to_svg_box(box: Any) -> tuple[int, int, int, int] | None:
 
 
 async def page_image(context: DocumentPagesContext, request: Request) -> Response:
-    """A page of the document as a picture, rendered in a child with limits."""
+    """Render one page of the document as an image, in a sandboxed child process."""
     organization = get_visitor(request).organization
     async with context.site.database.transaction(organization) as connection:
         document = await _get_document(connection, request.path_params["document"])
-        shown = await records.pages_of(connection, document.id)
+        page_layouts = await records.list_pages(connection, document.id)
     number: int = request.path_params["page"]
-    if number >= len(shown):
+    if number >= len(page_layouts):
         raise HTTPException(404)
-    turned: Literal[0, 90, 180, 270] = shown[number][2]
-    content = await content_of(context.blobs, organization, document.sha256)
+    rotation: Literal[0, 90, 180, 270] = page_layouts[number][2]
+    content = await read_blob(context.blobs, organization, document.sha256)
     try:
-        picture = await context.readers.page_image(content, page=number, width=IMAGE_WIDTH, turned=turned)
+        image = await context.readers.page_image(content, page=number, width=IMAGE_WIDTH, rotation=rotation)
     except UnreadableFile:
         raise HTTPException(404) from None
-    # The bytes of a document never change; a reading may turn its pages otherwise.
-    return Response(picture, media_type="image/webp", headers={"cache-control": "private, max-age=300"})
+    # The bytes of a document never change, but reading it again may detect another page rotation.
+    return Response(image, media_type="image/webp", headers={"cache-control": "private, max-age=300"})
 
 
 async def download(context: DocumentPagesContext, request: Request) -> Response:
-    """The bytes as they came: saved by the browser, never shown by it."""
+    """Send the original file as a download: the browser must not render it."""
     organization = get_visitor(request).organization
     async with context.site.database.transaction(organization) as connection:
         document = await _get_document(connection, request.path_params["document"])
-        arrivals = await documents.arrivals(connection, document.id)
-    content = await content_of(context.blobs, organization, document.sha256)
+        arrivals = await documents.list_arrivals(connection, document.id)
+    content = await read_blob(context.blobs, organization, document.sha256)
     name = quote(arrivals[0].file_name or "document", safe="")
     return Response(
         content,
@@ -333,28 +359,28 @@ async def download(context: DocumentPagesContext, request: Request) -> Response:
 
 
 async def decide(context: DocumentPagesContext, request: Request) -> Response:
-    """Confirm, reject or read again; then on to the next that waits."""
+    """Confirm, reject or reprocess the document, then open the next one that needs review."""
     visitor = get_visitor(request)
     document: UUID = request.path_params["document"]
     action: str = request.path_params["action"]
-    given = await forms.read(request, largest=_MAX_FORM_BYTES, most=_MAX_FORM_FIELDS)
+    form = await forms.read(request, max_bytes=_MAX_FORM_BYTES, max_fields=_MAX_FORM_FIELDS)
     try:
         async with context.site.database.transaction(visitor.organization) as connection:
             match action:
                 case "confirm":
                     await review.confirm(
                         connection,
-                        context.reviewing,
+                        context.review,
                         visitor.organization,
                         document,
                         actor=visitor.actor,
-                        corrections=await _find_corrections(connection, document, given),
+                        corrections=await _find_corrections(connection, document, form),
                     )
                 case "reject":
-                    reason = given.get("reason", "").strip() or "not for this pipeline"
+                    reason = form.get("reason", "").strip() or "not for this pipeline"
                     await review.reject(
                         connection,
-                        context.reviewing,
+                        context.review,
                         visitor.organization,
                         document,
                         actor=visitor.actor,
@@ -367,37 +393,37 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
     except NotFound:
         raise HTTPException(404) from None
     except InvalidField as error:
-        return await document_page(context, request, RejectedDecision(_describe_refusal(error), given, error))
+        return await document_page(context, request, RejectedDecision(_describe_error(error), form, error))
     except PermanentError as error:
-        return await document_page(context, request, RejectedDecision(str(error), given))
-    after = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
-    return RedirectResponse(after, 303)
+        return await document_page(context, request, RejectedDecision(str(error), form))
+    target = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
+    return RedirectResponse(target, 303)
 
 
-def _describe_refusal(error: InvalidField) -> str:
-    """Fields and columns as people say them."""
-    words = str(error)
-    for name in (error.field, error.column or ""):
-        words = words.replace(name, name.replace("_", " "))
-    return words
+def _describe_error(error: InvalidField) -> str:
+    """The error's message, with labels in place of field and column names."""
+    message = str(error)
+    for name in filter(None, (error.field, error.column)):
+        message = re.sub(rf"\b{re.escape(name)}\b", field_labels.in_sentence(name), message)
+    return message
 
 
 async def _find_corrections(
-    connection: Connection, document: UUID, given: Mapping[str, str]
+    connection: Connection, document: UUID, form: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What of the form differs from what was read; an emptied field is a correction too."""
-    extraction = await records.newest_extraction(connection, document)
+    """Compare the form with the extracted values; an emptied field is a correction too."""
+    extraction = await records.get_newest_extraction(connection, document)
     fields: Mapping[str, Any] = extraction.fields if extraction else {}
-    read: dict[str, Any] = {name: each.get("value") for name, each in fields.items()}
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        prefix, _, field = name.partition("-")
+    extracted: dict[str, Any] = {name: field.get("value") for name, field in fields.items()}
+    corrections: dict[str, Any] = {}
+    for input_name, text in form.items():
+        prefix, _, name = input_name.partition("-")
         if prefix == "table":
-            rows = table_fields.find_changed_rows(field, read.get(field), given)
+            rows = table_fields.find_changed_rows(name, extracted.get(name), form)
             if rows is not None:
-                found[field] = rows
-        elif prefix == "field" and not isinstance(read.get(field), list | dict):
-            before = "" if read.get(field) is None else pages.neutralize_bidi(str(read[field]))
-            if value.strip() != before:
-                found[field] = value.strip() or None
-    return found
+                corrections[name] = rows
+        elif prefix == "field" and not isinstance(extracted.get(name), list | dict):
+            before = "" if extracted.get(name) is None else pages.neutralize_bidi(str(extracted[name]))
+            if text.strip() != before:
+                corrections[name] = text.strip() or None
+    return corrections

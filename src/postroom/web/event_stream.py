@@ -1,8 +1,8 @@
-"""Server-sent events (W1): one LISTEN of this process, told on to all who follow their organization.
+"""Server-sent events: one LISTEN connection per process, fanned out to the clients of each organization.
 
-A stream is events in the order of their positions. Who comes back with `Last-Event-ID` goes on from there,
-at whichever web process, and is told `reset` where the feed no longer reaches back so far. A client that
-cannot keep up is cut; it comes back by itself and misses nothing, because the database has it all.
+A stream sends events in the order of their positions. A client that reconnects with `Last-Event-ID` resumes
+there, at any web process, or gets the event `reset` if the feed no longer reaches back that far. A client
+that cannot keep up is disconnected; it reconnects and misses nothing, because the database holds all events.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import OrganizationId
 from postroom.store import feed
 from postroom.store.database import Database
-from postroom.store.feed import Bounds, Event
+from postroom.store.feed import FeedBounds, FeedEvent
 from postroom.web import forms, sessions
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
@@ -36,42 +36,44 @@ MEMBERSHIP_CHECK_SECONDS: Final = 60.0
 SEND_TIMEOUT_SECONDS: Final = 30.0
 RETRY_MILLISECONDS: Final = 2000
 PAGE_SIZE: Final = 500
-MAX_BUFFERED_EVENTS: Final = 5000  # events a process keeps for clients that lag a little
+MAX_BUFFERED_EVENTS: Final = 5000  # per organization, for clients that lag a little
 MAX_CLIENTS: Final = 5000
 
-# What `/documents/events` tells of.
+# The entity types of the stream `/documents/events`.
 DOCUMENT_ENTITIES: Final = frozenset({"document", "review", "record"})
 
 
 @dataclass(frozen=True, slots=True)
 class _EncodedEvent:
-    """One event, ready to be sent."""
+    """An event in wire format."""
 
     position: int
     chunk: bytes
-    of_documents: bool
+    is_document: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _EventBatch:
-    """Events that were found together: the chunks that nearly all clients get."""
+class _StreamBatch:
+    """Events read together, joined once for the many clients that are up to date."""
 
-    told: Sequence[_EncodedEvent]
-    everything: bytes
-    of_documents: bytes
+    events: Sequence[_EncodedEvent]
+    all_chunks: bytes
+    document_chunks: bytes
 
-    def chunk(self, client: "_StreamClient") -> bytes:
-        if self.told[0].position > client.position:
-            return self.of_documents if client.of_documents else self.everything
-        later = [each for each in self.told if each.position > client.position]
-        return b"".join(each.chunk for each in later if each.of_documents or not client.of_documents)
+    def select_chunk(self, client: "_StreamClient") -> bytes:
+        if self.events[0].position > client.position:
+            return self.document_chunks if client.documents_only else self.all_chunks
+        return _join_chunks(
+            [event for event in self.events if event.position > client.position],
+            documents_only=client.documents_only,
+        )
 
 
 @dataclass(eq=False, slots=True)
 class _StreamClient:
     position: int
-    of_documents: bool
-    at: int = 0  # the number of the batch that comes next
+    documents_only: bool
+    next_batch: int = 0
     waiting: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
@@ -81,214 +83,223 @@ class _StreamClient:
 
 @dataclass(eq=False)
 class _OrganizationStream:
-    """One organization's stream in this process. `head` is the last position told on, once there is one."""
+    """One organization's stream in this process. `head` is the last published position, once it is known."""
 
     head: int | None = None
     clients: set[_StreamClient] = field(default_factory=set[_StreamClient])
-    batches: deque[_EventBatch] = field(default_factory=deque[_EventBatch])
-    ended: int = 0  # how many batches there were in all
-    kept: int = 0
+    batches: deque[_StreamBatch] = field(default_factory=deque[_StreamBatch])
+    batch_count: int = 0  # all batches ever published
+    buffered_events: int = 0
     stale: bool = False
     reading: bool = False
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def publish(self, events: Sequence[Event]) -> None:
-        told = [_encode_event(event) for event in events]
-        documents = b"".join(each.chunk for each in told if each.of_documents)
-        self.batches.append(_EventBatch(told, b"".join(each.chunk for each in told), documents))
-        self.ended += 1
-        self.kept += len(told)
-        while self.kept > MAX_BUFFERED_EVENTS and len(self.batches) > 1:
-            self.kept -= len(self.batches.popleft().told)
-        self.head = told[-1].position
+    def publish(self, events: Sequence[FeedEvent]) -> None:
+        encoded = [_encode_event(event) for event in events]
+        self.batches.append(
+            _StreamBatch(
+                encoded,
+                _join_chunks(encoded, documents_only=False),
+                _join_chunks(encoded, documents_only=True),
+            )
+        )
+        self.batch_count += 1
+        self.buffered_events += len(encoded)
+        while self.buffered_events > MAX_BUFFERED_EVENTS and len(self.batches) > 1:
+            self.buffered_events -= len(self.batches.popleft().events)
+        self.head = encoded[-1].position
         for client in self.clients:
             client.wake()
 
-    def place(self, client: _StreamClient) -> bool:
-        """Let a client go on with what is kept here, if that reaches back to its position."""
-        assert self.head is not None, "a stream has begun"
+    def attach(self, client: _StreamClient) -> bool:
+        """Continue a client from the buffer, if the buffer reaches back to its position."""
+        assert self.head is not None, "the stream was opened"
         if client.position >= self.head:
-            client.at = self.ended
+            client.next_batch = self.batch_count
             return True
-        if not self.batches or client.position < self.batches[0].told[0].position - 1:
+        if not self.batches or client.position < self.batches[0].events[0].position - 1:
             return False
-        client.at = self.ended - sum(batch.told[-1].position > client.position for batch in self.batches)
+        client.next_batch = self.batch_count - sum(
+            batch.events[-1].position > client.position for batch in self.batches
+        )
         return True
 
 
 class EventStreams:
-    """Every stream of this process."""
+    """All event streams of this process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._channels: dict[OrganizationId, _OrganizationStream] = {}
-        self._hearers: dict[OrganizationId, set[asyncio.Event]] = {}
+        self._streams: dict[OrganizationId, _OrganizationStream] = {}
+        self._listeners: dict[OrganizationId, set[asyncio.Event]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._closing = False
 
     @property
-    def closing(self) -> bool:
-        """Whether whoever waits for something to happen shall be answered now."""
+    def is_closing(self) -> bool:
+        """Whether the process is stopping, so that waiting requests must return now."""
         return self._closing
 
     @property
     def clients(self) -> int:
-        return sum(len(channel.clients) for channel in self._channels.values())
+        return sum(len(stream.clients) for stream in self._streams.values())
 
     @contextmanager
-    def hearing(self, organization: OrganizationId) -> Generator[asyncio.Event]:
-        """An event that is set whenever something may have happened there."""
-        heard = asyncio.Event()
-        waiting = self._hearers.setdefault(organization, set())
-        waiting.add(heard)
+    def subscribe(self, organization: OrganizationId) -> Generator[asyncio.Event]:
+        """Provide an event that is set whenever the organization's feed may have grown."""
+        signal = asyncio.Event()
+        waiting = self._listeners.setdefault(organization, set())
+        waiting.add(signal)
         try:
-            yield heard
+            yield signal
         finally:
-            waiting.discard(heard)
-            if not waiting and self._hearers.get(organization) is waiting:
-                del self._hearers[organization]
+            waiting.discard(signal)
+            if not waiting and self._listeners.get(organization) is waiting:
+                del self._listeners[organization]
 
     def close(self) -> None:
-        """End every stream, so that the process can end; the clients come back to another."""
+        """End every stream, so that the process can stop; the clients reconnect to another one."""
         self._closing = True
-        for channel in self._channels.values():
-            for client in channel.clients:
+        for stream in self._streams.values():
+            for client in stream.clients:
                 client.wake()
-        for waiting in self._hearers.values():
-            for each in waiting:
-                each.set()
+        for waiting in self._listeners.values():
+            for signal in waiting:
+                signal.set()
 
     async def listen(self) -> None:
-        """Hear what is committed, for ever, and read it for the organizations that somebody follows."""
-        async for heard in self._database.heard(NOTIFY_CHANNEL, every_seconds=HEARTBEAT_SECONDS):
+        """Read new events, for ever, for the organizations that have clients."""
+        async for payload in self._database.listen(NOTIFY_CHANNEL, every_seconds=HEARTBEAT_SECONDS):
             organizations = (
-                {*self._channels, *self._hearers} if heard is None else {OrganizationId(UUID(heard))}
+                {*self._streams, *self._listeners} if payload is None else {OrganizationId(UUID(payload))}
             )
             for organization in organizations:
-                for each in self._hearers.get(organization, ()):
-                    each.set()
-                if channel := self._channels.get(organization):
-                    self._look(organization, channel)
+                for signal in self._listeners.get(organization, ()):
+                    signal.set()
+                if stream := self._streams.get(organization):
+                    self._start_reading(organization, stream)
 
-    def _look(self, organization: OrganizationId, channel: _OrganizationStream) -> None:
-        channel.stale = True
-        if not channel.reading and channel.head is not None:
-            channel.reading = True
-            reader = asyncio.create_task(self._read(organization, channel))
+    def _start_reading(self, organization: OrganizationId, stream: _OrganizationStream) -> None:
+        stream.stale = True
+        if not stream.reading and stream.head is not None:
+            stream.reading = True
+            reader = asyncio.create_task(self._read(organization, stream))
             self._readers.add(reader)
             reader.add_done_callback(self._readers.discard)
 
-    async def _read(self, organization: OrganizationId, channel: _OrganizationStream) -> None:
-        """One at a time for each organization; what is heard meanwhile leads to another look."""
+    async def _read(self, organization: OrganizationId, stream: _OrganizationStream) -> None:
+        """Read until up to date; one reader per organization. A notification meanwhile repeats the read."""
         try:
-            while channel.stale and channel.clients:
-                channel.stale = False
+            while stream.stale and stream.clients:
+                stream.stale = False
                 try:
-                    events = await self._after(organization, channel.head or 0)
+                    events = await self._list_after(organization, stream.head or 0)
                 except (DatabaseUnavailable, TransientError):
-                    channel.stale = True
+                    stream.stale = True
                     await asyncio.sleep(1)
                     continue
                 if events:
-                    channel.stale = channel.stale or len(events) == PAGE_SIZE
-                    channel.publish(events)
+                    stream.stale = stream.stale or len(events) == PAGE_SIZE
+                    stream.publish(events)
         finally:
-            channel.reading = False
+            stream.reading = False
 
-    async def _after(self, organization: OrganizationId, position: int) -> list[Event]:
-        """The next events, numbered first where nobody has done so yet: no worker needs to be free for it."""
+    async def _list_after(self, organization: OrganizationId, position: int) -> list[FeedEvent]:
+        """List the next events. Assigns positions first, so that streams do not depend on a free worker."""
         async with self._database.transaction(organization) as connection:
-            await feed.number(connection, batch=PAGE_SIZE)
-            return await feed.after(connection, position, PAGE_SIZE)
+            await feed.assign_positions(connection, batch=PAGE_SIZE)
+            return await feed.list_after(connection, position, PAGE_SIZE)
 
     async def follow(
-        self, organization: OrganizationId, after: str | None, *, of_documents: bool
+        self, organization: OrganizationId, after: str | None, *, documents_only: bool
     ) -> AsyncGenerator[bytes]:
-        """The chunks of one client's stream, with an empty one where nothing happened for a while."""
-        channel = self._channels.setdefault(organization, _OrganizationStream())
-        client = _StreamClient(0, of_documents)
-        channel.clients.add(client)
+        """Yield the chunks of one client's stream, with an empty one as a heartbeat."""
+        stream = self._streams.setdefault(organization, _OrganizationStream())
+        client = _StreamClient(0, documents_only)
+        stream.clients.add(client)
         try:
-            yield await self._begin(organization, channel, client, after)
-            while not channel.place(client):
-                told = [_encode_event(event) for event in await self._after(organization, client.position)]
-                client.position = told[-1].position if told else channel.head or 0
-                yield b"".join(each.chunk for each in told if each.of_documents or not of_documents)
-            async for chunk in self._live(channel, client):
+            yield await self._begin(organization, stream, client, after)
+            while not stream.attach(client):
+                events = [
+                    _encode_event(event) for event in await self._list_after(organization, client.position)
+                ]
+                client.position = events[-1].position if events else stream.head or 0
+                yield _join_chunks(events, documents_only=documents_only)
+            async for chunk in self._stream_live(stream, client):
                 yield chunk
         finally:
-            channel.clients.discard(client)
-            if not channel.clients and self._channels.get(organization) is channel:
-                del self._channels[organization]
+            stream.clients.discard(client)
+            if not stream.clients and self._streams.get(organization) is stream:
+                del self._streams[organization]
 
     async def _begin(
         self,
         organization: OrganizationId,
-        channel: _OrganizationStream,
+        stream: _OrganizationStream,
         client: _StreamClient,
         after: str | None,
     ) -> bytes:
-        """Where the stream starts: the position asked for, or the end of the feed, or a reset to it."""
-        async with channel.opening:
-            if channel.head is None:
-                channel.head = (await self._bounds(organization)).last
-                if channel.stale:
-                    self._look(organization, channel)
+        """Send the starting position: the requested one, or the end of the feed, or a reset to it."""
+        async with stream.opening:
+            if stream.head is None:
+                stream.head = (await self._bounds(organization)).last
+                if stream.stale:
+                    self._start_reading(organization, stream)
         start = f"retry: {RETRY_MILLISECONDS}\n"
-        client.position = channel.head
+        client.position = stream.head
         if after is None:
             return f"{start}id: {client.position}\n\n".encode()
-        asked = forms.parse_number(after)
+        requested = forms.parse_number(after)
         bounds = await self._bounds(organization)
-        if asked is not None and bounds.pruned <= asked <= bounds.last:
-            client.position = asked
-            return f"{start}id: {asked}\n\n".encode()
-        client.position = max(channel.head, bounds.last)
-        told = msgspec.json.encode({"position": client.position}).decode()
-        return f"{start}id: {client.position}\nevent: reset\ndata: {told}\n\n".encode()
+        if requested is not None and bounds.pruned <= requested <= bounds.last:
+            client.position = requested
+            return f"{start}id: {requested}\n\n".encode()
+        client.position = max(stream.head, bounds.last)
+        data = msgspec.json.encode({"position": client.position}).decode()
+        return f"{start}id: {client.position}\nevent: reset\ndata: {data}\n\n".encode()
 
-    async def _bounds(self, organization: OrganizationId) -> Bounds:
+    async def _bounds(self, organization: OrganizationId) -> FeedBounds:
         async with self._database.transaction(organization) as connection:
-            while await feed.number(connection, batch=PAGE_SIZE) == PAGE_SIZE:
+            while await feed.assign_positions(connection, batch=PAGE_SIZE) == PAGE_SIZE:
                 pass
-            return await feed.bounds(connection)
+            return await feed.get_bounds(connection)
 
-    async def _live(self, channel: _OrganizationStream, client: _StreamClient) -> AsyncGenerator[bytes]:
+    async def _stream_live(self, stream: _OrganizationStream, client: _StreamClient) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
         while not self._closing:
-            behind = channel.ended - client.at
-            if behind > len(channel.batches):
-                return  # too slow for what is kept here; it comes back and reads the database
+            behind = stream.batch_count - client.next_batch
+            if behind > len(stream.batches):
+                return  # fell out of the buffer; the client reconnects and reads from the database
             if behind == 0:
                 client.waiting = loop.create_future()
                 timer = loop.call_later(HEARTBEAT_SECONDS, client.wake)
                 await client.waiting
                 timer.cancel()
-                if client.at == channel.ended and not self._closing:
+                if client.next_batch == stream.batch_count and not self._closing:
                     yield b""
                 continue
-            # Whatever came while this client was being served goes out as one.
-            missed = [channel.batches[-number] for number in range(behind, 0, -1)]
-            chunk = b"".join([batch.chunk(client) for batch in missed])
-            client.at = channel.ended
-            client.position = max(client.position, missed[-1].told[-1].position)
+            # Batches that arrived during the last send go out together.
+            missed = [stream.batches[-number] for number in range(behind, 0, -1)]
+            chunk = b"".join([batch.select_chunk(client) for batch in missed])
+            client.next_batch = stream.batch_count
+            client.position = max(client.position, missed[-1].events[-1].position)
             if chunk:
                 yield chunk
 
 
 class EventStreamResponse(Response):
-    """An answer that goes on. While nothing happens it says so, and looks whether the visitor may stay."""
+    """A response that never ends by itself: sends heartbeats, and re-checks the visitor's membership."""
 
     def __init__(
         self,
         follow: Callable[[], AsyncGenerator[bytes]],
-        may_stay: Callable[[], Awaitable[bool]],
+        is_still_member: Callable[[], Awaitable[bool]],
         headers: Mapping[str, str],
     ) -> None:
         super().__init__(status_code=200, headers=headers, media_type="text/event-stream")
         del self.headers["content-length"]
         self._follow = follow
-        self._may_stay = may_stay
+        self._is_still_member = is_still_member
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -296,73 +307,75 @@ class EventStreamResponse(Response):
             await send({"type": "http.response.body", "body": b""})
             return
         serving = asyncio.current_task()
-        assert serving is not None, "a request is served by a task"
-        gone = asyncio.create_task(_wait_for_disconnect(receive))
+        assert serving is not None, "a request runs in a task"
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
 
-        def leave(_gone: asyncio.Task[None]) -> None:
+        def leave(_disconnect: asyncio.Task[None]) -> None:
             serving.cancel()
 
-        gone.add_done_callback(leave)
+        disconnect.add_done_callback(leave)
         try:
-            await self._stream(send, gone)
+            await self._stream(send, disconnect)
         except asyncio.CancelledError:
-            if not gone.done():
-                raise  # not the client that left: the process ends
+            if not disconnect.done():
+                raise  # the process is stopping; the client did not leave
             serving.uncancel()
         finally:
-            gone.remove_done_callback(leave)
-            gone.cancel()
+            disconnect.remove_done_callback(leave)
+            disconnect.cancel()
 
-    async def _stream(self, send: Send, gone: asyncio.Task[None]) -> None:
-        looked_at = time.monotonic()
+    async def _stream(self, send: Send, disconnect: asyncio.Task[None]) -> None:
+        checked_at = time.monotonic()
         chunks = self._follow()
         try:
             async for chunk in chunks:
-                if gone.done():  # and the cancellation was lost on its way
+                if disconnect.done():  # Python 3.11 can lose the cancellation
                     return
-                if time.monotonic() - looked_at > MEMBERSHIP_CHECK_SECONDS:
-                    looked_at = time.monotonic()
-                    if not await self._may_stay():
+                if time.monotonic() - checked_at > MEMBERSHIP_CHECK_SECONDS:
+                    checked_at = time.monotonic()
+                    if not await self._is_still_member():
                         break
                 async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                     await send(_body_message(chunk or b":\n\n"))
         except TimeoutError:
-            return  # it reads nothing: cut, and the connection with it
+            return  # the client does not read: drop the connection
         finally:
             await chunks.aclose()
         await send({"type": "http.response.body", "body": b""})
 
 
-def routes(site: SiteContext, live: EventStreams) -> list[Route]:
+def routes(site: SiteContext, streams: EventStreams) -> list[Route]:
     return [
-        member_route(site, "/events", partial(_events, site, live, of_documents=False)),
-        member_route(site, "/documents/events", partial(_events, site, live, of_documents=True)),
+        member_route(site, "/events", partial(_events, site, streams, documents_only=False)),
+        member_route(site, "/documents/events", partial(_events, site, streams, documents_only=True)),
     ]
 
 
 @asynccontextmanager
 async def open_streams(database: Database) -> AsyncGenerator[EventStreams]:
-    """The streams of this process, and the listening that feeds them."""
-    live = EventStreams(database)
-    listening = asyncio.create_task(live.listen())
+    """Open the streams of this process, and listen for new events in the background."""
+    streams = EventStreams(database)
+    listening = asyncio.create_task(streams.listen())
     try:
-        yield live
+        yield streams
     finally:
-        live.close()
+        streams.close()
         while not listening.done():
             listening.cancel()
             await asyncio.wait([listening], timeout=1)
 
 
-async def _events(site: SiteContext, live: EventStreams, request: Request, *, of_documents: bool) -> Response:
-    if live.clients >= MAX_CLIENTS:
+async def _events(
+    site: SiteContext, streams: EventStreams, request: Request, *, documents_only: bool
+) -> Response:
+    if streams.clients >= MAX_CLIENTS:
         raise HTTPException(503, headers={"retry-after": "5"})
     after = request.headers.get("last-event-id") or request.query_params.get("after")
     organization = get_visitor(request).organization
     return EventStreamResponse(
-        partial(live.follow, organization, after, of_documents=of_documents),
+        partial(streams.follow, organization, after, documents_only=documents_only),
         partial(_is_still_member, site, request),
-        # A proxy that buffers would keep events back.
+        # A buffering proxy would delay events.
         {"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
@@ -371,7 +384,7 @@ async def _is_still_member(site: SiteContext, request: Request) -> bool:
     token = sessions.get_session_token(site, request)
     with suppress(DatabaseUnavailable, TransientError):
         return token is not None and await sessions.find_visitor_by_token(site, token) is not None
-    return True  # nobody can tell now; the next look will
+    return True  # unknown while the database is down; checked again later
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -383,7 +396,11 @@ def _body_message(chunk: bytes) -> Message:
     return {"type": "http.response.body", "body": chunk, "more_body": True}
 
 
-def _encode_event(event: Event) -> _EncodedEvent:
+def _join_chunks(events: Sequence[_EncodedEvent], *, documents_only: bool) -> bytes:
+    return b"".join(event.chunk for event in events if event.is_document or not documents_only)
+
+
+def _encode_event(event: FeedEvent) -> _EncodedEvent:
     data = msgspec.json.encode(
         {
             "id": event.id,

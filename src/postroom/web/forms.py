@@ -1,4 +1,4 @@
-"""What a form or an address of ours carries: names and values, never more than fits a form."""
+"""Parsing of submitted HTML forms and of numbers in URLs, with limits on their size."""
 
 from typing import Final
 from urllib.parse import parse_qsl
@@ -10,19 +10,21 @@ MAX_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = 500
 
 
-async def read(request: Request, *, largest: int = MAX_BYTES, most: int = MAX_FIELDS) -> dict[str, str]:
-    """The fields of a form; of a name that came twice, the last."""
+async def read(
+    request: Request, *, max_bytes: int = MAX_BYTES, max_fields: int = MAX_FIELDS
+) -> dict[str, str]:
+    """Read the fields of a form. If a name occurs twice, the last value wins."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > largest:
+        if len(body) > max_bytes:
             raise HTTPException(413)
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=max_fields))
     except ValueError:
         raise HTTPException(400) from None
 
 
-def parse_number(given: str | None) -> int | None:
-    """A whole number that a column can hold; what is none is nothing."""
-    return int(given) if given and given.isascii() and given.isdecimal() and len(given) < 19 else None
+def parse_number(text: str | None) -> int | None:
+    """Parse a whole number that fits a bigint column; anything else is None."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else None

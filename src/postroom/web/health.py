@@ -1,4 +1,4 @@
-"""The state of everything, judged: read at most once a second, however many look."""
+"""The health of the server, the work and the mailboxes, read from the database at most once a second."""
 
 import asyncio
 import time
@@ -7,50 +7,49 @@ from dataclasses import dataclass
 from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.model import MailboxHealth as MailboxHealth
-from postroom.model import OrganizationId, Role
+from postroom.model import MailboxHealth, OrganizationId, Role
 from postroom.store import alerts, health, mailboxes
 from postroom.store.database import Database
-from postroom.store.health import Health, KindOfWork
-from postroom.store.sessions import Visitor
+from postroom.store.health import SystemHealth, WorkKindCounts
+from postroom.store.sessions import SessionMember
 
 LATE_SECONDS = 60
 SLOW_SECONDS = 1
 ANSWER_SECONDS = 3
 
 _MAILBOX_PROBLEMS: Final[Mapping[MailboxHealth, str]] = {
-    MailboxHealth.TOKEN_REFRESH_FAILED: "{}: the connection is lost, and the owner must connect it again.",
-    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: not notified of new mail; regular looks find it meanwhile.",
-    MailboxHealth.PROVIDER_ERROR: "{}: refused by the provider; tried again from time to time.",
+    MailboxHealth.TOKEN_REFRESH_FAILED: "{}: reconnect required. The grant has expired or was revoked.",
+    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: no push notifications. Sweeps fetch new mail meanwhile.",
+    MailboxHealth.PROVIDER_ERROR: "{}: the provider returns errors. Postroom keeps retrying.",
 }
 
 
-_DATABASE_UNREACHABLE: Final = "The database cannot be reached."
+_DATABASE_UNREACHABLE: Final = "The database is unreachable."
 
 
 @dataclass(frozen=True)
 class HealthReport:
-    """What was found, or why nothing was; and what a person should look at."""
+    """The state of the server, None while the database is unreachable, and the problems found."""
 
-    health: Health | None
+    health: SystemHealth | None
     problems: Sequence[str]
 
 
 @dataclass(frozen=True)
 class VisitorHealth:
-    """What one visitor is shown: their organization's work, and of the server whether it answers.
+    """What one visitor may see: the work of their organization, and whether the database responds.
 
-    `health` is the state of everything, of all organizations: for the admins of who runs this Postroom.
+    `server` covers all organizations. Only admins of the operator's organization see it.
     """
 
-    answers: bool
-    health: Health | None
-    work: Sequence[KindOfWork]
+    is_available: bool
+    server: SystemHealth | None
+    work: Sequence[WorkKindCounts]
     problems: Sequence[str]
 
 
 class HealthMonitor:
-    """Looks at the database when somebody asks and the last look is old."""
+    """Reads the health from the database on request, and caches it for `fresh_seconds`."""
 
     def __init__(
         self,
@@ -64,88 +63,99 @@ class HealthMonitor:
         self._operator = operator
         self._performed = performed
         self._fresh_seconds = fresh_seconds
-        self._looking = asyncio.Lock()
-        self._asking: asyncio.Task[Health] | None = None
+        self._lock = asyncio.Lock()
+        self._pending_read: asyncio.Task[SystemHealth] | None = None
         self._report = HealthReport(None, ())
-        self._looked_at = float("-inf")
+        self._read_at = float("-inf")
 
     async def report(self) -> HealthReport:
-        async with self._looking:
-            if time.monotonic() - self._looked_at >= self._fresh_seconds:
-                self._report = await self._look()
-                self._looked_at = time.monotonic()
+        async with self._lock:
+            if time.monotonic() - self._read_at >= self._fresh_seconds:
+                self._report = await self._read()
+                self._read_at = time.monotonic()
             return self._report
 
-    async def seen_by(self, visitor: Visitor) -> VisitorHealth:
-        """What is wrong with the visitor's mailboxes and work, and with the server."""
+    async def report_for(self, visitor: SessionMember) -> VisitorHealth:
+        """The problems of the visitor's mailboxes and work, and of the server."""
         report = await self.report()
         if report.health is None:
             return VisitorHealth(False, None, (), report.problems)
         try:
             async with self._database.transaction(visitor.organization) as connection:
-                found, told = await mailboxes.ill(connection), await alerts.standing(connection)
-                work = await health.work(connection)
+                unhealthy = await mailboxes.count_unhealthy(connection)
+                active_alerts = await alerts.list_active(connection)
+                work = await health.count_work(connection)
         except (DatabaseUnavailable, TransientError):
             return VisitorHealth(False, None, (), [_DATABASE_UNREACHABLE])
         problems = [
-            *told,
-            *(_MAILBOX_PROBLEMS[health].format(_count_mailboxes(count)) for health, count in found.items()),
+            *active_alerts,
+            *(
+                _MAILBOX_PROBLEMS[health].format(_count_mailboxes(count))
+                for health, count in unhealthy.items()
+            ),
         ]
         if visitor.organization == self._operator and visitor.role.allows(Role.ADMIN):
             return VisitorHealth(True, report.health, work, [*problems, *report.problems])
         problems += [*_find_server_problems(report.health), *_find_work_problems(work, self._performed)]
         return VisitorHealth(True, None, work, problems)
 
-    async def _look(self) -> HealthReport:
-        if self._asking is None:
-            self._asking = asyncio.create_task(health.read(self._database))
-        # Not cancelled: a frozen server would not hear of it, and an answer that comes late is the next one.
-        await asyncio.wait([self._asking], timeout=ANSWER_SECONDS)
-        if not self._asking.done():
-            return HealthReport(None, [f"The database has not answered within {ANSWER_SECONDS} seconds."])
-        asked, self._asking = self._asking, None
+    async def _read(self) -> HealthReport:
+        if self._pending_read is None:
+            self._pending_read = asyncio.create_task(health.read_health(self._database))
+        # Not cancelled on timeout: a hung server would not notice, and a late result serves the next request.
+        await asyncio.wait([self._pending_read], timeout=ANSWER_SECONDS)
+        if not self._pending_read.done():
+            return HealthReport(None, [f"The database did not respond within {ANSWER_SECONDS} seconds."])
+        finished, self._pending_read = self._pending_read, None
         try:
-            found = asked.result()
+            system = finished.result()
         except (DatabaseUnavailable, TransientError):
             return HealthReport(None, [_DATABASE_UNREACHABLE])
-        return HealthReport(found, find_problems(found, self._performed))
+        return HealthReport(system, find_problems(system, self._performed))
 
 
 def _count_mailboxes(count: int) -> str:
     return "One mailbox" if count == 1 else f"{count} mailboxes"
 
 
-def find_problems(found: Health, performed: Collection[str] | None = None) -> list[str]:
-    """What is wrong, in words for a person; nothing when all is well.
+def find_problems(system: SystemHealth, performed: Collection[str] | None = None) -> list[str]:
+    """Describe every problem for a person; an empty list means healthy.
 
-    Work of a kind that this Postroom does not perform waits for one that does: it is shown, and is not late.
+    Work of a kind that this process cannot perform waits for one that can, so it never counts as late.
     """
-    return [*_find_server_problems(found), *_find_work_problems(found.work, performed)]
+    return [*_find_server_problems(system), *_find_work_problems(system.work, performed)]
 
 
-def _find_server_problems(found: Health) -> list[str]:
+def _find_server_problems(system: SystemHealth) -> list[str]:
     problems: list[str] = []
-    if not found.of_role("worker"):
-        problems.append(
-            "No worker is connected: nothing that is due gets done. Start one with `postroom work`."
-        )
-    if found.server.read_only:
-        problems.append("The database is read-only: nothing can be stored.")
-    if found.server.answered_seconds > SLOW_SECONDS:
-        problems.append("The database answers slowly.")
+    if not system.list_processes("worker"):
+        problems.append("No worker is running, so no work is processed. Start one with `postroom work`.")
+    if system.server.read_only:
+        problems.append("The database is read-only. Postroom cannot store anything.")
+    if system.server.answered_seconds > SLOW_SECONDS:
+        problems.append("The database responds slowly.")
     return problems
 
 
-def _find_work_problems(found: Sequence[KindOfWork], performed: Collection[str] | None) -> list[str]:
+def _find_work_problems(kinds: Sequence[WorkKindCounts], performed: Collection[str] | None) -> list[str]:
     problems: list[str] = []
-    for each in found:
-        if each.failing:
-            why = f": {each.error}" if each.error else "."
-            are = "is" if each.failing == 1 else "are"
-            problems.append(f"{each.failing} of the kind {each.kind} failed and {are} tried again{why}")
-        if each.parked:
-            problems.append(f"{each.parked} of the kind {each.kind} failed too often and wait for a person.")
-        awaited = performed is None or each.kind in performed
-        if awaited and each.oldest_due_seconds is not None and each.oldest_due_seconds > LATE_SECONDS:
-            problems.append(f"Work of the kind {each.kind} is late: the workers do not keep up.")
+    for counts in kinds:
+        name = work_name(counts.kind)
+        if counts.failing:
+            reason = f": {counts.error}" if counts.error else "."
+            problems.append(f"{name}: {counts.failing} failed; retrying{reason}")
+        if counts.parked:
+            problems.append(f"{name}: {counts.parked} parked after too many failures. Retry under Failures.")
+        is_performed = performed is None or counts.kind in performed
+        if (
+            is_performed
+            and counts.oldest_due_seconds is not None
+            and counts.oldest_due_seconds > LATE_SECONDS
+        ):
+            problems.append(f"{name}: late. The workers do not keep up.")
     return problems
+
+
+def work_name(kind: str) -> str:
+    """The name of a kind of work: `process_document` is "Process document"."""
+    return kind.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""Opening the address to listen on, with errors that say what to do."""
+"""The listening socket of the web server, and the URL at which a browser on this machine reaches it."""
 
 import errno
 import os
@@ -9,18 +9,18 @@ from typing import Final
 from postroom.errors import OperatorError
 
 _REMEDIES: Final = {
-    errno.EADDRINUSE: "another program listens there. Stop it, or choose another (--port, POSTROOM_PORT)",
-    errno.EADDRNOTAVAIL: "this machine has no such address. Choose one it has (--host, POSTROOM_HOST)",
-    errno.EACCES: "this user may not. Choose a port of 1024 or higher (--port, POSTROOM_PORT)",
+    errno.EADDRINUSE: "the port is in use. Stop the other program or choose another (--port, POSTROOM_PORT)",
+    errno.EADDRNOTAVAIL: "this machine has no such address. Choose another host (--host, POSTROOM_HOST)",
+    errno.EACCES: "permission denied. Choose a port of 1024 or higher (--port, POSTROOM_PORT)",
 }
 
 
 def open_socket(host: str, port: int, *, patience_seconds: float = 0) -> socket.socket:
-    """A listening socket. Patience is for a predecessor that is just ending and still holds the port."""
+    """Open a listening socket, retrying for a while: a process that is shutting down may hold the port."""
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
-            return _listen_once(host, port)
+            return _open_once(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 raise _explain(host, port, error) from error
@@ -28,7 +28,7 @@ def open_socket(host: str, port: int, *, patience_seconds: float = 0) -> socket.
 
 
 def get_local_url(listening: socket.socket) -> str:
-    """Where a browser on this machine finds it."""
+    """The URL for a browser on this machine."""
     return build_url(*listening.getsockname()[:2])
 
 
@@ -37,7 +37,7 @@ def build_url(host: str, port: int) -> str:
     return f"http://{reachable}:{port}"
 
 
-def _listen_once(host: str, port: int) -> socket.socket:
+def _open_once(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -54,7 +54,7 @@ def _listen_once(host: str, port: int) -> socket.socket:
 
 def _explain(host: str, port: int, error: OSError) -> OperatorError:
     if isinstance(error, socket.gaierror):
-        cause = "no such host is known. Choose an address of this machine (--host, POSTROOM_HOST)"
+        cause = "the host name does not resolve. Choose an address of this machine (--host, POSTROOM_HOST)"
     else:
         number = error.errno or 0
         cause = _REMEDIES.get(number, f"{os.strerror(number).lower()}. Choose another with --host and --port")

@@ -1,4 +1,4 @@
-"""The pages of mail: one mailbox with its messages or threads, one message with what became of it, search."""
+"""Mail pages: one mailbox with its messages or threads, one message, its attachments, and search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.documents.files.html_sanitizer import PICTURE_BYTES
-from postroom.documents.sandbox.file_sandbox import Readers
+from postroom.api_types import AttachmentResource, FolderResource, MessageResource
+from postroom.documents.files.html_sanitizer import INLINE_IMAGE_BYTES
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import NotFound
-from postroom.flow.documents.process import content_of
-from postroom.flow.mail.sync.sync_requests import ask
+from postroom.flow.documents.process import read_blob
+from postroom.flow.mail.sync.sync_requests import request_sync
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
 from postroom.ports import BlobStore
 from postroom.store import audits, documents, failures, search, sync_progress
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.views import mail as views
-from postroom.store.views.threads import Listed
+from postroom.store.views.threads import ThreadSummary
 from postroom.web import forms, message_body, pages, paging, threads
+from postroom.web.documents import STATE_NAMES
 from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
@@ -40,11 +42,11 @@ _EVENT_NAMES: Final = {
 
 @dataclass(frozen=True)
 class MailPagesContext:
-    """What the pages need."""
+    """Collaborators of the mail pages."""
 
     site: SiteContext
     blobs: BlobStore
-    readers: Readers
+    readers: FileSandbox
 
 
 def routes(context: MailPagesContext) -> list[Route]:
@@ -55,8 +57,10 @@ def routes(context: MailPagesContext) -> list[Route]:
             site, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, context), Role.ADMIN, methods=["POST"]
         ),
         member_route(site, "/messages/{message:int}", partial(message_page, context)),
-        member_route(site, "/messages/{message:int}/body", partial(body, context)),
-        member_route(site, "/messages/{message:int}/attachments/{part:path}", partial(attachment, context)),
+        member_route(site, "/messages/{message:int}/body", partial(message_body_frame, context)),
+        member_route(
+            site, "/messages/{message:int}/attachments/{part:path}", partial(download_attachment, context)
+        ),
         *threads.routes(site),
         member_route(site, "/search", partial(search_page, context)),
     ]
@@ -64,29 +68,30 @@ def routes(context: MailPagesContext) -> list[Route]:
 
 async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
-    asked = request.query_params
-    folder = forms.parse_number(asked.get("folder"))
-    in_threads = asked.get("view") == "threads"
+    query = request.query_params
+    folder = forms.parse_number(query.get("folder"))
+    in_threads = query.get("view") == "threads"
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await views.mailbox(connection, id_)
+        found = await views.get_mailbox(connection, id_)
         if found is None:
             raise HTTPException(404)
-        folders = await views.folders(connection, id_, after=0, limit=500)
+        folders = await views.list_folders(connection, id_, after=0, limit=500)
         messages, found_threads, older = await _load_rows(
-            connection, id_, folder, asked.get("before"), in_threads=in_threads
+            connection, id_, folder, query.get("before"), in_threads=in_threads
         )
-        events = await views.mail_events(connection, id_, below=None, limit=EVENTS_SHOWN)
-        subjects = await views.subjects(connection, [each.message_id for each in events])
-        progress = await sync_progress.progress(connection, id_, WorkKind.SYNC)
-        stored = await views.stored(connection, id_)
-        audit = await audits.latest(connection, id_)
-        failing = await failures.open_count(connection, id_)
-    names = {each.id: each.name for each in folders}
+        events = await views.list_mail_events(connection, id_, below=None, limit=EVENTS_SHOWN)
+        subjects = await views.list_subjects(connection, [event.message_id for event in events])
+        progress = await sync_progress.get_progress(connection, id_, WorkKind.SYNC)
+        stored = await views.count_mailbox(connection, id_)
+        audit = await audits.get_latest(connection, id_)
+        failing = await failures.count_open(connection, id_)
+    names = {folder.id: folder.name for folder in folders}
     return pages.render_page(
+        request,
         "mailbox.html",
         mailbox=found,
         provider=PROVIDER_NAMES[ProviderName(found.provider)],
-        kept=POLICY_NAMES[ContentPolicy(found.content_policy)],
+        policy=POLICY_NAMES[ContentPolicy(found.content_policy)],
         folders=_sort_folders(folders),
         folder=folder,
         names=names,
@@ -94,7 +99,7 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         messages=messages,
         threads=found_threads,
         older=older,
-        events=[(_EVENT_NAMES[each.kind], each) for each in events],
+        events=[(_EVENT_NAMES[event.kind], event) for event in events],
         subjects=subjects,
         progress=progress,
         stored=stored,
@@ -111,38 +116,38 @@ async def _load_rows(
     before: str | None,
     *,
     in_threads: bool,
-) -> tuple[list[views.MessageResource], list[Listed], str | None]:
-    """A page of messages, or of threads, and where the next one begins."""
+) -> tuple[list[MessageResource], list[ThreadSummary], str | None]:
+    """Load a page of messages or threads, and the position where the next page begins."""
     if in_threads:
         listed, older = await threads.load_threads(connection, mailbox, folder=folder, before=before)
         return [], listed, older
-    found = await views.messages(
+    found = await views.list_messages(
         connection, mailbox, folder=folder, after=paging.parse_position(before), limit=PAGE_SIZE + 1
     )
     last = found[PAGE_SIZE - 1] if len(found) > PAGE_SIZE else None
     return found[:PAGE_SIZE], [], paging.format_position(last.received_at, last.id) if last else None
 
 
-def _sort_folders(folders: Sequence[views.FolderResource]) -> list[views.FolderResource]:
-    """What people open first stands first, then what they named, what is thrown away last."""
-    place = {"inbox": 0, "archive": 1, "sent": 2, "drafts": 3, "spam": 6, "trash": 7}
-    states = ("UNREAD", "CHAT")  # labels of Gmail that are no place
-    shown = [each for each in folders if each.provider_folder_id not in states]
-    return sorted(shown, key=lambda each: (place.get(each.role or "", 5), each.name.casefold()))
+def _sort_folders(folders: Sequence[FolderResource]) -> list[FolderResource]:
+    """Sort the inbox first, then the user's own folders, then spam and trash."""
+    rank = {"inbox": 0, "archive": 1, "sent": 2, "drafts": 3, "spam": 6, "trash": 7}
+    states = ("UNREAD", "CHAT")  # Gmail labels that are states, not folders
+    shown = [folder for folder in folders if folder.provider_folder_id not in states]
+    return sorted(shown, key=lambda folder: (rank.get(folder.role or "", 5), folder.name.casefold()))
 
 
 async def sync_now(context: MailPagesContext, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
     organization = get_visitor(request).organization
     async with context.site.database.transaction(organization) as connection:
-        if await views.mailbox(connection, id_) is None:
+        if await views.get_mailbox(connection, id_) is None:
             raise HTTPException(404)
-        await ask(connection, organization, id_, actor=get_visitor(request).actor)
+        await request_sync(connection, organization, id_, actor=get_visitor(request).actor)
     return RedirectResponse(f"/mailboxes/{id_}", 303)
 
 
-async def _message(connection: Connection, id_: int) -> views.MessageResource:
-    found = await views.message(connection, id_)
+async def _get_message(connection: Connection, id_: int) -> MessageResource:
+    found = await views.get_message(connection, id_)
     if found is None:
         raise HTTPException(404)
     return found
@@ -151,75 +156,77 @@ async def _message(connection: Connection, id_: int) -> views.MessageResource:
 async def message_page(context: MailPagesContext, request: Request) -> Response:
     id_: int = request.path_params["message"]
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        message = await _message(connection, id_)
-        content = await views.content(connection, id_)
-        attachments = await views.attachments(connection, id_)
-        verdicts = await documents.verdicts(connection, id_)
-        taken = await documents.of_message(connection, id_)
-        events = await views.events_of_message(connection, id_)
-        thread = await views.messages_of_thread(connection, message.thread_id, after=0, limit=100)
-        mailbox = await views.mailbox(connection, message.mailbox_id)
-        folders = await views.folders(connection, message.mailbox_id, after=0, limit=500)
+        message = await _get_message(connection, id_)
+        content = await views.get_content(connection, id_)
+        attachments = await views.list_attachments(connection, id_)
+        verdicts = await documents.list_verdicts(connection, id_)
+        taken = await documents.list_by_message(connection, id_)
+        events = await views.list_message_events(connection, id_)
+        thread = await views.list_thread_messages(connection, message.thread_id, after=0, limit=100)
+        mailbox = await views.get_mailbox(connection, message.mailbox_id)
+        folders = await views.list_folders(connection, message.mailbox_id, after=0, limit=500)
     return pages.render_page(
+        request,
         "message.html",
         message=message,
         mailbox=mailbox,
         has_body=content is not None and bool(content.body_html or content.body_plain),
         attachments=attachments,
-        files={each.part: each.file_name for each in attachments},
+        files={attachment.part: attachment.file_name for attachment in attachments},
         verdicts=verdicts,
         documents=taken,
-        events=[(_EVENT_NAMES[each.kind], each) for each in events],
+        events=[(_EVENT_NAMES[event.kind], event) for event in events],
         thread=thread,
-        names={each.id: each.name for each in folders}
-        | {each.provider_folder_id: each.name for each in folders},
+        state_names=STATE_NAMES,
+        names={folder.id: folder.name for folder in folders}
+        | {folder.provider_folder_id: folder.name for folder in folders},
         now=datetime.now(UTC),
     )
 
 
-async def body(context: MailPagesContext, request: Request) -> Response:
-    """A message's body for the sandboxed frame, under a policy of its own."""
+async def message_body_frame(context: MailPagesContext, request: Request) -> Response:
+    """Serve the body of a message for the sandboxed frame, with its own content security policy."""
     id_: int = request.path_params["message"]
     organization = get_visitor(request).organization
     async with context.site.database.transaction(organization) as connection:
-        await _message(connection, id_)
-        content = await views.content(connection, id_)
-        attachments = await views.attachments(connection, id_)
-    pictures = await _load_inline_images(context, organization, attachments)
+        await _get_message(connection, id_)
+        content = await views.get_content(connection, id_)
+        attachments = await views.list_attachments(connection, id_)
+    images = await _load_inline_images(context, organization, attachments)
     shown = await message_body.render_frame(
         context.readers,
         content.body_html if content else None,
         content.body_plain if content else None,
-        pictures,
+        images,
     )
     return HTMLResponse(shown, headers={"content-security-policy": message_body.POLICY})
 
 
 async def _load_inline_images(
-    context: MailPagesContext, organization: OrganizationId, attachments: list[views.AttachmentResource]
+    context: MailPagesContext, organization: OrganizationId, attachments: list[AttachmentResource]
 ) -> dict[str, tuple[str, bytes]]:
-    found: dict[str, tuple[str, bytes]] = {}
-    left = PICTURE_BYTES
-    for each in attachments:
-        if each.content_id and each.sha256 and each.size <= left:
+    images: dict[str, tuple[str, bytes]] = {}
+    budget = INLINE_IMAGE_BYTES
+    for attachment in attachments:
+        if attachment.content_id and attachment.sha256 and attachment.size <= budget:
             try:
-                data = await content_of(context.blobs, organization, bytes.fromhex(each.sha256))
+                data = await read_blob(context.blobs, organization, bytes.fromhex(attachment.sha256))
             except NotFound:
                 continue
-            found[each.content_id] = (each.media_type, data)
-            left -= len(data)
-    return found
+            images[attachment.content_id] = (attachment.media_type, data)
+            budget -= len(data)
+    return images
 
 
-async def attachment(context: MailPagesContext, request: Request) -> Response:
-    """An attachment's bytes: saved by the browser, never shown by it."""
+async def download_attachment(context: MailPagesContext, request: Request) -> Response:
+    """Send an attachment as a download: the browser must not render it."""
     id_: int = request.path_params["message"]
     organization = get_visitor(request).organization
     async with context.site.database.transaction(organization) as connection:
-        found = await views.attachment(connection, id_, request.path_params["part"])
+        found = await views.get_attachment(connection, id_, request.path_params["part"])
     if found is None or found.sha256 is None:
         raise HTTPException(404)
-    data = await content_of(context.blobs, organization, bytes.fromhex(found.sha256))
+    data = await read_blob(context.blobs, organization, bytes.fromhex(found.sha256))
     name = quote(found.file_name or "attachment", safe="")
     return Response(
         data,
@@ -229,10 +236,16 @@ async def attachment(context: MailPagesContext, request: Request) -> Response:
 
 
 async def search_page(context: MailPagesContext, request: Request) -> Response:
-    words = request.query_params.get("q", "").strip()[:500]
+    text = request.query_params.get("q", "").strip()[:500]
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        messages = await search.messages(connection, words) if words else []
-        papers = await search.documents(connection, words) if words else []
+        messages = await search.search_messages(connection, text) if text else []
+        matching_documents = await search.search_documents(connection, text) if text else []
     return pages.render_page(
-        "search.html", words=words, messages=messages, documents=papers, now=datetime.now(UTC)
+        request,
+        "search.html",
+        text=text,
+        state_names=STATE_NAMES,
+        messages=messages,
+        documents=matching_documents,
+        now=datetime.now(UTC),
     )

@@ -1,4 +1,4 @@
-"""The page of mailboxes: how each is, in words, and the buttons that pause, resume and disconnect it."""
+"""The mailboxes page: the state of each mailbox, and the buttons that pause, resume and disconnect it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.flow.mailboxes import lifecycle
-from postroom.flow.mailboxes.connect import ConnectRequest
+from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ContentPolicy, MailboxHealth, MailboxId, ProviderName, Role
 from postroom.store import alerts, mailboxes
 from postroom.store.mailboxes import Mailbox
-from postroom.store.sessions import Visitor
+from postroom.store.sessions import SessionMember
 from postroom.store.views import mailbox_status
-from postroom.store.views.mailbox_status import Standing
+from postroom.store.views.mailbox_status import MailboxStatus
 from postroom.web import pages
 from postroom.web.connect import MailboxPagesContext, authorize, authorize_path, callback
 from postroom.web.sessions import get_visitor, member_route
@@ -29,36 +29,36 @@ PROVIDER_NAMES: Final[Mapping[ProviderName, str]] = {
     ProviderName.OUTLOOK: "Microsoft 365",
 }
 POLICY_NAMES: Final[Mapping[ContentPolicy, str]] = {
-    ContentPolicy.FULL: "Everything",
-    ContentPolicy.DOCUMENTS: "Documents",
+    ContentPolicy.FULL: "Full messages",
+    ContentPolicy.DOCUMENTS: "Documents only",
     ContentPolicy.METADATA: "Metadata only",
 }
 _HEALTH: Final[Mapping[MailboxHealth, tuple[str, str]]] = {
-    MailboxHealth.ACTIVE: ("Connected", "New mail is fetched as it comes."),
+    MailboxHealth.ACTIVE: ("Connected", "New mail is fetched as it arrives."),
     MailboxHealth.TOKEN_REFRESH_FAILED: (
-        "Connection lost",
-        "Nothing is fetched until it is connected again; it then goes on where it stopped.",
+        "Reconnect required",
+        "The grant has expired or was revoked. Reconnect the mailbox; the sync resumes where it stopped.",
     ),
     MailboxHealth.SUBSCRIPTION_EXPIRED: (
-        "Connected, not notified",
-        "The provider tells us of nothing; regular looks find new mail until that is put right.",
+        "Connected without push",
+        "The provider sends no notifications. Sweeps fetch new mail until the subscription is restored.",
     ),
-    MailboxHealth.PROVIDER_ERROR: ("Refused by the provider", "It is tried again from time to time."),
+    MailboxHealth.PROVIDER_ERROR: ("Provider error", "The provider returns errors. Postroom keeps retrying."),
 }
 
 
 @dataclass(frozen=True)
 class MailboxCard:
-    """A mailbox as the page shows it. `reconnect` is a link, where signing in is the way."""
+    """A mailbox as the page shows it. `reconnect` is the sign-in link; app-only mailboxes have none."""
 
     mailbox: Mailbox
     provider: str
-    kept: str
+    policy: str
     state: str
     meaning: str
-    well: bool
+    is_healthy: bool
     reconnect: str | None
-    standing: Standing | None
+    standing: MailboxStatus | None
 
 
 def routes(context: MailboxPagesContext) -> list[Route]:
@@ -73,45 +73,47 @@ def routes(context: MailboxPagesContext) -> list[Route]:
 
 
 async def page(context: MailboxPagesContext, request: Request) -> Response:
-    async with context.desk.database.transaction(get_visitor(request).organization) as connected:
-        found = await mailboxes.every(connected)
-        app_only = await mailboxes.app_only(connected)
-        troubles = await alerts.standing(connected)
-        standings = await mailbox_status.of_all(connected)
-    asked = request.query_params.get("connected")
+    async with context.connect.database.transaction(get_visitor(request).organization) as connection:
+        connected = await mailboxes.list_all(connection)
+        app_only = await mailboxes.list_app_only_ids(connection)
+        active_alerts = await alerts.list_active(connection)
+        statuses = await mailbox_status.list_by_mailbox(connection)
+    connected_id = request.query_params.get("connected")
     return pages.render_page(
+        request,
         "mailboxes.html",
         mailboxes=[
-            _build_card(context, each, standings.get(each.id), app_only=each.id in app_only) for each in found
+            _build_card(context, mailbox, statuses.get(mailbox.id), app_only=mailbox.id in app_only)
+            for mailbox in connected
         ],
-        new=next((each for each in found if str(each.id) == asked), None),
-        troubles=troubles,
+        new=next((mailbox for mailbox in connected if str(mailbox.id) == connected_id), None),
+        alerts=active_alerts,
         choices=_list_connect_choices(context),
         now=datetime.now(UTC),
     )
 
 
 def describe_state(mailbox: Mailbox) -> tuple[str, str, bool]:
-    """How it is, in words, what that means, and whether that is well."""
+    """The state's name, what it means, and whether the mailbox is healthy."""
     state, meaning = _HEALTH[mailbox.health]
-    well = mailbox.health is MailboxHealth.ACTIVE
+    is_healthy = mailbox.health is MailboxHealth.ACTIVE
     if mailbox.disconnected_at is not None:
-        return "Disconnected", "Nothing is fetched. What was kept is still here.", False
-    if well and mailbox.paused_at is None and mailbox.last_synced_at is None:
-        meaning = "It is connected; nothing has been fetched yet."
-    elif mailbox.paused_at is not None and well:
-        return "Paused", "Nothing is fetched until it is resumed.", False
-    return state, meaning, well
+        return "Disconnected", "New mail is not fetched. Stored mail is still here.", False
+    if is_healthy and mailbox.paused_at is None and mailbox.last_synced_at is None:
+        meaning = "The first sync has not finished yet."
+    elif mailbox.paused_at is not None and is_healthy:
+        return "Paused", "New mail is not fetched until you resume the mailbox.", False
+    return state, meaning, is_healthy
 
 
 def _build_card(
-    context: MailboxPagesContext, mailbox: Mailbox, stands: Standing | None, *, app_only: bool
+    context: MailboxPagesContext, mailbox: Mailbox, status: MailboxStatus | None, *, app_only: bool
 ) -> MailboxCard:
-    state, meaning, well = describe_state(mailbox)
-    by_login = mailbox.provider in context.desk.sign_ins and not app_only
+    state, meaning, is_healthy = describe_state(mailbox)
+    has_sign_in = mailbox.provider in context.connect.sign_ins and not app_only
     link = (
         authorize_path(mailbox.provider, ConnectRequest(mailbox.policy, mailbox=mailbox.id))
-        if by_login
+        if has_sign_in
         else None
     )
     return MailboxCard(
@@ -120,26 +122,26 @@ def _build_card(
         POLICY_NAMES[mailbox.policy],
         state,
         meaning,
-        well,
+        is_healthy,
         link,
-        stands,
+        status,
     )
 
 
 def _list_connect_choices(
     context: MailboxPagesContext,
 ) -> list[tuple[str, str, list[tuple[str, str]] | None]]:
-    """For each provider, and the maker of its settings, the links that connect a mailbox, or none."""
-    makers = {ProviderName.GMAIL: "google", ProviderName.OUTLOOK: "microsoft"}
+    """For each provider: its name, its vendor and the connect links, or None if it is not configured."""
+    vendors = {ProviderName.GMAIL: "google", ProviderName.OUTLOOK: "microsoft"}
     return [
         (
             name,
-            makers[provider],
+            vendors[provider],
             [
-                (words, authorize_path(provider, ConnectRequest(policy)))
-                for policy, words in POLICY_NAMES.items()
+                (label, authorize_path(provider, ConnectRequest(policy)))
+                for policy, label in POLICY_NAMES.items()
             ]
-            if provider in context.desk.sign_ins
+            if provider in context.connect.sign_ins
             else None,
         )
         for provider, name in PROVIDER_NAMES.items()
@@ -147,29 +149,29 @@ def _list_connect_choices(
 
 
 async def act(context: MailboxPagesContext, request: Request) -> Response:
-    """One button."""
+    """Pause, resume, disconnect or purge a mailbox."""
     action = _actions(context, get_visitor(request)).get(request.path_params["action"])
     try:
         mailbox = MailboxId(UUID(request.path_params["mailbox"]))
     except ValueError:
         raise HTTPException(404) from None
-    async with context.desk.database.transaction(get_visitor(request).organization) as connected:
-        known = await mailboxes.get(connected, mailbox)
-    if action is None or known is None:
+    async with context.connect.database.transaction(get_visitor(request).organization) as connection:
+        stored = await mailboxes.get(connection, mailbox)
+    if action is None or stored is None:
         raise HTTPException(404)
     await action(mailbox)
     return RedirectResponse("/mailboxes", 303)
 
 
 def _actions(
-    context: MailboxPagesContext, visitor: Visitor
+    context: MailboxPagesContext, visitor: SessionMember
 ) -> Mapping[str, Callable[[MailboxId], Awaitable[bool]]]:
-    desk, tokens, _ = context
+    connect, tokens, _ = context
     organization, actor = visitor.organization, visitor.actor
-    leave = partial(lifecycle.disconnect, desk, tokens, organization, actor=actor)
+    disconnect = partial(lifecycle.disconnect, connect, tokens, organization, actor=actor)
     return {
-        "pause": partial(lifecycle.pause, desk, organization, actor=actor),
-        "resume": partial(lifecycle.resume, desk, organization, actor=actor),
-        "disconnect": partial(leave, purge=False),
-        "purge": partial(leave, purge=True),
+        "pause": partial(lifecycle.pause, connect, organization, actor=actor),
+        "resume": partial(lifecycle.resume, connect, organization, actor=actor),
+        "disconnect": partial(disconnect, purge=False),
+        "purge": partial(disconnect, purge=True),
     }

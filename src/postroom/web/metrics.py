@@ -1,6 +1,6 @@
-"""`/metrics` for Prometheus (W4): what the database knows of all processes, and the requests of this one.
+"""The Prometheus endpoint `/metrics`: gauges from the database, and the request counts of this process.
 
-Counts by kind and state only. Asked for on this machine, or with the token of the setting.
+Only counts by kind and state, no personal data. Served to this machine, or to holders of the token.
 """
 
 import hmac
@@ -18,82 +18,86 @@ from starlette.routing import Route
 
 from postroom import __version__, logs
 from postroom.model import Secret
-from postroom.store import metrics
+from postroom.store import metrics as measurements
 from postroom.store.database import Database
-from postroom.store.health import KindOfWork
-from postroom.store.metrics import Measure
+from postroom.store.health import WorkKindCounts
+from postroom.store.metrics import MetricSample
 from postroom.web.event_stream import EventStreams
 from postroom.web.health import HealthMonitor
 
 _DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-# For each measure its name, its words, and how its labels are called.
+# For each measure: the metric's name, its help text and its label names.
 _GAUGES: Final[Mapping[str, tuple[str, str, Sequence[str]]]] = {
     "mailboxes": ("postroom_mailboxes", "Mailboxes by provider and health.", ("provider", "health")),
     "sync_age": (
         "postroom_sync_age_seconds",
-        "Since the last sync of the mailbox left longest.",
+        "Age of the least recently synced mailbox.",
         ("provider",),
     ),
     "changed_without_push": (
         "postroom_mailboxes_changed_without_push",
-        "Mailboxes where changes were found that no push told of.",
+        "Mailboxes whose changes arrived without a push.",
         ("provider",),
     ),
     "audit_missing": (
         "postroom_audit_missing_messages",
-        "Messages that the last audits found missing.",
+        "Messages missing from the store according to the last audits.",
         ("provider",),
     ),
     "quota_used": (
         "postroom_quota_used_ratio",
-        "How much of its provider's quota the mailbox nearest to the limit used; 1 is all.",
+        "Share of the provider quota used by the busiest mailbox; 1 is the limit.",
         ("provider",),
     ),
     "latency": (
         "postroom_latency_seconds",
-        "From the provider's receipt to our store: the middle of the new mail of the last 5 minutes.",
+        "Median time from the provider's receipt to our store, over the last 5 minutes.",
         ("provider",),
     ),
-    "subscriptions": ("postroom_subscriptions", "Push channels by status.", ("status", "state")),
+    "subscriptions": ("postroom_subscriptions", "Push subscriptions by status.", ("status", "state")),
     "documents": ("postroom_documents", "Documents by state.", ("state",)),
-    "reviews_open": ("postroom_reviews_open", "Documents that wait for a person.", ()),
-    "review_age": ("postroom_review_age_seconds", "How long the oldest of them waits.", ()),
-    "failures_open": ("postroom_failures_open", "What failed alone, by kind and fate.", ("kind", "fate")),
+    "reviews_open": ("postroom_reviews_open", "Documents that need review.", ()),
+    "review_age": ("postroom_review_age_seconds", "Age of the oldest document that needs review.", ()),
+    "failures_open": (
+        "postroom_failures_open",
+        "Failed messages and attachments, by kind and fate.",
+        ("kind", "fate"),
+    ),
     "webhooks": ("postroom_webhooks", "Outgoing webhooks by state.", ("state",)),
-    "deliveries_waiting": ("postroom_deliveries_waiting", "Deliveries that were not accepted yet.", ()),
-    "stored": ("postroom_stored_rows", "Rows stored, as the server estimates them.", ("table",)),
+    "deliveries_waiting": ("postroom_deliveries_waiting", "Deliveries not accepted yet.", ()),
+    "stored": ("postroom_stored_rows", "Estimated number of stored rows.", ("table",)),
 }
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _WORK: Final = ("due", "leased", "waiting", "failing", "parked")
 
 
 class RequestMetrics:
-    """The requests that this process answered."""
+    """Counts and durations of the requests that this process served."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._answered = Counter(
             "postroom_http_requests",
-            "Requests answered.",
+            "HTTP requests served.",
             ["method", "route", "status"],
             registry=self.registry,
         )
         self._seconds = Histogram(
             "postroom_http_request_seconds",
-            "How long answers took, streams apart.",
+            "Duration of HTTP requests, without event streams.",
             ["route"],
             buckets=_DURATION_BUCKETS,
             registry=self.registry,
         )
 
-    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record(self, method: str, route: str, status: int, seconds: float) -> None:
         self._answered.labels(method if method in _METHODS else "OTHER", route, str(status)).inc()
         if not route.endswith("/events"):
             self._seconds.labels(route).observe(seconds)
 
 
 class _SnapshotCollector:
-    """What was read a moment ago, as the exposition wants it."""
+    """A collector for metrics that were read just before."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -104,89 +108,100 @@ class _SnapshotCollector:
 
 def route(
     database: Database,
-    watch: HealthMonitor,
+    monitor: HealthMonitor,
     requests: RequestMetrics,
     live: EventStreams | None,
     token: Secret | None,
 ) -> Route:
-    return Route("/metrics", partial(_metrics, database, watch, requests, live, token))
+    return Route("/metrics", partial(_metrics, database, monitor, requests, live, token))
 
 
 async def _metrics(
     database: Database,
-    watch: HealthMonitor,
+    monitor: HealthMonitor,
     requests: RequestMetrics,
     live: EventStreams | None,
     token: Secret | None,
     request: Request,
 ) -> Response:
     if not _is_authorized(request, token):
-        return PlainTextResponse("Set POSTROOM_METRICS_TOKEN and show it as a bearer token.\n", 401)
-    found: list[Metric] = [
-        _gauge("postroom_build_info", "The version that runs.", ("version",), [((__version__,), 1.0)]),
+        return PlainTextResponse(
+            "Unauthorized. Set POSTROOM_METRICS_TOKEN and send it as a bearer token.\n", 401
+        )
+    metrics: list[Metric] = [
+        _gauge("postroom_build_info", "Version of Postroom.", ("version",), [((__version__,), 1.0)]),
         _gauge(
             "postroom_log_refusals",
-            "Values kept out of log lines; not 0 is a mistake.",
+            "Values rejected by the log; above 0 is a bug.",
             (),
             [((), logs.count_refused_values())],
         ),
     ]
     if live is not None:
-        found.append(_gauge("postroom_streams", "Browsers that follow live.", (), [((), live.clients)]))
-    health = (await watch.report()).health
-    found.append(
-        _gauge("postroom_database_up", "Whether the database answers.", (), [((), health is not None)])
+        metrics.append(_gauge("postroom_streams", "Open event streams.", (), [((), live.clients)]))
+    health = (await monitor.report()).health
+    metrics.append(
+        _gauge("postroom_database_up", "Whether the database responds.", (), [((), health is not None)])
     )
     if health is not None:
-        found += _work_gauges(health.work)
+        metrics += _work_gauges(health.work)
         for role in ("web", "worker"):
-            count = len(health.of_role(role))
-            found.append(
+            count = len(health.list_processes(role))
+            metrics.append(
                 _gauge(f"postroom_{role}_processes", f"Processes connected as {role}.", (), [((), count)])
             )
         async with database.engine() as engine:
-            found += _measure_gauges(await metrics.read(engine))
-    once = CollectorRegistry()
-    once.register(_SnapshotCollector(found))
-    body = generate_latest(once) + generate_latest(requests.registry)
+            metrics += _measure_gauges(await measurements.list_samples(engine))
+    registry = CollectorRegistry()
+    registry.register(_SnapshotCollector(metrics))
+    body = generate_latest(registry) + generate_latest(requests.registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST, headers={"cache-control": "no-store"})
 
 
 def _is_authorized(request: Request, token: Secret | None) -> bool:
     if token is not None:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        return hmac.compare_digest(given.encode(), token.reveal().encode())
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(bearer.encode(), token.reveal().encode())
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
-        return False  # a proxy on this machine asks for somebody else
+        return False  # forwarded by a proxy on this machine
     try:
         return request.client is not None and ip_address(request.client.host).is_loopback
     except ValueError:
         return False
 
 
-def _work_gauges(kinds: Sequence[KindOfWork]) -> list[Metric]:
+def _work_gauges(kinds: Sequence[WorkKindCounts]) -> list[Metric]:
     counts = [((each.kind, state), float(getattr(each, state))) for each in kinds for state in _WORK]
     oldest = [((each.kind,), each.oldest_due_seconds or 0.0) for each in kinds]
     return [
         _gauge("postroom_work", "Work by kind and state.", ("kind", "state"), counts),
-        _gauge("postroom_work_oldest_due_seconds", "How long the oldest is due.", ("kind",), oldest),
+        _gauge(
+            "postroom_work_oldest_due_seconds",
+            "How long the oldest work item has been due.",
+            ("kind",),
+            oldest,
+        ),
     ]
 
 
-def _measure_gauges(found: Sequence[Measure]) -> list[Metric]:
+def _measure_gauges(measured: Sequence[MetricSample]) -> list[Metric]:
     metrics: list[Metric] = []
-    for key, (name, words, labels) in _GAUGES.items():
-        values = [((each.label, each.also)[: len(labels)], each.value) for each in found if each.name == key]
-        metrics.append(_gauge(name, words, labels, values))
-    events = CounterMetricFamily("postroom_events", "Events told in the feeds.")
-    events.add_metric([], sum(each.value for each in found if each.name == "events"))
+    for key, (name, help_text, labels) in _GAUGES.items():
+        values = [
+            ((each.label, each.second_label)[: len(labels)], each.value)
+            for each in measured
+            if each.name == key
+        ]
+        metrics.append(_gauge(name, help_text, labels, values))
+    events = CounterMetricFamily("postroom_events", "Events in the feeds.")
+    events.add_metric([], sum(each.value for each in measured if each.name == "events"))
     return [*metrics, events]
 
 
 def _gauge(
-    name: str, words: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+    name: str, help_text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
 ) -> Metric:
-    family = GaugeMetricFamily(name, words, labels=labels)
+    family = GaugeMetricFamily(name, help_text, labels=labels)
     for names, value in values:
         family.add_metric(names, float(value))
     return family

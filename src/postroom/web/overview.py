@@ -1,4 +1,4 @@
-"""The first page: what came lately, how mailboxes and documents are, what waits; its figures stay fresh."""
+"""The overview page: charts of the last hour, and counts of mailboxes, documents and work."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from postroom.web.health import HealthMonitor
 from postroom.web.mailboxes import describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-# What is to be done, by kind of work; the rest is upkeep.
+# Singular and plural nouns for the backlog; other kinds of work are counted together.
 _WORK_NOUNS: Final = {
     WorkKind.SYNC: ("mailbox to sync", "mailboxes to sync"),
-    WorkKind.PROCESS_DOCUMENT: ("document to read", "documents to read"),
-    WorkKind.DELIVER: ("webhook to tell", "webhooks to tell"),
+    WorkKind.PROCESS_DOCUMENT: ("document to process", "documents to process"),
+    WorkKind.DELIVER: ("webhook to deliver to", "webhooks to deliver to"),
 }
 HEIGHT: Final = 60
 STEP: Final = 10
@@ -34,113 +34,114 @@ STEP: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ChartBar:
-    """One minute of a plot, in units of the drawing."""
+    """One minute of a chart, in SVG units."""
 
     x: int
     y: int
     height: int
-    words: str
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The last hour of one figure: what it is now, and how it was. `summary` says it in words."""
+    """The current value of a figure and its last hour, minute by minute."""
 
     id: str
     title: str
     figure: str
     unit: str
     summary: str
-    scale: str  # what the full height stands for
+    scale: str  # the value at full height
     bars: Sequence[ChartBar]
 
 
 def routes(site: SiteContext) -> list[Route]:
     return [
         member_route(site, "/", partial(page, site, "overview.html")),
-        member_route(site, "/overview/parts", partial(page, site, "overview_parts.html")),
+        member_route(site, "/overview/parts", partial(page, site, "overview_fragments.html")),
     ]
 
 
 async def page(site: SiteContext, template: str, request: Request) -> Response:
-    watch: HealthMonitor = request.app.state.watch
+    monitor: HealthMonitor = request.app.state.health_monitor
     async with site.database.transaction(get_visitor(request).organization) as connection:
-        found = await overview.last_hour(connection)
-        backlog = await backlogs.last_hour(connection, MINUTES)
-        boxes = await mailboxes.every(connection)
-        counts = await documents.counts(connection)
-    seen = await watch.seen_by(get_visitor(request))
+        last_hour = await overview.read_last_hour(connection)
+        backlog = await backlogs.read_last_hour(connection, MINUTES)
+        connected = await mailboxes.list_all(connection)
+        counts = await documents.count_by_state(connection)
+    health = await monitor.report_for(get_visitor(request))
     return pages.render_page(
+        request,
         template,
-        plots=[*build_charts(found), build_backlog_chart(backlog)],
-        mailboxes=boxes,
-        health=_count_by_state(boxes),
-        documents=[(each, words, counts.get(each, 0)) for each, words in STATE_NAMES.items()],
+        charts=[*build_charts(last_hour), build_backlog_chart(backlog)],
+        mailboxes=connected,
+        mailbox_states=_count_by_state(connected),
+        documents=[(state, name, counts.get(state, 0)) for state, name in STATE_NAMES.items()],
         total=sum(counts.values()),
-        seen=seen,
-        due=sum(each.due for each in seen.work) if seen.answers else None,
+        health=health,
+        due=sum(kind.due for kind in health.work) if health.is_available else None,
         now=datetime.now(UTC),
     )
 
 
-def build_charts(found: LastHour) -> list[Chart]:
-    hour, peak = sum(found.messages), max(found.quota)
-    latest = next((each for each in reversed(found.seconds) if each is not None), None)
-    middle = "" if found.middle_seconds is None else pages.duration(found.middle_seconds)
-    used = [f"{share:.0%}" for share in found.quota]
+def build_charts(last_hour: LastHour) -> list[Chart]:
+    hour, peak = sum(last_hour.messages), max(last_hour.quota)
+    latest = next((seconds for seconds in reversed(last_hour.seconds) if seconds is not None), None)
+    median = "" if last_hour.median_seconds is None else pages.duration(last_hour.median_seconds)
+    used = [f"{share:.0%}" for share in last_hour.quota]
     return [
         Chart(
             "mail",
             "Messages stored",
-            str(found.messages[-1] + found.messages[-2]),
+            str(last_hour.messages[-1] + last_hour.messages[-2]),
             "in the last two minutes",
             f"{_with_count(hour, 'message')} in the last hour",
-            _with_count(max(found.messages) or 1, "message"),
-            build_bars(found.messages, [_with_count(count, "message") for count in found.messages]),
+            _with_count(max(last_hour.messages) or 1, "message"),
+            build_bars(last_hour.messages, [_with_count(count, "message") for count in last_hour.messages]),
         ),
         Chart(
             "latency",
-            "From the provider to here",
-            "None yet" if latest is None else pages.duration(latest),
-            "for the newest mail" if latest is not None else "since it was connected",
-            f"half of the hour's new mail in {middle}" if middle else "no new mail in the last hour",
-            pages.duration(max((each or 0 for each in found.seconds), default=0) or 1),
-            build_bars(found.seconds, [pages.duration(each or 0) for each in found.seconds]),
+            "Delivery latency",
+            "No data" if latest is None else pages.duration(latest),
+            "for the newest message" if latest is not None else "yet",
+            f"median {median} in the last hour" if median else "no new mail in the last hour",
+            pages.duration(max((each or 0 for each in last_hour.seconds), default=0) or 1),
+            build_bars(last_hour.seconds, [pages.duration(each or 0) for each in last_hour.seconds]),
         ),
         Chart(
             "quota",
             "Provider quota used",
             used[-1],
-            "by the mailbox nearest to its limit",
-            f"at most {peak:.0%} in the last hour",
+            "by the busiest mailbox",
+            f"peak {peak:.0%} in the last hour",
             "100%",
-            build_bars(found.quota, used, highest=1),
+            build_bars(last_hour.quota, used, highest=1),
         ),
-        _document_count_chart("reviews", "Waiting for a person", found.reviews, "to review"),
-        _document_count_chart("backlog", "Waiting to be read", found.backlog, "to be read"),
+        _document_count_chart("reviews", "Needs review", last_hour.reviews, "to review"),
+        _document_count_chart("backlog", "Waiting for processing", last_hour.backlog, "to process"),
     ]
 
 
 def build_backlog_chart(backlog: Sequence[Mapping[str, int]]) -> Chart:
-    """All that is due and not begun: syncs, documents, deliveries, upkeep."""
+    """Chart the work that is due and not started, of all kinds."""
     counts = [sum(each.values()) for each in backlog]
     return Chart(
         "due",
-        "Work due and not begun",
+        "Backlog",
         f"{counts[-1]:,}",
-        "piece of work" if counts[-1] == 1 else "pieces of work",
-        f"at most {max(counts):,} in the last hour",
-        _with_count(max(counts) or 1, "piece"),
+        "work item due" if counts[-1] == 1 else "work items due",
+        f"peak {max(counts):,} in the last hour",
+        _with_count(max(counts) or 1, "item"),
         build_bars(counts, [_describe_backlog(each) for each in backlog]),
     )
 
 
 def _describe_backlog(due: Mapping[str, int]) -> str:
-    """How much of each kind."""
-    told = [(due[kind], words) for kind, words in _WORK_NOUNS.items() if kind in due]
+    """Count the due work by kind, as a sentence fragment."""
+    counted = [(due[kind], words) for kind, words in _WORK_NOUNS.items() if kind in due]
     rest = sum(count for kind, count in due.items() if kind not in _WORK_NOUNS)
-    told += [(rest, ("piece of upkeep", "pieces of upkeep"))] if rest else []
-    return ", ".join(f"{count:,} {one if count == 1 else many}" for count, (one, many) in told)
+    counted += [(rest, ("maintenance task", "maintenance tasks"))] if rest else []
+    return ", ".join(f"{count:,} {one if count == 1 else many}" for count, (one, many) in counted)
 
 
 def _document_count_chart(name: str, title: str, counts: Sequence[int], what: str) -> Chart:
@@ -149,32 +150,32 @@ def _document_count_chart(name: str, title: str, counts: Sequence[int], what: st
         title,
         str(counts[-1]),
         "document" if counts[-1] == 1 else "documents",
-        f"at most {max(counts)} in the last hour",
+        f"peak {max(counts)} in the last hour",
         _with_count(max(counts) or 1, "document"),
         build_bars(counts, [f"{count:,} {what}" for count in counts]),
     )
 
 
 def build_bars(
-    values: Sequence[float | None], words: Sequence[str], *, highest: float | None = None
+    values: Sequence[float | None], tooltips: Sequence[str], *, highest: float | None = None
 ) -> list[ChartBar]:
-    """The highest minute fills the height; a minute with anything is seen."""
+    """Scale the minutes to the highest one; any value above zero stays visible."""
     top, last = highest or max((each or 0 for each in values), default=0) or 1, len(values) - 1
-    found: list[ChartBar] = []
-    for place, value in enumerate(values):
+    bars: list[ChartBar] = []
+    for minute, value in enumerate(values):
         if not value:
             continue
         height = min(HEIGHT, max(2, round(HEIGHT * value / top)))
-        when = "this minute" if place == last else f"{last - place} min ago"
-        found.append(ChartBar(place * STEP, HEIGHT - height, height, f"{words[place]}, {when}"))
-    return found
+        when = "this minute" if minute == last else f"{last - minute} min ago"
+        bars.append(ChartBar(minute * STEP, HEIGHT - height, height, f"{tooltips[minute]}, {when}"))
+    return bars
 
 
 def _with_count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _count_by_state(found: Sequence[Mailbox]) -> list[tuple[str, bool, int]]:
-    """How many mailboxes are so, in the words of their page; the ones that need somebody first."""
-    counted = Counter((state, well) for state, _, well in map(describe_state, found))
+def _count_by_state(connected: Sequence[Mailbox]) -> list[tuple[str, bool, int]]:
+    """Count mailboxes by displayed state; states that need attention come first."""
+    counted = Counter((state, well) for state, _, well in map(describe_state, connected))
     return sorted(((state, well, count) for (state, well), count in counted.items()), key=lambda row: row[1])

@@ -1,9 +1,11 @@
-"""Pages for people, rendered on the server. Templates see typed values only, and escape them."""
+"""Rendering of HTML pages: the Jinja environment, its filters, the navigation and the error pages.
+
+Templates autoescape every value and fail on undefined names.
+"""
 
 import re
 import time
-from collections.abc import Mapping
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +17,8 @@ from starlette.responses import HTMLResponse, Response
 
 from postroom import __version__
 from postroom.model import Role
-from postroom.store.sessions import Visitor
+from postroom.store.sessions import SessionMember
+from postroom.web import field_labels
 from postroom.web.health import HealthMonitor
 
 HERE: Final = Path(__file__).parent
@@ -26,36 +29,33 @@ PAGES: Final = [
     ("/documents", "Documents"),
     ("/search", "Search"),
 ]
-GUIDED: Final = [("/demo", "Demo")]
+DEMO: Final = [("/demo", "Demo")]
 MORE: Final = [
     ("/health", "Health"),
     ("/failures", "Failures"),
     ("/subscriptions", "Subscriptions"),
-    ("/deliveries", "Webhooks"),
+    ("/webhooks", "Webhooks"),
     ("/ledger", "Ledger"),
     ("/api", "API"),
 ]
 ADMIN: Final = [("/keys", "API keys"), ("/members", "Members"), ("/settings", "Settings")]
-# Whether a demonstration runs: its page stands among the others then.
-guided = False
-# Who looks, while a guarded route answers: the frame of every page shows it.
-visiting: ContextVar[Visitor | None] = ContextVar("visiting", default=None)
+# Title and advice by HTTP status.
 _PROBLEMS: Final = {
     400: (
-        "That cannot be read",
-        "Something in the address or in the form is not a value of its kind. Go back and correct it.",
+        "Invalid request",
+        "The URL or the form contains a value that Postroom cannot read. Go back and correct it.",
     ),
     403: (
-        "This cannot be done from here",
-        "Open the page under the address that POSTROOM_PUBLIC_URL names, and try there.",
+        "Request blocked",
+        "The form was not sent by this Postroom. Open it at its public URL (POSTROOM_PUBLIC_URL).",
     ),
-    404: ("There is no such page", "The address may be mistyped, or what it showed is gone."),
+    404: ("Page not found", "The URL may be mistyped, or the item may have been deleted."),
     421: (
-        "This Postroom does not answer to that name",
-        "Open it under the address that POSTROOM_PUBLIC_URL names, or by its address in figures.",
+        "Unknown host name",
+        "Open Postroom at its public URL (POSTROOM_PUBLIC_URL) or by IP address.",
     ),
-    500: ("Something went wrong", "It is in the log. Trying again does no harm."),
-    503: ("Postroom cannot answer right now", "It goes on by itself once the cause is gone. Try again soon."),
+    500: ("Something went wrong", "The error was logged. It is safe to try again."),
+    503: ("Postroom is temporarily unavailable", "It recovers on its own. Try again in a moment."),
 }
 
 
@@ -81,25 +81,27 @@ def ago(seconds: float) -> str:
 
 
 def folder_label(name: str) -> str:
-    """Gmail names its own labels in capitals, for programs."""
+    """Format a folder name; Gmail writes its system labels in capitals (`CATEGORY_UPDATES`)."""
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
 
 
-def humanize_names(words: str) -> str:
-    """Names of fields as people say them: issued_on is "issued on"."""
-    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: name[0].replace("_", " "), words)
+def humanize_names(text: str) -> str:
+    """Replace field names inside a sentence by their labels: `issued_on` becomes "issued"."""
+    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: field_labels.in_sentence(name[0]), text)
 
 
-# What turns the direction of text around makes "exe.pdf" of "fdp.exe", even inside its own element.
-_TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
-_UNSEEN: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
+# Bidirectional control characters make "fdp.exe" look like "exe.pdf", even inside their own element.
+_BIDI_CONTROLS: Final = dict.fromkeys(
+    [*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}"
+)
+_BIDI_MARKS: Final = dict.fromkeys([0x200E, 0x200F, 0x061C])
 
 
 def neutralize_bidi(value: object) -> object:
-    """Words in the order in which they are written: marks that turn it are shown, or left out."""
+    """Make bidirectional control characters visible, and drop the invisible direction marks."""
     if type(value) is not str or value.isascii():
         return value
-    return value.translate(_TURNING | _UNSEEN)
+    return value.translate(_BIDI_CONTROLS | _BIDI_MARKS)
 
 
 _templates: Final = Environment(
@@ -108,59 +110,65 @@ _templates: Final = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-    finalize=neutralize_bidi,  # whatever a template shows goes through it
+    finalize=neutralize_bidi,  # applied to every value that a template prints
 )
 _templates.filters.update(size=size, duration=duration, ago=ago, label=folder_label, spoken=humanize_names)
 
 
 async def health_page(request: Request) -> Response:
-    return HTMLResponse(await _render_health(request, "health.html"))
+    return await _render_health(request, "health.html")
 
 
 async def health_fragments(request: Request) -> Response:
-    """The parts of the health page that change; a small script puts them in place."""
-    return HTMLResponse(await _render_health(request, "health_parts.html"))
+    """Render the parts of the health page that change; a script replaces them in place."""
+    return await _render_health(request, "health_fragments.html")
 
 
-def render_page(template: str, status: int = 200, /, **values: object) -> Response:
-    """A page that shows what is now, and is kept by no cache."""
-    return HTMLResponse(_render(template, **values), status, {"cache-control": "no-store"})
-
-
-def _render(template: str, **values: object) -> str:
-    return _templates.get_template(template).render(
-        version=__version__, visitor=visiting.get(), navigation=_navigation(), **values
-    )
-
-
-def _navigation() -> dict[str, list[tuple[str, str]]]:
-    """The pages that stand in the head of every page for who looks, and those behind "More"."""
-    visitor = visiting.get()
-    more = MORE + (ADMIN if visitor is not None and visitor.role.allows(Role.ADMIN) else [])
-    return {"first": PAGES + (GUIDED if guided else []), "more": more}
+def render_page(request: Request, template: str, status: int = 200, /, **values: object) -> Response:
+    """Render an uncacheable page, with the navigation of the signed-in visitor if there is one."""
+    visitor: SessionMember | None = getattr(request.state, "visitor", None)
+    has_demo: bool = getattr(request.state, "has_demo", False)
+    body = _render(template, visitor, _build_navigation(visitor, has_demo=has_demo), **values)
+    return HTMLResponse(body, status, {"cache-control": "no-store"})
 
 
 def role_missing_page(needed: Role) -> Response:
-    """For who is signed in and lacks the role."""
-    return render_page(
-        "problem.html",
-        403,
-        title="Your role does not allow this",
-        advice=f"It needs the role {needed}. An admin of your organization can give it to you.",
-    )
+    """Explain to a member that an action needs a higher role."""
+    advice = f"You need the role {needed}. Ask an admin of your organization for it."
+    body = _render("problem.html", title="Your role does not allow this", advice=advice)
+    return HTMLResponse(body, 403, {"cache-control": "no-store"})
 
 
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """What a visitor learns of an error: that it happened and what to do, never its words."""
+    """Say that an error happened and what to do. The error's own message goes to the log only."""
     title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try something else."))
     return HTMLResponse(_render("problem.html", title=title, advice=advice), status, headers)
 
 
-async def _render_health(request: Request, template: str) -> str:
-    watch: HealthMonitor = request.app.state.watch
-    return _render(
+def _render(
+    template: str,
+    visitor: SessionMember | None = None,
+    navigation: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+    /,
+    **values: object,
+) -> str:
+    return _templates.get_template(template).render(
+        version=__version__, visitor=visitor, navigation=navigation or {}, **values
+    )
+
+
+def _build_navigation(visitor: SessionMember | None, *, has_demo: bool) -> dict[str, list[tuple[str, str]]]:
+    """List the pages in the page header, and those behind "More"."""
+    more = MORE + (ADMIN if visitor is not None and visitor.role.allows(Role.ADMIN) else [])
+    return {"first": PAGES + (DEMO if has_demo else []), "more": more}
+
+
+async def _render_health(request: Request, template: str) -> Response:
+    monitor: HealthMonitor = request.app.state.health_monitor
+    return render_page(
+        request,
         template,
-        seen=await watch.seen_by(request.state.visitor),
-        running_seconds=time.monotonic() - _STARTED,
+        health=await monitor.report_for(request.state.visitor),
+        uptime_seconds=time.monotonic() - _STARTED,
         now=datetime.now(UTC),
     )

@@ -1,4 +1,4 @@
-"""Where the next page of a list begins: below the moment and the number of the last row that was shown."""
+"""Positions in the paged lists of the pages: the time and number of the last row shown, as URL text."""
 
 from datetime import datetime
 from urllib.parse import quote
@@ -7,13 +7,13 @@ PagePosition = tuple[datetime | None, int]
 
 
 def format_position(moment: datetime | None, number: int) -> str:
-    """For an address."""
+    """Encode a position for a URL."""
     return quote(f"{moment.isoformat() if moment else ''}/{number}", safe="")
 
 
-def parse_position(given: str | None) -> PagePosition | None:
-    """As it came back; what is none is the beginning."""
-    moment, separator, number = (given or "").partition("/")
+def parse_position(text: str | None) -> PagePosition | None:
+    """Decode a position from a URL; an invalid one starts the list from the beginning."""
+    moment, separator, number = (text or "").partition("/")
     try:
         return (datetime.fromisoformat(moment) if moment else None, int(number)) if separator else None
     except ValueError:

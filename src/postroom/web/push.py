@@ -1,7 +1,7 @@
-"""Where providers push to: the handshake, the limits, and an answer after one durable write (N1 to N7).
+"""Endpoints for the providers' pushes: validation handshake, limits, and a response after one durable write.
 
-Plain ASGI, without the framework's request objects: this is the one place with a load of its own. Nothing
-of a push is logged; what was refused is counted elsewhere.
+Plain ASGI without the framework's request objects, because this is the hot path. The content of a push is
+never logged; rejected pushes are counted in `flow.mail.push_rejections`.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from postroom import traces
 from postroom.errors import PostroomError, PushRejected, PushUnverifiable, TransientError
-from postroom.flow.mail.push import Arrival, Ingress
-from postroom.flow.mail.push_rejections import Refusals
+from postroom.flow.mail.push import PushReceiver, ReceivedPush
+from postroom.flow.mail.push_rejections import PushRejections
 from postroom.logs import Log
 from postroom.model import OrganizationId, ProviderName, SubscriptionId
 from postroom.ports import Provider, PushReader, PushRequest
@@ -36,13 +36,13 @@ log = Log()
 
 @dataclass(frozen=True)
 class PushEndpointRules:
-    """How one provider is answered."""
+    """Paths, status codes and limits of one provider's endpoint."""
 
     paths: Sequence[str]
     accepted: int
-    refused: int
-    largest_body: int
-    handshake: bool = False
+    rejected: int
+    max_body: int
+    has_handshake: bool = False
 
 
 ENDPOINT_RULES: Final[Mapping[ProviderName, PushEndpointRules]] = {
@@ -56,37 +56,35 @@ ENDPOINT_RULES: Final[Mapping[ProviderName, PushEndpointRules]] = {
             "/api/graph/lifecycle/{subscription}",
         ),
         accepted=202,
-        refused=401,
-        largest_body=2**20,
-        handshake=True,
+        rejected=401,
+        max_body=2**20,
+        has_handshake=True,
     ),
-    ProviderName.GMAIL: PushEndpointRules(
-        ("/webhooks/gmail",), accepted=200, refused=403, largest_body=2**16
-    ),
+    ProviderName.GMAIL: PushEndpointRules(("/webhooks/gmail",), accepted=200, rejected=403, max_body=2**16),
 }
 
 
-class _BodyTooLarge(Exception):  # said within this file alone
+class _BodyTooLarge(Exception):  # raised and caught in this module only
     pass
 
 
 class SigningKeyRefresher:
-    """A provider's signing keys: fetched in the background, at first, hourly, and when one is missing."""
+    """Refreshes a provider's signing keys in the background: at start, hourly, and when one is missing."""
 
     def __init__(self, reader: PushReader) -> None:
         self._reader = reader
         self._missing = asyncio.Event()
 
-    def ask(self) -> None:
+    def request_refresh(self) -> None:
         self._missing.set()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         while True:
             self._missing.clear()
             try:
                 await self._reader.refresh_keys()
             except PostroomError as error:
-                log.warning("push.keys_not_fetched", error=error)
+                log.warning("push.key_refresh_failed", error=error)
                 self._missing.set()
             await asyncio.sleep(KEY_RETRY_SECONDS)
             with suppress(TimeoutError):
@@ -95,35 +93,35 @@ class SigningKeyRefresher:
 
 
 class PushEndpoint:
-    """One provider's pushes, as an ASGI application."""
+    """The push endpoint of one provider, as an ASGI application."""
 
     def __init__(
         self,
         name: ProviderName,
         reader: PushReader,
-        ingress: Ingress,
+        receiver: PushReceiver,
         throttle: Throttle,
         keys: SigningKeyRefresher,
     ) -> None:
         self._name = name
-        self._manner = ENDPOINT_RULES[name]
+        self._rules = ENDPOINT_RULES[name]
         self._reader = reader
-        self._ingress = ingress
+        self._receiver = receiver
         self._throttle = throttle
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["counted"] = True  # refusals come by the thousand: they get no log line each
+        scope["counted"] = True  # a flood of rejected pushes must not flood the log
         query: bytes = scope["query_string"]
-        if self._manner.handshake and b"validationToken=" in query:
+        if self._rules.has_handshake and b"validationToken=" in query:
             await _echo_validation_token(query, send)
             return
         source: str = scope["client"][0] if scope.get("client") else "unknown"
-        if self._throttle.shuts_out(source):
+        if self._throttle.is_blocked(source):
             await _respond(send, 429, retry_after=RETRY_SECONDS)
             return
         try:
-            body = await _read_body(receive, scope, self._manner.largest_body)
+            body = await _read_body(receive, scope, self._rules.max_body)
         except _BodyTooLarge:
             await _respond(send, 413, close=True)
             return
@@ -132,72 +130,72 @@ class PushEndpoint:
             return
         if body is not None:
             with traces.span("receive", {"postroom.provider": self._name}, kind="SERVER"):
-                status, wait = await self._status(scope, body, source)
+                status, wait = await self._receive(scope, body, source)
                 traces.set_attributes({"http.response.status_code": status})
             await _respond(send, status, retry_after=wait)
 
-    async def _status(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
+    async def _receive(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
         try:
-            notices = self._reader.read(_read_push(scope, body))
-            arrival = Arrival(
-                self._name, _read_subscription_id(scope), source, notices, traces.current_traceparent()
+            notifications = self._reader.read(_read_push(scope, body))
+            push = ReceivedPush(
+                self._name, _read_subscription_id(scope), source, notifications, traces.current_traceparent()
             )
-            verdict = await self._ingress.accept(arrival)
+            verdict = await self._receiver.accept(push)
         except PushUnverifiable as error:
-            self._keys.ask()
+            self._keys.request_refresh()
             return 503, error.retry_after
         except PushRejected:
-            self._throttle.refused(source)
-            self._ingress.refused(self._name, source)
-            return self._manner.refused, None
+            self._throttle.record_rejection(source)
+            self._receiver.count_rejected(self._name, source)
+            return self._rules.rejected, None
         except PostroomError as error:
             wait = error.retry_after if isinstance(error, TransientError) else None
             return 503, wait or RETRY_SECONDS
-        if verdict.wrong and not verdict.right:
-            self._throttle.refused(source)
-            return self._manner.refused, None
-        self._throttle.right(source)
-        return self._manner.accepted, None
+        if verdict.rejected and not verdict.accepted:
+            self._throttle.record_rejection(source)
+            return self._rules.rejected, None
+        self._throttle.record_success(source)
+        return self._rules.accepted, None
 
 
 def _read_push(scope: Scope, body: bytes) -> PushRequest:
     authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     query: bytes = scope["query_string"]
     try:
-        asked = dict(parse_qsl(query.decode("latin-1"), max_num_fields=20)) if query else {}
+        parameters = dict(parse_qsl(query.decode("latin-1"), max_num_fields=20)) if query else {}
     except ValueError as error:
-        raise PushRejected("the address of a push asks too much") from error
-    return PushRequest(asked, authorization.decode("latin-1") if authorization else None, body)
+        raise PushRejected("push URL has too many query parameters") from error
+    return PushRequest(parameters, authorization.decode("latin-1") if authorization else None, body)
 
 
 def _read_subscription_id(scope: Scope) -> SubscriptionId | None:
-    named = scope.get("path_params", {}).get("subscription")
+    segment = scope.get("path_params", {}).get("subscription")
     try:
-        return SubscriptionId(UUID(named)) if named else None
+        return SubscriptionId(UUID(segment)) if segment else None
     except ValueError:
         return None
 
 
-async def _read_body(receive: Receive, scope: Scope, largest: int) -> bytes | None:
-    """The whole body, never more than the limit of it; None when the client is gone."""
+async def _read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes | None:
+    """Read the whole body up to the limit; None if the client disconnected."""
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    if length.isdigit() and (len(length) > 18 or int(length) > largest):
+    if length.isdigit() and (len(length) > 18 or int(length) > max_bytes):
         raise _BodyTooLarge
     async with asyncio.timeout(BODY_SECONDS):
-        read = bytearray()
+        body = bytearray()
         while (message := await receive())["type"] == "http.request":
-            read += message.get("body", b"")
-            if len(read) > largest:
+            body += message.get("body", b"")
+            if len(body) > max_bytes:
                 raise _BodyTooLarge
             if not message.get("more_body"):
-                return bytes(read)
+                return bytes(body)
     return None
 
 
 async def _echo_validation_token(query: bytes, send: Send) -> None:
-    """Echo the token, decoded once, as plain text (N2): before any proof, since there is none yet."""
-    given = next(part for part in query.split(b"&") if b"validationToken=" in part)
-    token = unquote_to_bytes(given.partition(b"=")[2].replace(b"+", b" "))
+    """Echo the validation token as plain text. Graph sends no proof yet at this point."""
+    parameter = next(part for part in query.split(b"&") if b"validationToken=" in part)
+    token = unquote_to_bytes(parameter.partition(b"=")[2].replace(b"+", b" "))
     if len(token) > MAX_VALIDATION_TOKEN:
         await _respond(send, 414)
         return
@@ -227,26 +225,26 @@ async def _respond(
 async def open_endpoints(
     database: Database, providers: Mapping[ProviderName, Provider], operator: OrganizationId
 ) -> AsyncGenerator[list[Route]]:
-    """The routes of the providers that are configured, and what runs beside them while they are open.
+    """Open the push routes of the configured providers, with their background tasks.
 
-    The operator's organization hears of pushes that concern nobody.
+    Rejected pushes that match no mailbox are recorded for the operator's organization.
     """
-    refusals = Refusals(database, operator)
-    ingress, throttle = Ingress(database, refusals), Throttle()
+    rejections = PushRejections(database, operator)
+    receiver, throttle = PushReceiver(database, rejections), Throttle()
     routes: list[Route] = []
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_run_in_background(refusals.keep()))
+        await stack.enter_async_context(_run_in_background(rejections.run()))
         for name, provider in providers.items():
             keys = SigningKeyRefresher(provider.push)
-            await stack.enter_async_context(_run_in_background(keys.keep()))
-            webhook = PushEndpoint(name, provider.push, ingress, throttle, keys)
-            routes += [Route(path, webhook, methods=["POST"]) for path in ENDPOINT_RULES[name].paths]
+            await stack.enter_async_context(_run_in_background(keys.run()))
+            endpoint = PushEndpoint(name, provider.push, receiver, throttle, keys)
+            routes += [Route(path, endpoint, methods=["POST"]) for path in ENDPOINT_RULES[name].paths]
         yield routes
 
 
 @asynccontextmanager
-async def _run_in_background(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    task = asyncio.create_task(work)
+async def _run_in_background(coroutine: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    task = asyncio.create_task(coroutine)
     try:
         yield
     finally:

@@ -6,7 +6,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
@@ -27,11 +28,46 @@ from postroom.web import csrf, pages
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-ANSWER_SECONDS: Final = 3
+STALL_SECONDS: Final = 3
 # While the database is unreachable, recent visitors stay signed in, so that they can see the health page.
 REMEMBERED_SECONDS: Final = 300
 MAX_REMEMBERED: Final = 10_000
 _SAFE: Final = frozenset({"GET", "HEAD"})
+
+
+@dataclass
+class LookupProgress:
+    """When the database last completed a session lookup of this process."""
+
+    completed_at: float = float("-inf")
+
+    @asynccontextmanager
+    async def stall_timeout(self, seconds: float) -> AsyncGenerator[None]:
+        """Raise TimeoutError when no lookup at all has completed for `seconds`.
+
+        A fixed limit per request would mistake load for an outage: when hundreds of clients connect at once,
+        their lookups queue for the connection pool while the database answers as fast as it can.
+        """
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        timer: asyncio.TimerHandle | None = None
+        async with asyncio.timeout(None) as timeout:
+
+            def check() -> None:
+                nonlocal timer
+                idle_seconds = loop.time() - max(started_at, self.completed_at)
+                if idle_seconds >= seconds:
+                    timeout.reschedule(loop.time())
+                else:
+                    timer = loop.call_later(seconds - idle_seconds, check)
+
+            check()
+            try:
+                yield
+                self.completed_at = loop.time()
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
 
 @dataclass(frozen=True)
@@ -52,6 +88,8 @@ class SiteContext:
     remembered: OrderedDict[bytes, tuple[SessionMember, float]] = field(
         default_factory=OrderedDict[bytes, tuple[SessionMember, float]]
     )
+
+    lookups: LookupProgress = field(default_factory=LookupProgress)
 
     @property
     def cookie(self) -> str:
@@ -129,7 +167,7 @@ async def _find_visitor(site: SiteContext, request: Request) -> SessionMember | 
         return None
     digest = sessions.digest(token)
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with site.lookups.stall_timeout(STALL_SECONDS):
             visitor = await find_visitor_by_token(site, token)
     except (DatabaseUnavailable, TransientError, TimeoutError):
         remembered, seen_at = site.remembered.get(digest, (None, 0.0))

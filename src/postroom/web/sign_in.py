@@ -1,4 +1,7 @@
-"""The sign-in page: one-time link, password, OpenID. Says the same to everybody who is not let in."""
+"""Sign-in and sign-out: by one-time link, password or OpenID Connect.
+
+A failed sign-in never reveals whether the address belongs to a member.
+"""
 
 import re
 from functools import partial
@@ -28,13 +31,9 @@ log = Log()
 _PENDING_COOKIE: Final = "postroom_openid"
 _PENDING_SECONDS: Final = 600
 _CALLBACK: Final = "/sign-in/openid/callback"
-_WRONG_CREDENTIALS: Final = (
-    "That is not right, or it was wrong too often in a row. Try again in a while, or ask an admin for a link."
-)
-_LINK_INVALID: Final = "This link was used already, or is too old. Ask for another one."
-_UNKNOWN_ACCOUNT: Final = (
-    "Nobody here is known by that account. Ask an admin of your organization to add you."
-)
+_WRONG_CREDENTIALS: Final = "Wrong address or password, or too many failed attempts. Try again later, or ask an admin for a sign-in link."
+_LINK_INVALID: Final = "This link has expired or was already used. Ask for a new one."
+_UNKNOWN_ACCOUNT: Final = "This account is not a member. Ask an admin of your organization to add you."
 
 
 class _PendingOpenIdSignIn(msgspec.Struct):
@@ -58,68 +57,70 @@ def routes(site: SiteContext) -> list[Route]:
 
 
 async def page(site: SiteContext, request: Request) -> Response:
-    return _sign_in_page(site, _safe_next_path(request.query_params.get("next")))
+    return _sign_in_page(request, site, _safe_next_path(request.query_params.get("next")))
 
 
 async def sign_in_with_password(site: SiteContext, throttle: Throttle, request: Request) -> Response:
     source = _get_source(request)
-    given = await _read_own_form(site, request)
-    following = _safe_next_path(given.get("next"))
-    if throttle.shuts_out(source):
-        return _sign_in_page(site, following, words=_WRONG_CREDENTIALS, status=429)
-    throttle.refused(source)  # until it is right: many at once shall cost as much as many in a row
-    done = await sign_in.sign_in_by_password(
+    form = await _read_own_form(site, request)
+    following = _safe_next_path(form.get("next"))
+    if throttle.is_blocked(source):
+        return _sign_in_page(request, site, following, error=_WRONG_CREDENTIALS, status=429)
+    # Charged before the check and refunded on success: parallel attempts must cost as much as serial ones.
+    throttle.record_rejection(source)
+    signed_in = await sign_in.sign_in_by_password(
         site.database,
-        given.get("address", "").strip()[:320],
-        Secret(given.get("password", "")),
+        form.get("address", "").strip()[:320],
+        Secret(form.get("password", "")),
         first=site.organization,
         seconds=site.session_seconds,
     )
-    if done is None:
-        return _sign_in_page(site, following, words=_WRONG_CREDENTIALS, status=403)
-    throttle.right(source)
-    return _start_session(site, done, following)
+    if signed_in is None:
+        return _sign_in_page(request, site, following, error=_WRONG_CREDENTIALS, status=403)
+    throttle.record_success(source)
+    return _start_session(site, signed_in, following)
 
 
 async def link_page(request: Request) -> Response:
-    """Opening the link uses nothing up: whoever previews links in messages would. The page's button does."""
-    asked = request.query_params
+    """Show a button instead of signing in: programs that preview links would use up the link."""
+    query = request.query_params
     return pages.render_page(
-        "sign_in_link.html", token=asked.get("token", "")[:100], following=_safe_next_path(asked.get("next"))
+        request,
+        "sign_in_link.html",
+        token=query.get("token", "")[:100],
+        following=_safe_next_path(query.get("next")),
     )
 
 
 async def sign_in_with_link(site: SiteContext, throttle: Throttle, request: Request) -> Response:
     source = _get_source(request)
-    given = await _read_own_form(site, request)
-    if throttle.shuts_out(source):
-        return _sign_in_page(site, "/", words=_LINK_INVALID, status=429)
-    throttle.refused(source)
-    done = await sign_in.sign_in_by_link(
-        site.database, Secret(given.get("token", "")), seconds=site.session_seconds
+    form = await _read_own_form(site, request)
+    if throttle.is_blocked(source):
+        return _sign_in_page(request, site, "/", error=_LINK_INVALID, status=429)
+    throttle.record_rejection(source)
+    signed_in = await sign_in.sign_in_by_link(
+        site.database, Secret(form.get("token", "")), seconds=site.session_seconds
     )
-    if done is None:
-        return _sign_in_page(site, "/", words=_LINK_INVALID, status=403)
-    throttle.right(source)
-    return _start_session(site, done, _safe_next_path(given.get("next")))
+    if signed_in is None:
+        return _sign_in_page(request, site, "/", error=_LINK_INVALID, status=403)
+    throttle.record_success(source)
+    return _start_session(site, signed_in, _safe_next_path(form.get("next")))
 
 
 async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
     identities = _get_identity_provider(site)
-    under_way = _PendingOpenIdSignIn(
+    pending = _PendingOpenIdSignIn(
         token_urlsafe(32),
         token_urlsafe(32),
         token_urlsafe(48),
         _safe_next_path(request.query_params.get("next")),
     )
     try:
-        url = await identities.authorization_url(_to_identity_request(site, under_way))
+        url = await identities.authorization_url(_to_identity_request(site, pending))
     except PostroomError as error:
-        return _provider_error_page(site, error)
+        return _provider_error_page(request, site, error)
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    value = sealed_tokens.issue(
-        site.sealer, _PENDING_COOKIE, msgspec.json.encode(under_way), _PENDING_SECONDS
-    )
+    value = sealed_tokens.issue(site.sealer, _PENDING_COOKIE, msgspec.json.encode(pending), _PENDING_SECONDS)
     response.set_cookie(
         _PENDING_COOKIE,
         value,
@@ -133,23 +134,23 @@ async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
 
 
 async def sign_in_with_openid(site: SiteContext, request: Request) -> Response:
-    """Where the provider sends the browser back to. Only the browser that began may end it, once."""
+    """Complete the sign-in when the provider redirects back: once, in the browser that started it."""
     identities = _get_identity_provider(site)
-    kept = sealed_tokens.redeem(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
+    cookie = sealed_tokens.redeem(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
     code = request.query_params.get("code", "")
-    if kept is None or not 0 < len(code) <= 4096:
-        return _clear_pending(_sign_in_page(site, "/", words=_WRONG_CREDENTIALS, status=400))
-    under_way = msgspec.json.decode(kept, type=_PendingOpenIdSignIn)
-    if Secret(request.query_params.get("state", "")) != Secret(under_way.state):
-        return _clear_pending(_sign_in_page(site, "/", words=_WRONG_CREDENTIALS, status=400))
+    if cookie is None or not 0 < len(code) <= 4096:
+        return _clear_pending(_sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
+    pending = msgspec.json.decode(cookie, type=_PendingOpenIdSignIn)
+    if Secret(request.query_params.get("state", "")) != Secret(pending.state):
+        return _clear_pending(_sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
     try:
-        identity = await identities.identity(_to_identity_request(site, under_way), Secret(code))
+        identity = await identities.identity(_to_identity_request(site, pending), Secret(code))
     except PostroomError as error:
-        return _clear_pending(_provider_error_page(site, error))
-    done = await sign_in.sign_in_by_identity(site.database, identity, seconds=site.session_seconds)
-    if done is None:
-        return _clear_pending(_sign_in_page(site, "/", words=_UNKNOWN_ACCOUNT, status=403))
-    return _clear_pending(_start_session(site, done, under_way.next))
+        return _clear_pending(_provider_error_page(request, site, error))
+    signed_in = await sign_in.sign_in_by_identity(site.database, identity, seconds=site.session_seconds)
+    if signed_in is None:
+        return _clear_pending(_sign_in_page(request, site, "/", error=_UNKNOWN_ACCOUNT, status=403))
+    return _clear_pending(_start_session(site, signed_in, pending.next))
 
 
 async def sign_out(site: SiteContext, request: Request) -> Response:
@@ -161,36 +162,37 @@ async def sign_out(site: SiteContext, request: Request) -> Response:
     return response
 
 
-def _start_session(site: SiteContext, done: NewSession, following: str) -> Response:
+def _start_session(site: SiteContext, new_session: NewSession, following: str) -> Response:
     response = RedirectResponse(following, 303, {"cache-control": "no-store"})
-    sessions.set_session_cookie(site, response, done.session)
+    sessions.set_session_cookie(site, response, new_session.session)
     return response
 
 
 def _sign_in_page(
-    site: SiteContext, following: str, *, words: str | None = None, status: int = 200
+    request: Request, site: SiteContext, following: str, *, error: str | None = None, status: int = 200
 ) -> Response:
-    asked = "" if following == "/" else f"?{urlencode({'next': following})}"
+    query = "" if following == "/" else f"?{urlencode({'next': following})}"
     return pages.render_page(
+        request,
         "sign_in.html",
         status,
-        words=words,
+        error=error,
         following=following,
         provider=site.identities.name if site.identities else None,
-        openid=f"/sign-in/openid{asked}",
+        openid=f"/sign-in/openid{query}",
     )
 
 
 async def _read_own_form(site: SiteContext, request: Request) -> dict[str, str]:
-    """A form of another site could sign a visitor in as somebody else."""
+    """Reject forms of other sites: they could sign a visitor in to a different account."""
     if not csrf.is_same_origin(request, url=site.url):
         raise HTTPException(403)
-    return await forms.read(request, largest=8192)
+    return await forms.read(request, max_bytes=8192)
 
 
-def _safe_next_path(given: str | None) -> str:
-    """A path here, and nowhere else."""
-    return given if given and re.fullmatch(r"/(?![/\\])[!-~]{0,1000}", given) and "\\" not in given else "/"
+def _safe_next_path(path: str | None) -> str:
+    """The path to open after signing in; anything but a local path becomes `/`."""
+    return path if path and re.fullmatch(r"/(?![/\\])[!-~]{0,1000}", path) and "\\" not in path else "/"
 
 
 def _get_identity_provider(site: SiteContext) -> IdentityProvider:
@@ -199,25 +201,27 @@ def _get_identity_provider(site: SiteContext) -> IdentityProvider:
     return site.identities
 
 
-def _to_identity_request(site: SiteContext, under_way: _PendingOpenIdSignIn) -> IdentityRequest:
+def _to_identity_request(site: SiteContext, pending: _PendingOpenIdSignIn) -> IdentityRequest:
     return IdentityRequest(
-        Secret(under_way.state),
-        Secret(under_way.nonce),
-        Secret(under_way.verifier),
+        Secret(pending.state),
+        Secret(pending.nonce),
+        Secret(pending.verifier),
         site.url.rstrip("/") + _CALLBACK,
     )
 
 
-def _provider_error_page(site: SiteContext, error: PostroomError) -> Response:
+def _provider_error_page(request: Request, site: SiteContext, error: PostroomError) -> Response:
     log.warning("sign_in.failed", error=error)
     if isinstance(error, TransientError):
-        return _sign_in_page(site, "/", words="The provider does not answer. Try again soon.", status=503)
+        message = "The identity provider is not responding. Try again in a moment."
+        return _sign_in_page(request, site, "/", error=message, status=503)
     if isinstance(error, OperatorError):
-        words = "The provider does not accept this Postroom. Whoever runs it must act; the log says how."
-        return _sign_in_page(site, "/", words=words, status=503)
-    return _sign_in_page(
-        site, "/", words=_WRONG_CREDENTIALS, status=400 if isinstance(error, LoginRejected) else 403
-    )
+        message = (
+            "The identity provider rejected Postroom. The operator must fix the configuration; see the log."
+        )
+        return _sign_in_page(request, site, "/", error=message, status=503)
+    status = 400 if isinstance(error, LoginRejected) else 403
+    return _sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=status)
 
 
 def _clear_pending(response: Response) -> Response:

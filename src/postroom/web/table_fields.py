@@ -1,6 +1,7 @@
-"""Fields that are tables, in the form of a document's page: rows to type in, and what of them was changed.
+"""Table fields in the review form of a document: editable rows, and which of them a reviewer changed.
 
-A cell is called `cell-FIELD-ROW-COLUMN`. Rows keep the number with which they came; new ones have others.
+A cell's input is named `cell-FIELD-ROW-COLUMN`. Rows keep the number they had when they were extracted; added
+rows get higher numbers.
 """
 
 import re
@@ -8,40 +9,37 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from postroom.documents.fields.table_validation import MOST_ROWS, Column
+from postroom.documents.fields.table_validation import MAX_ROWS, TableColumn
 from postroom.errors import InvalidField
-from postroom.web import pages
+from postroom.web import field_labels, pages
 
 FormFields = Mapping[str, str]
 _CELL: Final = re.compile(r"cell-(?P<field>\w+)-(?P<row>\d{1,6})-(?P<column>\w+)", re.ASCII)
-# Names of columns that are sums of money.
-MONEY_COLUMNS: Final = frozenset({"amount", "net", "tax", "vat", "gross", "price", "unit_price", "total"})
 
 
 @dataclass(frozen=True, slots=True)
 class TableFieldRow:
-    """One row of the form, its cells by their columns, and what is wrong with it."""
+    """A row of the form: its cells by column, and the error in it if there is one."""
 
     number: int
     cells: Mapping[str, str]
     problem: str | None = None
-    column: str | None = None  # the one to blame
+    column: str | None = None  # the column that caused the problem
 
 
 @dataclass(frozen=True, slots=True)
 class TableField:
-    """A field's rows, the columns they have, and the number that the next new row takes."""
+    """The rows and columns of a field; `spare` is the number of the next added row."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     rows: Sequence[TableFieldRow]
-    declared: Collection[str]  # what can be typed; other columns are only shown
+    declared: Collection[str]  # editable columns; others are read-only
     unit: str
     spare: int
 
     def heading(self, column: str) -> str:
-        """With the unit of what stands in it."""
-        unit = "%" if "rate" in column else self.unit if column in MONEY_COLUMNS else ""
-        return column.replace("_", " ") + (f", {unit}" if unit else "")
+        """The column's label with its unit."""
+        return field_labels.column_label(column, self.unit)
 
     def is_text(self, column: str) -> bool:
         return self.columns[column].holds == "text"
@@ -50,59 +48,64 @@ class TableField:
 def build_table(
     name: str,
     value: Any,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, TableColumn],
     unit: str,
-    given: FormFields | None = None,
-    refused: InvalidField | None = None,
+    form: FormFields | None = None,
+    error: InvalidField | None = None,
 ) -> TableField:
-    """What was typed and refused, else what was read, also where the model declares no such column."""
-    read = [_display_cells(each) for each in rows_of(value)]
-    declared = frozenset(columns if len(read) <= MOST_ROWS else ())
-    unknown = [column for row in read for column in row if column not in columns]
-    columns = {**columns, **dict.fromkeys(unknown, Column("text", needed=False))}
-    typed = (
-        _drop_empty_rows(_parse_cells(name, given))
-        if given is not None and f"table-{name}" in given
-        else None
+    """Build a table from the rejected form if there is one, else from the extracted rows.
+
+    Extracted columns that the kind does not declare are shown too, read-only.
+    """
+    extracted = [_display_cells(row) for row in rows_of(value)]
+    declared = frozenset(columns if len(extracted) <= MAX_ROWS else ())
+    unknown = [column for row in extracted for column in row if column not in columns]
+    columns = {**columns, **dict.fromkeys(unknown, TableColumn("text", required=False))}
+    submitted = (
+        _drop_empty_rows(_parse_cells(name, form)) if form is not None and f"table-{name}" in form else None
     )
-    rows = typed if typed is not None else dict(enumerate(read))
-    wrong = _find_refused_row(rows, refused) if refused is not None and refused.field == name else None
+    rows = submitted if submitted is not None else dict(enumerate(extracted))
+    wrong = _find_rejected_row(rows, error) if error is not None and error.field == name else None
     return TableField(
         columns,
         [
-            TableFieldRow(number, cells, str(refused), refused.column)
-            if refused is not None and number == wrong
+            TableFieldRow(number, cells, str(error), error.column)
+            if error is not None and number == wrong
             else TableFieldRow(number, cells)
             for number, cells in rows.items()
         ],
         declared,
         unit,
-        max([*rows, len(read) - 1], default=-1) + 1,
+        max([*rows, len(extracted) - 1], default=-1) + 1,
     )
 
 
-def find_changed_rows(name: str, value: Any, given: FormFields) -> list[dict[str, str | None]] | None:
-    """All rows where any was changed, added or removed; None where all is as it was read.
+def find_changed_rows(name: str, value: Any, form: FormFields) -> list[dict[str, str | None]] | None:
+    """Return all rows if any was changed, added or removed, else None.
 
-    Cells that nobody touched stay as they were read, also where they are shown otherwise.
+    Untouched cells keep their extracted value, even where the page displays it differently.
     """
-    typed, read = _parse_cells(name, given), rows_of(value)
-    columns = {column for cells in typed.values() or read for column in cells}
-    rows, before = _drop_empty_rows(typed), [{column: row.get(column) for column in columns} for row in read]
+    submitted, extracted = _parse_cells(name, form), rows_of(value)
+    columns = {column for cells in submitted.values() or extracted for column in cells}
+    rows = _drop_empty_rows(submitted)
+    before = [{column: row.get(column) for column in columns} for row in extracted]
     if rows == _drop_empty_rows(dict(enumerate(map(_display_cells, before)))):
         return None
-    found: list[dict[str, str | None]] = []
+    result: list[dict[str, str | None]] = []
     for number, cells in rows.items():
-        former = read[number] if number < len(read) else {}
-        shown = _display_cells(former)
-        found.append(
-            {column: former[column] if text == shown.get(column) else text for column, text in cells.items()}
+        former = extracted[number] if number < len(extracted) else {}
+        displayed = _display_cells(former)
+        result.append(
+            {
+                column: former[column] if text == displayed.get(column) else text
+                for column, text in cells.items()
+            }
         )
-    return found
+    return result
 
 
 def rows_of(value: Any) -> list[dict[str, str | None]]:
-    """Of a value as it is kept."""
+    """The rows of a stored value; anything that is not a table has none."""
     rows = cast("list[Any]", value) if isinstance(value, list) else []
     return [cast("dict[str, str | None]", row) for row in rows if isinstance(row, dict)]
 
@@ -115,13 +118,13 @@ def _display_cells(row: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _to_single_line(text: str) -> str:
-    """As a line of a form can hold it."""
+    """Collapse whitespace: a form input holds a single line."""
     return " ".join(text.split())
 
 
-def _parse_cells(name: str, given: FormFields) -> dict[int, dict[str, str]]:
+def _parse_cells(name: str, form: FormFields) -> dict[int, dict[str, str]]:
     rows: dict[int, dict[str, str]] = {}
-    for key, text in given.items():
+    for key, text in form.items():
         cell = _CELL.fullmatch(key)
         if cell is not None and cell["field"] == name:
             rows.setdefault(int(cell["row"]), {})[cell["column"]] = _to_single_line(text)
@@ -129,14 +132,14 @@ def _parse_cells(name: str, given: FormFields) -> dict[int, dict[str, str]]:
 
 
 def _drop_empty_rows(rows: Mapping[int, dict[str, str]]) -> dict[int, dict[str, str]]:
-    """What stands in them. A row without a word is no row."""
-    told = {
+    """Drop empty cells, and rows that have no others."""
+    filled = {
         number: {column: text for column, text in cells.items() if text} for number, cells in rows.items()
     }
-    return {number: cells for number, cells in told.items() if cells}
+    return {number: cells for number, cells in filled.items() if cells}
 
 
-def _find_refused_row(rows: Mapping[int, dict[str, str]], refused: InvalidField) -> int | None:
-    """The form's number of the row that was refused; empty ones were not counted."""
+def _find_rejected_row(rows: Mapping[int, dict[str, str]], error: InvalidField) -> int | None:
+    """The form's number of the row with the error, which counts non-empty rows only."""
     filled = list(_drop_empty_rows(rows))
-    return filled[refused.row] if refused.row is not None and refused.row < len(filled) else None
+    return filled[error.row] if error.row is not None and error.row < len(filled) else None

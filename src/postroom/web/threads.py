@@ -1,4 +1,4 @@
-"""Threads on the pages: the list that a mailbox's page shows, and one thread with its messages in order."""
+"""The thread page, and the list of threads for the mailbox page."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.views import mail, threads
 from postroom.web import pages, paging
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 PAGE_SIZE: Final = 50
-# Of a longer thread the newest are shown, the earlier ones a page before them.
+# A longer thread shows its newest messages, with a link to earlier ones.
 MESSAGES_SHOWN: Final = 50
 
 
@@ -26,9 +26,9 @@ def routes(site: SiteContext) -> list[Route]:
 
 async def load_threads(
     connection: Connection, mailbox: UUID, *, folder: int | None, before: str | None
-) -> tuple[list[threads.Listed], str | None]:
-    """A page of a mailbox's threads, and the address of the next."""
-    found, end = await threads.page(
+) -> tuple[list[threads.ThreadSummary], str | None]:
+    """Load a page of a mailbox's threads, and the position of the next page."""
+    found, end = await threads.list_page(
         connection, mailbox, folder=folder, below=_parse_thread_position(before), limit=PAGE_SIZE
     )
     return found, paging.format_position(*end) if end else None
@@ -38,21 +38,22 @@ async def thread_page(site: SiteContext, request: Request) -> Response:
     id_: int = request.path_params["thread"]
     before = request.query_params.get("before")
     async with site.database.transaction(get_visitor(request).organization) as connection:
-        thread = await mail.thread(connection, id_)
+        thread = await mail.get_thread(connection, id_)
         if thread is None:
             raise HTTPException(404)
-        mailbox = await mail.mailbox(connection, thread.mailbox_id)
-        messages = await threads.messages(
+        mailbox = await mail.get_mailbox(connection, thread.mailbox_id)
+        messages = await threads.list_messages(
             connection, id_, below=_parse_thread_position(before), limit=MESSAGES_SHOWN + 1
         )
         shown = messages[-MESSAGES_SHOWN:]
-        readable = await threads.with_text(connection, [each.id for each in shown])
+        readable = await threads.find_messages_with_text(connection, [message.id for message in shown])
     first = shown[0] if len(messages) > MESSAGES_SHOWN else None
     return pages.render_page(
+        request,
         "thread.html",
         thread=thread,
         mailbox=mailbox,
-        subject=thread.subject or next((each.subject for each in shown if each.subject), None),
+        subject=thread.subject or next((message.subject for message in shown if message.subject), None),
         messages=shown,
         readable=readable,
         earlier=paging.format_position(first.received_at, first.id) if first and first.received_at else None,
@@ -61,6 +62,6 @@ async def thread_page(site: SiteContext, request: Request) -> Response:
     )
 
 
-def _parse_thread_position(given: str | None) -> threads.Place | None:
+def _parse_thread_position(given: str | None) -> threads.MessagePosition | None:
     moment, number = paging.parse_position(given) or (None, 0)
     return (moment, number) if moment else None

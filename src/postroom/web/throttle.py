@@ -1,6 +1,6 @@
-"""Who sends nothing but what is refused, is refused for a while without a look at what they send (N7).
+"""A per-source throttle: sources that send nothing but rejected requests are blocked for a while.
 
-A source that also sends what is right keeps its credit: forgers behind the same address cannot shut it out.
+A source that also sends valid requests keeps its credit: a forger behind the same IP address cannot block it.
 """
 
 import time
@@ -14,29 +14,29 @@ MAX_SOURCES: Final = 10_000
 
 
 class Throttle:
-    """Each refused request costs one, each right one gives one back, and so does every second."""
+    """Each rejected request costs one credit; each valid request and each second restores one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, credit: float = CREDIT) -> None:
         self._clock = clock
-        self._most = credit
+        self._max_credit = credit
         self._credit: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def shuts_out(self, source: str) -> bool:
-        return source in self._credit and self._now(source) < 1
+    def is_blocked(self, source: str) -> bool:
+        return source in self._credit and self._get_credit(source) < 1
 
-    def refused(self, source: str) -> None:
-        self._put(source, max(self._now(source) - 1, 0))
+    def record_rejection(self, source: str) -> None:
+        self._set_credit(source, max(self._get_credit(source) - 1, 0))
 
-    def right(self, source: str) -> None:
+    def record_success(self, source: str) -> None:
         if source in self._credit:
-            self._put(source, self._now(source) + 1)
+            self._set_credit(source, self._get_credit(source) + 1)
 
-    def _now(self, source: str) -> float:
-        credit, at = self._credit.get(source, (self._most, 0.0))
-        return min(self._most, credit + (self._clock() - at) * PER_SECOND)
+    def _get_credit(self, source: str) -> float:
+        credit, at = self._credit.get(source, (self._max_credit, 0.0))
+        return min(self._max_credit, credit + (self._clock() - at) * PER_SECOND)
 
-    def _put(self, source: str, credit: float) -> None:
-        if credit >= self._most:
+    def _set_credit(self, source: str, credit: float) -> None:
+        if credit >= self._max_credit:
             self._credit.pop(source, None)
             return
         self._credit[source] = (credit, self._clock())

@@ -1,6 +1,6 @@
-"""Who really asks, when a proxy of ours stands in front (N7): source address and scheme.
+"""A middleware that takes the client's IP address and scheme from the headers of trusted proxies.
 
-Only a peer that the setting names is believed; whatever anybody else writes into these headers means nothing.
+Only peers named in the setting are trusted; the same headers from any other peer are ignored.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SCHEMES: Final = {"http", "https"}
 
 
 class TrustedProxiesMiddleware:
-    """Puts the source and scheme that trusted proxies report in the place of the proxy's own."""
+    """Replaces the proxy's own address and scheme by those that it forwards."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[Network]) -> None:
         self._app = app
@@ -27,7 +27,7 @@ class TrustedProxiesMiddleware:
             scope = {
                 **scope,
                 "proxied": True,
-                "client": (self._source(client[0], _read_header_values(scope, b"x-forwarded-for")), 0),
+                "client": (self._find_source(client[0], _read_header_values(scope, b"x-forwarded-for")), 0),
                 "scheme": _read_scheme(scope),
             }
         await self._app(scope, receive, send)
@@ -39,11 +39,11 @@ class TrustedProxiesMiddleware:
             return False
         return any(address in network for network in self._trusted)
 
-    def _source(self, peer: str, forwarded: Sequence[str]) -> str:
-        """The last address that no proxy of ours has. What stands before it is its sender's own claim."""
+    def _find_source(self, peer: str, forwarded: Sequence[str]) -> str:
+        """The last forwarded address that is not a trusted proxy. The client can forge those before it."""
         source = peer
-        for given in reversed(forwarded):
-            host = _parse_host(given)
+        for value in reversed(forwarded):
+            host = _parse_host(value)
             if host is None:
                 break
             source = host
@@ -58,18 +58,18 @@ def _read_header_values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _read_scheme(scope: Scope) -> str:
-    given = _read_header_values(scope, b"x-forwarded-proto")
-    told = given[-1].lower() if given else ""
-    return told if told in _SCHEMES else scope["scheme"]
+    values = _read_header_values(scope, b"x-forwarded-proto")
+    forwarded = values[-1].lower() if values else ""
+    return forwarded if forwarded in _SCHEMES else scope["scheme"]
 
 
-def _parse_host(given: str) -> str | None:
-    """The address of `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`."""
-    if given.startswith("["):
-        given = given[1:].partition("]")[0]
-    elif given.count(":") == 1:
-        given = given.partition(":")[0]
+def _parse_host(value: str) -> str | None:
+    """The IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`."""
+    if value.startswith("["):
+        value = value[1:].partition("]")[0]
+    elif value.count(":") == 1:
+        value = value.partition(":")[0]
     try:
-        return str(ip_address(given))
+        return str(ip_address(value))
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""The page of outgoing webhooks: how telling them goes, and what an admin does about it."""
+"""The webhooks page: the state of each outgoing webhook, and the buttons to add and manage them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -21,30 +21,30 @@ from postroom.store.webhooks import Webhook
 from postroom.web import forms, pages
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-# What an application may want to hear of.
-EVENT_GROUPS: Final = {"document": "documents", "mailbox": "mailboxes", "message": "messages"}
-# How far back a replay goes, in events of the feed.
+# Groups of event types that a webhook can select.
+EVENT_GROUPS: Final = {"document": "Documents", "mailbox": "Mailboxes", "message": "Messages"}
+# How many of the latest events a replay resends.
 REPLAYS: Final[Mapping[str, int | None]] = {
-    "The last 100 events": 100,
-    "The last 1,000 events": 1_000,
-    "Everything that is kept": None,
+    "Last 100 events": 100,
+    "Last 1,000 events": 1_000,
+    "All stored events": None,
 }
 
 
 @dataclass(frozen=True)
 class WebhookPagesContext:
-    """What the page needs."""
+    """Collaborators of the webhooks page."""
 
     site: SiteContext
-    delivering: DeliverContext
+    deliver: DeliverContext
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookActionResult:
-    """What came of a button, in words; of a new webhook also its secret, this once."""
+    """The outcome of an action; for a new webhook with its secret, which is shown only once."""
 
-    words: str
-    good: bool = True
+    message: str
+    succeeded: bool = True
     secret: Secret | None = None
     url: str = ""
 
@@ -52,65 +52,72 @@ class WebhookActionResult:
 def routes(context: WebhookPagesContext) -> list[Route]:
     site = context.site
     return [
-        member_route(site, "/deliveries", partial(page, context)),
-        member_route(site, "/deliveries/add", partial(add, context), Role.ADMIN, methods=["POST"]),
+        member_route(site, "/webhooks", partial(page, context)),
+        member_route(site, "/deliveries", redirect_old_path),
+        member_route(site, "/webhooks/add", partial(add, context), Role.ADMIN, methods=["POST"]),
         member_route(
-            site, "/deliveries/{webhook:uuid}/{action}", partial(act, context), Role.ADMIN, methods=["POST"]
+            site, "/webhooks/{webhook:uuid}/{action}", partial(act, context), Role.ADMIN, methods=["POST"]
         ),
     ]
 
 
 async def page(
-    context: WebhookPagesContext, request: Request, said: WebhookActionResult | None = None
+    context: WebhookPagesContext, request: Request, result: WebhookActionResult | None = None
 ) -> Response:
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await webhooks.every(connection)
+        registered = await webhooks.list_all(connection)
     return pages.render_page(
-        "deliveries.html",
-        400 if said and not said.good else 200,
-        # What stands behind a question mark may be a key of who is told.
-        webhooks=[(each.url.partition("?")[0], each) for each in found],
-        about=EVENT_GROUPS,
+        request,
+        "webhooks.html",
+        400 if result and not result.succeeded else 200,
+        # The query string may hold a credential of the receiver.
+        webhooks=[(webhook.url.partition("?")[0], webhook) for webhook in registered],
+        event_groups=EVENT_GROUPS,
         replays=REPLAYS,
-        said=said,
+        result=result,
         now=datetime.now(UTC),
     )
 
 
+async def redirect_old_path(_request: Request) -> Response:
+    """Keep bookmarks of the page's former path working."""
+    return RedirectResponse("/webhooks", 301)
+
+
 async def add(context: WebhookPagesContext, request: Request) -> Response:
-    given, visitor = await forms.read(request), get_visitor(request)
-    url = given.get("url", "").strip()
-    kinds = [f"{each}.*" for each in EVENT_GROUPS if f"about-{each}" in given]
+    form, visitor = await forms.read(request), get_visitor(request)
+    url = form.get("url", "").strip()
+    kinds = [f"{group}.*" for group in EVENT_GROUPS if f"about-{group}" in form]
     try:
         _, secret = await flow.add(
             context.site.database,
-            context.delivering.sealer,
+            context.deliver.sealer,
             visitor.organization,
             url,
             kinds,
-            allows_http=context.delivering.allows_http,
+            allows_http=context.deliver.allows_http,
             actor=visitor.actor,
         )
     except PermanentError as error:
-        return await page(context, request, WebhookActionResult(str(error), good=False, url=url))
+        return await page(context, request, WebhookActionResult(str(error), succeeded=False, url=url))
     return await page(
-        context, request, WebhookActionResult("Added. It is told of what happens from now on.", secret=secret)
+        context, request, WebhookActionResult("Webhook added. It receives events from now on.", secret=secret)
     )
 
 
 async def act(context: WebhookPagesContext, request: Request) -> Response:
-    """One button."""
-    wanted: UUID = request.path_params["webhook"]
+    """Run one of the actions on a webhook."""
+    webhook_id: UUID = request.path_params["webhook"]
     action = _ACTIONS.get(request.path_params["action"])
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await webhooks.get(connection, wanted)
+        found = await webhooks.get(connection, webhook_id)
     if action is None or found is None:
         raise HTTPException(404)
     try:
-        said = await action(context, request, found)
+        result = await action(context, request, found)
     except PermanentError as error:
-        said = WebhookActionResult(str(error), good=False)
-    return await page(context, request, said) if said else RedirectResponse("/deliveries", 303)
+        result = WebhookActionResult(str(error), succeeded=False)
+    return await page(context, request, result) if result else RedirectResponse("/webhooks", 303)
 
 
 async def _switch(enabled: bool, context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:  # noqa: FBT001  bound below
@@ -127,19 +134,19 @@ async def _switch(enabled: bool, context: WebhookPagesContext, request: Request,
 
 
 async def _send_test(context: WebhookPagesContext, request: Request, webhook: Webhook) -> WebhookActionResult:
-    fault = await flow.send_test(context.delivering, get_visitor(request).organization, webhook)
-    if fault is None:
-        return WebhookActionResult("Accepted: a delivery of the type webhook.test went out and was taken.")
-    return WebhookActionResult(f"Not accepted: the address {fault}.", good=False)
+    error = await flow.send_test(context.deliver, get_visitor(request).organization, webhook)
+    if error is None:
+        return WebhookActionResult("Test succeeded: the receiver accepted the delivery.")
+    return WebhookActionResult(f"Test failed: the receiver {error}.", succeeded=False)
 
 
 async def _replay(context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:
-    given, visitor = await forms.read(request), get_visitor(request)
-    if given.get("how") not in REPLAYS:
+    form, visitor = await forms.read(request), get_visitor(request)
+    if form.get("how") not in REPLAYS:
         raise HTTPException(400)
-    count = REPLAYS[given["how"]]
+    count = REPLAYS[form["how"]]
     async with context.site.database.transaction(visitor.organization) as connection:
-        bounds = await feed.bounds(connection)
+        bounds = await feed.get_bounds(connection)
     after = bounds.pruned if count is None else max(bounds.pruned, bounds.last - count)
     await flow.replay(context.site.database, visitor.organization, webhook, after=after, actor=visitor.actor)
 

@@ -1,4 +1,7 @@
-"""The API `/api/v1` (W3). Read operations (what one is), then mail and the other tables; serving runs all."""
+"""The REST API under `/api/v1`: its routes, the OpenAPI document and the documentation page.
+
+Start with `operations` (what an operation is) and `mail` (a table of them); `handler` runs them.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +12,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.web import pages
-from postroom.web.api import documents, events, mail, openapi, orders, reviews, webhooks
+from postroom.web.api import (
+    documents,
+    events,
+    failures,
+    ledger,
+    mail,
+    openapi,
+    orders,
+    reviews,
+    subscriptions,
+    webhooks,
+)
 from postroom.web.api.authentication import ApiAuthenticator
 from postroom.web.api.handler import ApiHandler, to_problem_response
 from postroom.web.api.openapi import PREFIX
@@ -22,6 +36,9 @@ OPERATIONS: Sequence[Operation] = [
     *reviews.OPERATIONS,
     *orders.OPERATIONS,
     *events.OPERATIONS,
+    *ledger.OPERATIONS,
+    *subscriptions.OPERATIONS,
+    *failures.OPERATIONS,
     *webhooks.OPERATIONS,
 ]
 
@@ -66,13 +83,15 @@ async def _serve_document(described: bytes, _request: Request) -> Response:
 
 async def _operation_not_found(_request: Request) -> Response:
     return to_problem_response(
-        ApiProblem(404, "not-found", "There is no such operation. See /api/v1/openapi.json.")
+        ApiProblem(
+            404, "not-found", "Operation not found. See /api/v1/openapi.json for the list of operations."
+        )
     )
 
 
-async def _docs_page(operations: Sequence[Operation], _request: Request) -> Response:
-    """The operations for a person to read and try, with the session as the key."""
+async def _docs_page(operations: Sequence[Operation], request: Request) -> Response:
+    """Show all operations with forms to try them, authenticated by the session."""
     tags: dict[str, list[Operation]] = {}
     for each in operations:
         tags.setdefault(each.tag, []).append(each)
-    return pages.render_page("api.html", tags=tags, prefix=PREFIX)
+    return pages.render_page(request, "api.html", tags=tags, prefix=PREFIX)

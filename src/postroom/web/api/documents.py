@@ -1,4 +1,4 @@
-"""The API over documents, reviews and records: what there is to read. Decisions change them."""
+"""API operations on documents and records: list, get, download, upload and reprocess."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -7,18 +7,15 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
-from postroom.api_types import (
-    BigInt,
-    DocumentDetail,
-    DocumentResource,
-    RecordResource,
-    ResultPage,
-    ReviewResource,
-)
+from postroom.api_types import DocumentDetail, DocumentResource, RecordResource, ResultPage
+from postroom.flow.documents import review as flow
+from postroom.flow.documents import upload
+from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
-from postroom.store.views import documents as shown
+from postroom.store.connection import Connection
+from postroom.store.views import documents as views
 from postroom.web.api import http_content, paging
-from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
 
 State = Literal["queued", "processing", "completed", "skipped", "needs_review", "failed"]
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
@@ -27,10 +24,6 @@ _After = tuple[datetime, UUID]
 
 class DocumentPath(msgspec.Struct, frozen=True):
     document: UUID
-
-
-class ReviewPath(msgspec.Struct, frozen=True):
-    review: BigInt
 
 
 class RecordPath(msgspec.Struct, frozen=True):
@@ -42,76 +35,96 @@ class DocumentsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     pipeline: Name | None = None
 
 
-class ReviewsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    open: bool | None = None
-
-
 class RecordsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     kind: Name | None = None
 
 
+class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pipeline: Name
+    file_name: Annotated[Name, msgspec.Meta(min_length=1)]
+    sender: Annotated[Name, msgspec.Meta(description="The sender to record in the archive.")] = UPLOADER
+
+
 async def list_documents(call: ApiCall[NoParameters, DocumentsQuery, None]) -> ResultPage[DocumentResource]:
-    """List the documents, the newest first."""
-    after, asked = paging.parse_cursor(call.query, _After), call.query
+    """List documents, newest first."""
+    after, query = paging.parse_cursor(call.query, _After), call.query
     async with call.transaction() as connection:
-        found = await shown.documents(
-            connection, state=asked.state, pipeline=asked.pipeline, after=after, limit=asked.limit + 1
+        rows = await views.list_documents(
+            connection, state=query.state, pipeline=query.pipeline, after=after, limit=query.limit + 1
         )
-    return paging.build_page(found, asked, lambda row: (row.created_at, row.id))
+    return paging.build_page(rows, query, lambda row: (row.created_at, row.id))
 
 
 async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentDetail:
-    """One document: its state, where it came from and what was read."""
+    """Get a document with its arrivals and its latest extraction."""
     async with call.transaction() as connection:
-        found = require_found(await shown.document(connection, call.path.document), "document")
+        document = await _get_document(connection, call.path.document)
         return DocumentDetail(
-            found,
-            await shown.arrivals(connection, found.id),
-            await shown.extraction(connection, found.id),
+            document,
+            await views.list_arrivals(connection, document.id),
+            await views.get_extraction(connection, document.id),
         )
 
 
 async def get_document_content(call: ApiCall[DocumentPath, NoParameters, None]) -> Response:
-    """The bytes of a document, or a range of them."""
+    """Download the content of a document, or a range of it."""
     async with call.transaction() as connection:
-        found = require_found(await shown.document(connection, call.path.document), "document")
-        came = await shown.arrivals(connection, found.id)
-    name = next((each.file_name for each in came if each.file_name), str(found.id))
-    return await http_content.respond_with_blob(call, bytes.fromhex(found.sha256), found.media_type, name)
+        document = await _get_document(connection, call.path.document)
+        arrivals = await views.list_arrivals(connection, document.id)
+    name = next((arrival.file_name for arrival in arrivals if arrival.file_name), str(document.id))
+    digest = bytes.fromhex(document.sha256)
+    return await http_content.respond_with_blob(call, digest, document.media_type, name)
 
 
-async def list_reviews(call: ApiCall[NoParameters, ReviewsQuery, None]) -> ResultPage[ReviewResource]:
-    """List the questions to people about documents, the newest first."""
-    below = paging.parse_number_cursor(call.query)
+async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> list[DocumentResource]:
+    """Upload a file to a pipeline, as if it had arrived by mail.
+
+    The request body is the file. Returns its document, or for an archive one document per file inside.
+    Uploading the same bytes again returns the same document.
+    """
+    pipeline = call.context.review.pipelines.get(call.query.pipeline)
+    if pipeline is None:
+        raise not_found("pipeline")
+    database, organization = call.context.connect.database, call.caller.organization
+    file = Upload(call.query.file_name, call.body, call.query.sender)
+    results = await upload.add(database, call.context.blobs, organization, pipeline, file)
     async with call.transaction() as connection:
-        found = await shown.reviews(
-            connection, undecided=call.query.open, below=below, limit=call.query.limit + 1
-        )
-    return paging.build_page(found, call.query, lambda row: row.id)
+        documents = [await views.get_document(connection, result.document) for result in results]
+    return [document for document in documents if document is not None]
 
 
-async def get_review(call: ApiCall[ReviewPath, NoParameters, None]) -> ReviewResource:
-    """One review."""
+async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
+    """Reprocess a document that failed, was skipped or needs review."""
+    caller, document = call.caller, call.path.document
     async with call.transaction() as connection:
-        return require_found(await shown.review(connection, call.path.review), "review")
+        await _get_document(connection, document)
+        await flow.read_again(connection, caller.organization, document, actor=caller.actor)
+        return await _get_document(connection, document)
 
 
 async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
-    """List the confirmed records, the newest first."""
+    """List confirmed records, newest first."""
     after = paging.parse_cursor(call.query, _After)
     async with call.transaction() as connection:
-        found = await shown.records(connection, kind=call.query.kind, after=after, limit=call.query.limit + 1)
-    return paging.build_page(found, call.query, lambda row: (row.confirmed_at, row.id))
+        rows = await views.list_records(
+            connection, kind=call.query.kind, after=after, limit=call.query.limit + 1
+        )
+    return paging.build_page(rows, call.query, lambda row: (row.confirmed_at, row.id))
 
 
 async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordResource:
-    """One confirmed record."""
+    """Get a confirmed record."""
     async with call.transaction() as connection:
-        return require_found(await shown.record(connection, call.path.record), "record")
+        return require_found(await views.get_record(connection, call.path.record), "record")
+
+
+async def _get_document(connection: Connection, document: UUID) -> DocumentResource:
+    return require_found(await views.get_document(connection, document), "document")
 
 
 OPERATIONS = [
     Operation("GET", "/documents", list_documents, Scope.READ, "Documents"),
+    Operation("POST", "/documents", upload_document, Scope.DOCUMENTS, "Documents", 201),
     Operation("GET", "/documents/{document}", get_document, Scope.READ, "Documents"),
     Operation(
         "GET",
@@ -121,8 +134,7 @@ OPERATIONS = [
         "Documents",
         answers="application/octet-stream",
     ),
-    Operation("GET", "/reviews", list_reviews, Scope.READ, "Documents"),
-    Operation("GET", "/reviews/{review}", get_review, Scope.READ, "Documents"),
+    Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
     Operation("GET", "/records", list_records, Scope.READ, "Records"),
     Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
 ]

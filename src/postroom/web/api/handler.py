@@ -1,4 +1,4 @@
-"""Serves operations: who calls, what came in, what goes out; problems, ETags and idempotency keys."""
+"""Execution of API operations: authentication, parsing, idempotency keys, ETags and problem responses."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -40,84 +40,92 @@ MAX_FILE_BYTES: Final = FILE_BYTES
 
 @dataclass(frozen=True)
 class ApiHandler:
+    """Runs operations and turns every error into a problem response."""
+
     context: ApiContext
-    callers: ApiAuthenticator
+    authenticator: ApiAuthenticator
 
     async def serve(self, operation: Operation, request: Request) -> Response:
         try:
-            caller = await self.callers.of(request, operation.scope)
+            caller = await self.authenticator.authenticate(request, operation.scope)
             body = await _read_body(request, operation) if operation.writes else b""
             call = _parse_call(self.context, caller, operation, request, body)
             key = request.headers.get("idempotency-key") if operation.writes else None
             if key is not None:
-                return await self._once(operation, call, key, body)
+                return await self._run_once(operation, call, key, body)
             return await _respond(operation, call)
         except ApiProblem as problem:
             return to_problem_response(problem)
         except PostroomError as error:
             return _to_error_response(error)
-        except Exception as error:  # noqa: BLE001  a program is told in the words of the API
-            log.error("request.failed", error=error)  # noqa: TRY400  ours takes the error, and no words of it
-            return to_problem_response(ApiProblem(500, "failed", "It is in the log."))
+        except Exception as error:  # noqa: BLE001  clients get a problem document for every error
+            log.error("request.failed", error=error)  # noqa: TRY400  our log takes the error itself, without its message
+            return to_problem_response(
+                ApiProblem(500, "failed", "Internal error. The server's log has the details.")
+            )
 
-    async def _once(
+    async def _run_once(
         self, operation: Operation, call: ApiCall[Any, Any, Any], key: str, body: bytes
     ) -> Response:
-        """The same key with the same request gets the same answer, and the thing is done once."""
+        """Run a write once: the same key with the same request gets the stored response."""
         if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH or not key.isprintable():
-            raise ApiProblem(400, "bad-request", "An idempotency key has 1 to 200 printable characters.")
+            raise ApiProblem(400, "bad-request", "Idempotency-Key must have 1 to 200 printable characters.")
         actor = call.caller.actor
-        asked = f"{call.request.method} {call.request.url.path}?{call.request.url.query}\n"
-        digest = sha256(asked.encode() + body).digest()
+        target = f"{call.request.method} {call.request.url.path}?{call.request.url.query}\n"
+        digest = sha256(target.encode() + body).digest()
         async with call.transaction() as connection:
-            known = await idempotency_keys.begin(connection, actor, key, digest)
-        sealer, purpose = call.context.desk.sealer, f"idempotency/{call.caller.organization}/{actor}/{key}"
-        if known is not None:
-            return _replay_response(known, digest, sealer, purpose)
+            stored = await idempotency_keys.begin(connection, actor, key, digest)
+        sealer, purpose = call.context.connect.sealer, f"idempotency/{call.caller.organization}/{actor}/{key}"
+        if stored is not None:
+            return _replay_response(stored, digest, sealer, purpose)
         try:
             response = await _respond(operation, call)
         except (ApiProblem, PostroomError) as refusal:
-            # Where the database went away, or anything else happened, it may be done: the key stays taken.
+            # After a lost database connection the write may have been committed, so the key stays in use.
             if not isinstance(refusal, DatabaseUnavailable):
                 async with call.transaction() as connection:
-                    await idempotency_keys.forget(connection, actor, key)
+                    await idempotency_keys.release(connection, actor, key)
             raise
-        # Sealed: an answer may hold a secret that is shown this once.
+        # Sealed, because a response may contain a secret that is shown only once.
         kept = sealed_tokens.issue(sealer, purpose, bytes(response.body), idempotency_keys.KEPT_HOURS * 3600)
         async with call.transaction() as connection:
-            await idempotency_keys.end(connection, actor, key, response.status_code, kept.encode())
+            await idempotency_keys.store_response(connection, actor, key, response.status_code, kept.encode())
         return response
 
 
-def _replay_response(known: idempotency_keys.Known, digest: bytes, sealer: Sealer, purpose: str) -> Response:
-    if known.request_sha256 != digest:
-        raise ApiProblem(422, "key-reused", "This idempotency key came with another request before.")
-    if known.cut_off:
+def _replay_response(
+    stored: idempotency_keys.IdempotentRequest, digest: bytes, sealer: Sealer, purpose: str
+) -> Response:
+    if stored.request_sha256 != digest:
+        raise ApiProblem(
+            422, "key-reused", "This idempotency key was used with a different request. Use a new key."
+        )
+    if stored.is_abandoned:
         raise ApiProblem(
             409,
             "outcome-unknown",
-            "The first request with this idempotency key was cut off, and may have been done or not. Look, "
-            "and if it was not, send it with another key.",
+            "The first request with this idempotency key was interrupted, so its outcome is unknown. Check "
+            "whether it took effect; if not, send it again with a new key.",
         )
-    if known.status is None:
+    if stored.status is None:
         raise ApiProblem(
-            409, "under-way", "The first request with this idempotency key is under way.", retry_after="1"
+            409, "under-way", "The first request with this idempotency key is still running.", retry_after="1"
         )
-    body = sealed_tokens.redeem(sealer, purpose, (known.body or b"").decode())
+    body = sealed_tokens.redeem(sealer, purpose, (stored.body or b"").decode())
     if body is None:
-        raise ApiProblem(409, "done", "This was done before; its answer is no longer kept.")
+        raise ApiProblem(409, "done", "This request already succeeded, but its response is no longer stored.")
     headers = {"idempotent-replay": "true"}
-    return Response(body, known.status, headers, media_type="application/json" if body else None)
+    return Response(body, stored.status, headers, media_type="application/json" if body else None)
 
 
 async def _respond(operation: Operation, call: ApiCall[Any, Any, Any]) -> Response:
-    found = await operation.call(call)
-    if isinstance(found, Response):
-        return found
-    if found is None:
+    result = await operation.call(call)
+    if isinstance(result, Response):
+        return result
+    if result is None:
         return Response(status_code=204)
-    body = msgspec.json.encode(found)
-    etag = http_content.compute_etag(found, body)
+    body = msgspec.json.encode(result)
+    etag = http_content.compute_etag(result, body)
     if not operation.writes and http_content.matches_etag(
         call.request.headers.get("if-none-match", ""), etag
     ):
@@ -133,14 +141,14 @@ def _parse_call(
     try:
         path = msgspec.convert(dict(request.path_params), path_type, strict=False)
     except msgspec.ValidationError:
-        # An id that cannot be one is the id of nothing.
-        raise ApiProblem(404, "not-found", "There is nothing by that id.") from None
+        # A malformed ID cannot belong to anything.
+        raise ApiProblem(404, "not-found", "Not found. The ID is malformed.") from None
     try:
         query = msgspec.convert(dict(request.query_params), query_type, strict=False)
-        wanted = _parse_body(body, body_type)
+        parsed_body = _parse_body(body, body_type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiProblem(400, "bad-request", f"What was sent does not fit: {_to_ascii(str(error))}") from None
-    return ApiCall(context, caller, request, path, query, wanted)
+        raise ApiProblem(400, "bad-request", f"Invalid request: {_to_ascii(str(error))}") from None
+    return ApiCall(context, caller, request, path, query, parsed_body)
 
 
 def _parse_body(body: bytes, kind: type[Any]) -> Any:
@@ -150,21 +158,21 @@ def _parse_body(body: bytes, kind: type[Any]) -> Any:
 
 
 async def _read_body(request: Request, operation: Operation) -> bytes:
-    largest = MAX_FILE_BYTES if operation.body == "file" else MAX_BODY_BYTES
-    read = bytearray()
+    max_bytes = MAX_FILE_BYTES if operation.body == "file" else MAX_BODY_BYTES
+    body = bytearray()
     async for chunk in request.stream():
-        read += chunk
-        if len(read) > largest:
-            raise ApiProblem(413, "too-large", f"The body is larger than {largest:,} bytes.")
-    return bytes(read)
+        body += chunk
+        if len(body) > max_bytes:
+            raise ApiProblem(413, "too-large", f"The request body exceeds {max_bytes:,} bytes.")
+    return bytes(body)
 
 
-def _to_ascii(words: str) -> str:
-    return words.encode("ascii", "replace").decode()[:300]
+def _to_ascii(text: str) -> str:
+    return text.encode("ascii", "replace").decode()[:300]
 
 
 def to_problem_response(problem: ApiProblem) -> Response:
-    """RFC 9457."""
+    """Build a problem document (RFC 9457)."""
     body = {
         "type": f"urn:postroom:problem:{problem.kind}",
         "title": HTTPStatus(problem.status).phrase,
@@ -176,23 +184,25 @@ def to_problem_response(problem: ApiProblem) -> Response:
 
 
 def _to_error_response(error: PostroomError) -> Response:
-    """What operations raise on their way. The words of a permanent error are for the caller."""
+    """Map an operation's error to a response. Only permanent errors show their message to the caller."""
     match error:
         case DatabaseUnavailable() | TransientError():
             wait = error.retry_after if isinstance(error, TransientError) else None
-            detail = "Something that is needed does not answer now. Try again."
+            detail = "The database or the mail provider is temporarily unavailable. Retry later."
             return to_problem_response(
                 ApiProblem(503, "try-again", detail, retry_after=str(max(1, round(wait or 1))))
             )
         case InvalidGrant():
-            detail = "The mailbox must be connected again by its owner."
+            detail = "The mailbox has lost its grant. Its owner must reconnect it."
             return to_problem_response(ApiProblem(409, "connection-lost", detail))
         case OperatorError():
             log.warning("request.failed", error=error)
-            detail = "Whoever runs this Postroom must act; the log says how."
+            detail = "The operator of this Postroom must act. The server's log says how."
             return to_problem_response(ApiProblem(500, "operator", detail))
         case PermanentError():
             return to_problem_response(ApiProblem(409, "refused", _to_ascii(str(error))))
         case _:
             log.warning("request.failed", error=error)
-            return to_problem_response(ApiProblem(500, "failed", "It is in the log."))
+            return to_problem_response(
+                ApiProblem(500, "failed", "Internal error. The server's log has the details.")
+            )

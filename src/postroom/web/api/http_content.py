@@ -1,4 +1,4 @@
-"""Bytes as answers: ranges, ETags, names that are safe in a header; never shown by a browser as a page."""
+"""HTTP semantics of API responses: ETags, preconditions, byte ranges and safe download headers."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -18,14 +18,14 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
 
 
-# Of what changes by itself all the time, these are what a change can be meant for.
+# Some resources change all the time by themselves. `If-Match` compares only the fields that callers change.
 _CHANGEABLE_FIELDS: Final[Mapping[type, Sequence[str]]] = {
     MailboxResource: ("id", "content_policy", "connected_at", "paused_at", "disconnected_at")
 }
 
 
 def compute_etag(shown: object, body: bytes) -> str:
-    """Of all that is shown; behind a dot, where that is less, of what can be changed."""
+    """Hash the whole body, followed by a hash of the changeable fields if the type declares them."""
     whole = sha256(body).hexdigest()[:32]
     if type(shown) not in _CHANGEABLE_FIELDS:
         return f'"{whole}"'
@@ -34,18 +34,22 @@ def compute_etag(shown: object, body: bytes) -> str:
 
 
 def matches_etag(given: str, etag: str) -> bool:
-    """Whether an `If-None-Match` names the tag, weakly or not."""
+    """Whether an `If-None-Match` header contains the ETag, weak or strong."""
     return given.strip() == "*" or etag in _split_etags(given)
 
 
 def require_if_match(request: Request, shown: object) -> None:
-    """A change that was meant for another state than this is refused."""
-    given = request.headers.get("if-match")
-    if given is None or given.strip() == "*":
+    """Reject a change that was made against an outdated version."""
+    header = request.headers.get("if-match")
+    if header is None or header.strip() == "*":
         return
     etag = compute_etag(shown, msgspec.json.encode(shown))
-    if _changeable_part(etag) not in {_changeable_part(each) for each in _split_etags(given)}:
-        raise ApiProblem(412, "changed-meanwhile", "It is no longer as `If-Match` has it. Read it again.")
+    if _changeable_part(etag) not in {_changeable_part(each) for each in _split_etags(header)}:
+        raise ApiProblem(
+            412,
+            "changed-meanwhile",
+            "The resource has changed since the version in `If-Match`. Fetch it again.",
+        )
 
 
 def _split_etags(given: str) -> set[str]:
@@ -59,18 +63,18 @@ def _changeable_part(etag: str) -> str:
 async def respond_with_blob(
     call: ApiCall[Any, Any, Any], digest: bytes, media_type: str, name: str
 ) -> Response:
-    """What the blob store has under the digest: all of it, a range, or nothing where the client has it."""
+    """Stream a blob: all of it, a range, or 304 if the client already has it."""
     organization = call.caller.organization
     found = require_found(await call.context.blobs.find(organization, digest), "content")
     asked = _select_range(call.request, digest, found.size, _build_headers(media_type, name))
     if isinstance(asked, Response):
         return asked
-    pieces = call.context.blobs.read(organization, digest, start=asked.start, end=asked.end)
-    return StreamingResponse(await _read_first_chunk(pieces), asked.status, asked.headers)
+    chunks = call.context.blobs.read(organization, digest, start=asked.start, end=asked.end)
+    return StreamingResponse(await _read_first_chunk(chunks), asked.status, asked.headers)
 
 
 def respond_with_bytes(request: Request, body: bytes, media_type: str, name: str) -> Response:
-    """The same of bytes at hand."""
+    """Like `respond_with_blob`, for bytes in memory."""
     asked = _select_range(request, sha256(body).digest(), len(body), _build_headers(media_type, name))
     if isinstance(asked, Response):
         return asked
@@ -79,7 +83,7 @@ def respond_with_bytes(request: Request, body: bytes, media_type: str, name: str
 
 @dataclass(frozen=True, slots=True)
 class _ByteRange:
-    """Which bytes are to be sent, and how."""
+    """The range of bytes to send, with status and headers."""
 
     start: int
     end: int
@@ -90,7 +94,7 @@ class _ByteRange:
 def _select_range(
     request: Request, digest: bytes, size: int, headers: Mapping[str, str]
 ) -> _ByteRange | Response:
-    """By the conditions and ranges of the request; an answer where no bytes are to be sent."""
+    """Evaluate the request's preconditions and range; a complete response if no bytes are to be sent."""
     etag = f'"{digest.hex()}"'
     asked = request.headers
     if "if-none-match" in asked and matches_etag(asked["if-none-match"], etag):
@@ -110,27 +114,27 @@ def _select_range(
     return _ByteRange(start, end, status, sent)
 
 
-async def _read_first_chunk(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Read the first piece before the answer begins, so that what is gone is said so."""
-    first = await anext(pieces, b"")
+async def _read_first_chunk(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Read the first chunk before the response starts, so that a missing blob still gives an error status."""
+    first = await anext(chunks, b"")
 
-    async def all_of_them() -> AsyncGenerator[bytes]:
+    async def all_chunks() -> AsyncGenerator[bytes]:
         yield first
-        async for piece in pieces:
-            yield piece
+        async for chunk in chunks:
+            yield chunk
 
-    return all_of_them()
+    return all_chunks()
 
 
 def _parse_span(first: str, last: str, size: int) -> tuple[int, int]:
-    if not first:  # the last so many bytes
+    if not first:  # a suffix range: the last N bytes
         return (max(size - int(last), 0), size) if last and int(last) else (size, size)
     end = min(int(last) + 1, size) if last else size
     return int(first), end
 
 
 def _build_headers(media_type: str, name: str) -> dict[str, str]:
-    """As a download, whatever it is: nothing of a stranger's is shown under our address."""
+    """Always a download: browsers must not render untrusted content under our origin."""
     plain = re.sub(r"[^A-Za-z0-9._ -]", "_", name)[:150] or "file"
     full = quote(name.encode(errors="replace")[:600], safe="")
     return {

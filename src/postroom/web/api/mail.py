@@ -1,4 +1,4 @@
-"""The API over mailboxes and their mail: folders, threads, messages, attachments, mail events."""
+"""API operations on mailboxes and their mail: folders, threads, messages, attachments, mail events."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,7 +25,7 @@ from postroom.flow.mail.sync import sync_requests
 from postroom.flow.mailboxes import lifecycle as connections
 from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.store import mailboxes as stored
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.views import mail
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import (
@@ -61,77 +61,93 @@ class MessagesQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
 
 
 class SearchQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    q: Annotated[str, msgspec.Meta(min_length=1, max_length=500, description="Words to find.")] = ""
+    q: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=500,
+            description="Words to search for. Quotes group words, a minus excludes one.",
+        ),
+    ] = ""
 
 
 async def list_mailboxes(call: ApiCall[NoParameters, PageQuery, None]) -> ResultPage[MailboxResource]:
-    """List the mailboxes."""
+    """List mailboxes."""
     after = paging.parse_cursor(call.query, UUID)
     async with call.transaction() as connection:
-        found = await mail.mailboxes(connection, after=after, limit=call.query.limit + 1)
+        found = await mail.list_mailboxes(connection, after=after, limit=call.query.limit + 1)
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
 async def get_mailbox(call: ApiCall[MailboxPath, NoParameters, None]) -> MailboxResource:
-    """One mailbox and how it is."""
+    """Get a mailbox with its health."""
     async with call.transaction() as connection:
-        return await _mailbox(connection, call.path.mailbox)
+        return await _get_mailbox(connection, call.path.mailbox)
 
 
 async def change_mailbox(call: ApiCall[MailboxPath, NoParameters, MailboxChange]) -> MailboxResource:
-    """Pause or resume a mailbox, or keep more or less of it. `If-Match` guards against changes in between."""
-    desk, organization = call.context.desk, call.caller.organization
+    """Pause or resume a mailbox, or change its content policy.
+
+    `If-Match` rejects the call if the mailbox was changed meanwhile.
+    """
+    connect, organization = call.context.connect, call.caller.organization
     mailbox = MailboxId(call.path.mailbox)
     async with call.transaction() as connection:
-        found = await _mailbox(connection, mailbox)
+        found = await _get_mailbox(connection, mailbox)
     http_content.require_if_match(call.request, found)
     if call.body.content_policy is not None and call.body.content_policy != found.content_policy:
         policy = ContentPolicy(call.body.content_policy)
-        await connections.set_policy(desk, organization, mailbox, policy, actor=call.caller.actor)
+        await connections.set_policy(connect, organization, mailbox, policy, actor=call.caller.actor)
     if call.body.paused is not None:
-        act = connections.pause if call.body.paused else connections.resume
-        await act(desk, organization, mailbox, actor=call.caller.actor)
+        action = connections.pause if call.body.paused else connections.resume
+        await action(connect, organization, mailbox, actor=call.caller.actor)
     async with call.transaction() as connection:
-        return await _mailbox(connection, mailbox)
+        return await _get_mailbox(connection, mailbox)
 
 
 async def sync_mailbox(call: ApiCall[MailboxPath, NoParameters, SyncRequest]) -> RequestAccepted:
-    """Look for changes at the provider now."""
+    """Sync a mailbox with its provider now."""
     async with call.transaction() as connection:
-        found = await _mailbox(connection, call.path.mailbox)
+        found = await _get_mailbox(connection, call.path.mailbox)
         if found.paused_at is not None or found.disconnected_at is not None:
-            raise ApiProblem(409, "not-connected", "The mailbox is paused or disconnected.")
+            raise ApiProblem(
+                409, "not-connected", "The mailbox is paused or disconnected. Resume or reconnect it first."
+            )
         mailbox = MailboxId(found.id)
         caller = call.caller
-        await sync_requests.ask(
+        await sync_requests.request_sync(
             connection, caller.organization, mailbox, full=call.body.full, actor=caller.actor
         )
     return RequestAccepted()
 
 
 async def list_folders(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[FolderResource]:
-    """List the folders or labels of a mailbox."""
+    """List the folders (Microsoft 365) or labels (Gmail) of a mailbox."""
     after = paging.parse_number_cursor(call.query) or 0
     async with call.transaction() as connection:
-        await _mailbox(connection, call.path.mailbox)
-        found = await mail.folders(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
+        await _get_mailbox(connection, call.path.mailbox)
+        found = await mail.list_folders(
+            connection, call.path.mailbox, after=after, limit=call.query.limit + 1
+        )
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
 async def list_threads(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[ThreadResource]:
-    """List the threads of a mailbox, the newest first."""
+    """List the threads of a mailbox, newest first."""
     after = paging.parse_cursor(call.query, tuple[datetime | None, BigInt])
     async with call.transaction() as connection:
-        await _mailbox(connection, call.path.mailbox)
-        found = await mail.threads(connection, call.path.mailbox, after=after, limit=call.query.limit + 1)
+        await _get_mailbox(connection, call.path.mailbox)
+        found = await mail.list_threads(
+            connection, call.path.mailbox, after=after, limit=call.query.limit + 1
+        )
     return paging.build_page(found, call.query, lambda row: (row.last_message_at, row.id))
 
 
 async def list_messages(call: ApiCall[MailboxPath, MessagesQuery, None]) -> ResultPage[MessageResource]:
-    """List the messages of a mailbox, the newest first."""
+    """List the messages of a mailbox, newest first."""
     after = paging.parse_cursor(call.query, tuple[datetime | None, BigInt])
     async with call.transaction() as connection:
-        found = await mail.messages(
+        found = await mail.list_messages(
             connection,
             call.path.mailbox,
             folder=call.query.folder,
@@ -139,71 +155,81 @@ async def list_messages(call: ApiCall[MailboxPath, MessagesQuery, None]) -> Resu
             limit=call.query.limit + 1,
         )
         if not found:
-            await _mailbox(connection, call.path.mailbox)
+            await _get_mailbox(connection, call.path.mailbox)
     return paging.build_page(found, call.query, lambda row: (row.received_at, row.id))
 
 
 async def list_mail_events(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[MailEventResource]:
-    """List what was seen to happen to the messages of a mailbox, the newest first."""
+    """List the observed changes of messages in a mailbox, newest first."""
     below = paging.parse_number_cursor(call.query)
     async with call.transaction() as connection:
-        await _mailbox(connection, call.path.mailbox)
-        found = await mail.mail_events(connection, call.path.mailbox, below=below, limit=call.query.limit + 1)
+        await _get_mailbox(connection, call.path.mailbox)
+        found = await mail.list_mail_events(
+            connection, call.path.mailbox, below=below, limit=call.query.limit + 1
+        )
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
 async def get_thread(call: ApiCall[ThreadPath, NoParameters, None]) -> ThreadResource:
-    """One thread."""
+    """Get a thread."""
     async with call.transaction() as connection:
-        return require_found(await mail.thread(connection, call.path.thread), "thread")
+        return require_found(await mail.get_thread(connection, call.path.thread), "thread")
 
 
 async def list_messages_of_thread(call: ApiCall[ThreadPath, PageQuery, None]) -> ResultPage[MessageResource]:
-    """List the messages of a thread, the oldest first."""
+    """List the messages of a thread, oldest first."""
     after = paging.parse_number_cursor(call.query) or 0
     async with call.transaction() as connection:
-        require_found(await mail.thread(connection, call.path.thread), "thread")
-        found = await mail.messages_of_thread(
+        require_found(await mail.get_thread(connection, call.path.thread), "thread")
+        found = await mail.list_thread_messages(
             connection, call.path.thread, after=after, limit=call.query.limit + 1
         )
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
 async def search_messages(call: ApiCall[NoParameters, SearchQuery, None]) -> ResultPage[MessageResource]:
-    """Find messages by their words, in all mailboxes."""
+    """Search the messages of all mailboxes."""
     below = paging.parse_number_cursor(call.query)
-    words = call.query.q.replace("\0", " ").strip()
-    if not words:
-        raise ApiProblem(400, "bad-request", "`q` names the words to find.")
+    text = call.query.q.replace("\0", " ").strip()
+    if not text:
+        raise ApiProblem(400, "bad-request", "`q` is empty. Send the words to search for.")
     async with call.transaction() as connection:
-        found = await mail.matching(connection, words, below=below, limit=call.query.limit + 1)
+        found = await mail.search_messages(connection, text, below=below, limit=call.query.limit + 1)
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
 async def get_message(call: ApiCall[MessagePath, NoParameters, None]) -> MessageDetail:
-    """One message with its text and its attachments, as far as the mailbox's policy keeps them."""
+    """Get a message with its text and attachments, as far as the content policy stores them."""
     async with call.transaction() as connection:
-        found = await _message(connection, call.path.message)
+        found = await _get_message(connection, call.path.message)
         return MessageDetail(
             found,
-            await mail.content(connection, found.id),
-            await mail.attachments(connection, found.id),
+            await mail.get_content(connection, found.id),
+            await mail.list_attachments(connection, found.id),
         )
 
 
 async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Response:
-    """The message as it was sent (RFC 5322): from what is kept, else from the provider."""
+    """Download the original message (RFC 5322), from the store or else from the provider."""
     async with call.transaction() as connection:
-        found = await _message(connection, call.path.message)
-        digest = await mail.raw_digest(connection, found.id)
+        found = await _get_message(connection, call.path.message)
+        digest = await mail.find_raw_digest(connection, found.id)
         mailbox = await stored.get(connection, MailboxId(found.mailbox_id))
     name = f"message-{found.id}.eml"
     if digest is not None:
         return await http_content.respond_with_blob(call, digest, "message/rfc822", name)
     if mailbox is None or mailbox.policy is ContentPolicy.METADATA:
-        raise ApiProblem(409, "not-kept", "Of this mailbox only metadata is kept, and asked for.")
+        raise ApiProblem(
+            409,
+            "not-kept",
+            "The content policy of this mailbox is `metadata`: messages are neither stored nor fetched.",
+        )
     if mailbox.disconnected_at is not None or found.deleted_at is not None:
-        raise ApiProblem(410, "gone", "The provider no longer gives this message.")
+        raise ApiProblem(
+            410,
+            "gone",
+            "The message was deleted or its mailbox disconnected, so the provider no longer serves it.",
+        )
     raw = await call.context.remote(mailbox).raw(found.provider_message_id)
     return http_content.respond_with_bytes(call.request, raw, "message/rfc822", name)
 
@@ -211,34 +237,34 @@ async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Res
 async def list_attachments(call: ApiCall[MessagePath, NoParameters, None]) -> ResultPage[AttachmentResource]:
     """List the attachments of a message."""
     async with call.transaction() as connection:
-        await _message(connection, call.path.message)
-        return ResultPage(await mail.attachments(connection, call.path.message), None)
+        await _get_message(connection, call.path.message)
+        return ResultPage(await mail.list_attachments(connection, call.path.message), None)
 
 
 async def get_attachment(call: ApiCall[AttachmentPath, NoParameters, None]) -> Response:
-    """The bytes of an attachment, or a range of them."""
+    """Download an attachment, or a range of it."""
     async with call.transaction() as connection:
         found = (
-            await mail.attachment(connection, call.path.message, call.path.part)
+            await mail.get_attachment(connection, call.path.message, call.path.part)
             if "\0" not in call.path.part
             else None
         )
     if found is None:
         raise not_found("attachment")
     if found.sha256 is None:
-        raise ApiProblem(409, "not-kept", "The bytes of this attachment are not kept.")
+        raise ApiProblem(409, "not-kept", "The content policy does not store this attachment.")
     digest = bytes.fromhex(found.sha256)
     return await http_content.respond_with_blob(
         call, digest, found.media_type, found.file_name or "attachment"
     )
 
 
-async def _mailbox(connection: Connection, mailbox: UUID) -> MailboxResource:
-    return require_found(await mail.mailbox(connection, mailbox), "mailbox")
+async def _get_mailbox(connection: Connection, mailbox: UUID) -> MailboxResource:
+    return require_found(await mail.get_mailbox(connection, mailbox), "mailbox")
 
 
-async def _message(connection: Connection, message: int) -> MessageResource:
-    return require_found(await mail.message(connection, message), "message")
+async def _get_message(connection: Connection, message: int) -> MessageResource:
+    return require_found(await mail.get_message(connection, message), "message")
 
 
 _BYTES = "application/octet-stream"

@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 document, made from the table of operations and their types."""
+"""The OpenAPI 3.1 document, generated from the operations and their types."""
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.responses import Response
@@ -12,15 +12,30 @@ from postroom.web.api.operations import MAX_IDEMPOTENCY_KEY_LENGTH, Operation
 
 PREFIX: Final = "/api/v1"
 _ABOUT: Final = """\
-Everything of one organization: mailboxes and their mail, documents and records, and what happens to them.
+The mailboxes, mail, documents, records and events of one organization.
 
-Show a key (`postroom keys create`) as `Authorization: Bearer pr_…`. Lists come in pages: follow `next` as
-`cursor`. Answers carry an `ETag`; with `If-None-Match` an unchanged one is not sent again. A write with an
-`Idempotency-Key` is done once, however often it is sent. Errors are problems (RFC 9457)."""
+Authenticate with an API key (`postroom keys create`): `Authorization: Bearer pr_…`. Lists are paged: pass
+`next` as `cursor` to get the next page. Responses carry an `ETag`; send it as `If-None-Match` to get 304 for an
+unchanged response. A write with an `Idempotency-Key` is executed once, however often it is sent. Errors are
+problem documents (RFC 9457)."""
+# Schema names are published and must not change with the classes. The suffix `Resource` is stripped.
+_PUBLISHED_NAMES: Final[Mapping[str, str]] = {
+    "DocumentDetail": "WholeDocument",
+    "EventBatch": "Events",
+    "MessageDetail": "WholeMessage",
+    "ProblemResource": "ProblemAnswer",
+    "ReplayRequest": "Replay",
+    "RequestAccepted": "Accepted",
+    "ResultPage": "Page",
+    "SyncRequest": "SyncWish",
+    "WebhookTestResult": "Tried",
+    "WebhookWithSecret": "MadeWebhook",
+}
+_REFERENCE: Final = "#/components/schemas/"
 
 
 class ProblemResource(msgspec.Struct, frozen=True, rename={"kind": "type"}):
-    """Why a call was refused. `type` is for programs, `detail` for people."""
+    """An error. `type` is for programs, `detail` for people."""
 
     kind: str
     title: str
@@ -29,16 +44,19 @@ class ProblemResource(msgspec.Struct, frozen=True, rename={"kind": "type"}):
 
 
 def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:
-    answers = [each.answer for each in operations if each.answer is not Response]
-    bodies = [each.types[2] for each in operations if each.body == "json"]
-    given = [each.types[number] for each in operations for number in (0, 1)]
-    kinds = [ProblemResource, *(kind for kind in [*answers, *bodies] if kind is not type(None))]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    named = {_type_key(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
-    _, parameters = msgspec.json.schema_components(given, ref_template="#/components/schemas/{name}")
+    results = [operation.answer for operation in operations if operation.answer is not Response]
+    bodies = [operation.types[2] for operation in operations if operation.body == "json"]
+    inputs = [operation.types[number] for operation in operations for number in (0, 1)]
+    types = [ProblemResource, *(type_ for type_ in [*results, *bodies] if type_ is not type(None))]
+    generated, components = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
+    schemas = {
+        _type_key(type_): _publish_names(schema) for type_, schema in zip(types, generated, strict=True)
+    }
+    _, parameters = msgspec.json.schema_components(inputs, ref_template=f"{_REFERENCE}{{name}}")
     paths: dict[str, dict[str, Any]] = {}
-    for each in operations:
-        paths.setdefault(each.path, {})[each.method.lower()] = _describe_operation(each, named, parameters)
+    for operation in operations:
+        described = _describe_operation(operation, schemas, parameters)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {"title": "Postroom", "version": __version__, "description": _ABOUT},
@@ -46,11 +64,11 @@ def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, An
         "security": [{"key": []}],
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": {publish_name(name): _publish_names(schema) for name, schema in components.items()},
             "responses": {
                 "Problem": {
-                    "description": "Why not (RFC 9457).",
-                    "content": {"application/problem+json": {"schema": named[_type_key(ProblemResource)]}},
+                    "description": "An error (RFC 9457).",
+                    "content": {"application/problem+json": {"schema": schemas[_type_key(ProblemResource)]}},
                 }
             },
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -58,11 +76,39 @@ def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, An
     }
 
 
+def publish_name(name: str) -> str:
+    """The schema name of a class; of a generic class such as `ResultPage_MailboxResource_`, of every part."""
+    parts = name.split("_")
+    return "_".join(_PUBLISHED_NAMES.get(part) or part.removesuffix("Resource") for part in parts)
+
+
+def _publish_names(schema: Any) -> Any:
+    """Replace class names in the titles and references of a generated schema."""
+    if isinstance(schema, list):
+        return [_publish_names(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    published: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key == "$ref":
+            published[key] = _REFERENCE + publish_name(value.removeprefix(_REFERENCE))
+        elif key == "title" and isinstance(value, str):
+            published[key] = _publish_title(value)
+        else:
+            published[key] = _publish_names(value)
+    return published
+
+
+def _publish_title(title: str) -> str:
+    """The title of a generic class reads `ResultPage[MailboxResource]`."""
+    return re.sub(r"\w+", lambda name: publish_name(name[0]), title)
+
+
 def _describe_operation(
-    operation: Operation, named: Mapping[str, Any], parameters: Mapping[str, Any]
+    operation: Operation, schemas: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     path, query, body = operation.types
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": f"{_read_description(operation)}\n\nScope: `{operation.scope}`.".strip(),
@@ -71,16 +117,16 @@ def _describe_operation(
             *_describe_parameters(path, "path", parameters),
             *_describe_parameters(query, "query", parameters),
         ],
-        "responses": _describe_responses(operation, named),
+        "responses": _describe_responses(operation, schemas),
     }
-    found["parameters"] += _describe_headers(operation)
+    described["parameters"] += _describe_headers(operation)
     if operation.body == "file":
         content: dict[str, Any] = {"application/octet-stream": {}}
-        found["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": True, "content": content}
     elif operation.body == "json":
-        content = {"application/json": {"schema": named[_type_key(body)]}}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        content = {"application/json": {"schema": schemas[_type_key(body)]}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def _read_description(operation: Operation) -> str:
@@ -110,40 +156,46 @@ def _find_description(about: Mapping[str, Any]) -> str | None:
 
 
 def _describe_headers(operation: Operation) -> list[dict[str, Any]]:
-    """What may be sent beside the parameters."""
+    """Describe the optional request headers."""
     headers: dict[str, tuple[str, dict[str, Any]]] = {}
     if operation.writes:
         headers["Idempotency-Key"] = (
-            "The write is done once, however often it is sent with this key.",
+            "Executes the write once, however often it is sent with this key.",
             {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_LENGTH},
         )
     else:
-        headers["If-None-Match"] = ("An `ETag`: where that is still so, 304.", {"type": "string"})
+        headers["If-None-Match"] = (
+            "An `ETag`. An unchanged response is answered with 304.",
+            {"type": "string"},
+        )
     if operation.matched:
-        headers["If-Match"] = ("The `ETag` of what the change is meant for; else 412.", {"type": "string"})
+        headers["If-Match"] = (
+            "The `ETag` that the change is based on. Another version is answered with 412.",
+            {"type": "string"},
+        )
     if operation.answer is Response:
-        headers["Range"] = ("Which bytes to send.", {"type": "string"})
+        headers["Range"] = ("The range of bytes to send.", {"type": "string"})
     return [
         {"name": name, "in": "header", "required": False, "description": words, "schema": schema}
         for name, (words, schema) in headers.items()
     ]
 
 
-def _describe_responses(operation: Operation, named: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_responses(operation: Operation, schemas: Mapping[str, Any]) -> dict[str, Any]:
     if operation.answer is Response:
         content: dict[str, Any] | None = {operation.answers: {}}
     elif operation.answer is type(None):
         content = None
     else:
-        content = {"application/json": {"schema": named[_type_key(operation.answer)]}}
+        content = {"application/json": {"schema": schemas[_type_key(operation.answer)]}}
     done = {"description": operation.summary} | ({"content": content} if content else {})
     status = "204" if operation.answer is type(None) else str(operation.status)
     answers: dict[str, Any] = {status: done}
     if not operation.writes:
-        answers["304"] = {"description": "It is as `If-None-Match` has it."}
+        answers["304"] = {"description": "Not modified."}
     if operation.answer is Response:
-        answers["206"] = done | {"description": "The range that was asked for."}
-        answers["416"] = {"description": "There is no such range."}
+        answers["206"] = done | {"description": "The requested range."}
+        answers["416"] = {"description": "The range is not satisfiable."}
     problems = {
         each: {"$ref": "#/components/responses/Problem"} for each in _list_problem_statuses(operation)
     }
@@ -151,15 +203,15 @@ def _describe_responses(operation: Operation, named: Mapping[str, Any]) -> dict[
 
 
 def _list_problem_statuses(operation: Operation) -> list[str]:
-    """The problems that can come of it, besides those that nobody foresaw."""
-    found = {"400", "401", "403", "429", "503", "default"}
+    """List the error statuses of an operation; `default` stands for unexpected ones."""
+    statuses = {"400", "401", "403", "429", "503", "default"}
     if operation.writes:
-        found |= {"409", "413", "422"}
+        statuses |= {"409", "413", "422"}
     if operation.matched:
-        found.add("412")
+        statuses.add("412")
     if "{" in operation.path:
-        found.add("404")
-    return sorted(found)
+        statuses.add("404")
+    return sorted(statuses)
 
 
 def _type_key(kind: object) -> str:

@@ -1,7 +1,7 @@
-"""What an operation of the API is: one function with typed path, query, body and answer.
+"""The definition of an API operation: a function with typed path, query, body and result.
 
-An operation is added by writing such a function and naming it in a table; the route, the checks of what
-comes in, and the OpenAPI document follow from its types.
+To add an operation, write such a function and add it to an `OPERATIONS` table. Its route, the validation of
+its input and its OpenAPI description follow from the types and the docstring.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.mailboxes import Mailbox
 from postroom.web.event_stream import EventStreams
 
@@ -29,10 +29,10 @@ ResultT = TypeVar("ResultT")
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many at most.")] = 50
-    cursor: Annotated[str, msgspec.Meta(max_length=500, description="`next` of the page before.")] | None = (
-        None
-    )
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="Maximum number of items in the page.")] = 50
+    cursor: (
+        Annotated[str, msgspec.Meta(max_length=500, description="`next` of the previous page.")] | None
+    ) = None
 
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,19 +41,19 @@ class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class ApiContext:
-    """What operations reach."""
+    """Collaborators of the operations."""
 
-    desk: ConnectContext
+    connect: ConnectContext
     blobs: BlobStore
-    live: EventStreams
+    streams: EventStreams
     remote: Callable[[Mailbox], RemoteMailbox]
-    delivering: DeliverContext
-    reviewing: ReviewContext
+    deliver: DeliverContext
+    review: ReviewContext
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCaller:
-    """Who calls: a key or a member. `actor` is how the ledger names them."""
+    """An authenticated caller. `actor` identifies the API key or member in the ledger."""
 
     organization: OrganizationId
     actor: str
@@ -62,6 +62,8 @@ class ApiCaller:
 
 @dataclass(frozen=True)
 class ApiCall(Generic[PathT, QueryT, BodyT]):
+    """One call of an operation, with its parsed input."""
+
     context: ApiContext
     caller: ApiCaller
     request: Request
@@ -70,11 +72,11 @@ class ApiCall(Generic[PathT, QueryT, BodyT]):
     body: BodyT
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
-        return self.context.desk.database.transaction(self.caller.organization)
+        return self.context.connect.database.transaction(self.caller.organization)
 
 
 class ApiProblem(Exception):
-    """An answer of the API (RFC 9457), raised where it is found out."""
+    """An error response (RFC 9457). `kind` is the last part of its type URN; `headers` use underscores."""
 
     def __init__(self, status: int, kind: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -82,11 +84,11 @@ class ApiProblem(Exception):
 
 
 def not_found(what: str) -> ApiProblem:
-    return ApiProblem(404, "not-found", f"There is no such {what}.")
+    return ApiProblem(404, "not-found", f"{what.capitalize()} not found.")
 
 
 def require_found(found: ResultT | None, what: str) -> ResultT:
-    """What was looked up, else the answer that there is none."""
+    """Return the result of a lookup, or raise 404."""
     if found is None:
         raise not_found(what)
     return found
@@ -94,9 +96,10 @@ def require_found(found: ResultT | None, what: str) -> ResultT:
 
 @dataclass(frozen=True)
 class Operation:
-    """`answers` is the media type of what comes back; bytes are answered by the function itself.
+    """One row of an operations table.
 
-    A body of the type `bytes` is a file. `matched`: it heeds `If-Match`.
+    `answers` is the media type of the response; functions that return bytes build the response themselves. A
+    body of type `bytes` is a file. `matched` says that the operation respects `If-Match`.
     """
 
     method: str
@@ -110,7 +113,7 @@ class Operation:
 
     @cached_property
     def types(self) -> tuple[type[Any], type[Any], type[Any]]:
-        """Of path, query and body."""
+        """The types of path, query and body."""
         hints = get_type_hints(self.call, include_extras=True)
         argument = hints["call"]
         assert get_origin(argument) is ApiCall, f"{self.call.__name__} takes a Call"
@@ -139,5 +142,5 @@ class Operation:
         return self.method not in READ_METHODS
 
 
-MAX_IDEMPOTENCY_KEY_LENGTH: Final = 200  # of an idempotency key
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 200
 READ_METHODS: Final = frozenset({"GET", "HEAD"})

@@ -1,4 +1,4 @@
-"""The API over orders: what is expected, so that documents can be matched with it."""
+"""API operations on orders: list, get, import and close."""
 
 from datetime import datetime
 from typing import Literal
@@ -8,10 +8,10 @@ import msgspec
 
 from postroom.api_types import ImportedOrders, NewOrders, OrderResource, ResultPage
 from postroom.flow.documents import orders as flow
-from postroom.flow.documents.orders import Wanted
+from postroom.flow.documents.orders import OrderRequest
 from postroom.model import Scope
-from postroom.store.database import Connection
-from postroom.store.views import documents as shown
+from postroom.store.connection import Connection
+from postroom.store.views import documents as views
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
 
@@ -25,43 +25,49 @@ class OrdersQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
 
 
 async def list_orders(call: ApiCall[NoParameters, OrdersQuery, None]) -> ResultPage[OrderResource]:
-    """List the orders, the newest first."""
+    """List orders, newest first."""
     after = paging.parse_cursor(call.query, tuple[datetime, UUID])
     async with call.transaction() as connection:
-        found = await shown.orders(
+        rows = await views.list_orders(
             connection, state=call.query.state, after=after, limit=call.query.limit + 1
         )
-    return paging.build_page(found, call.query, lambda row: (row.created_at, row.id))
+    return paging.build_page(rows, call.query, lambda row: (row.created_at, row.id))
 
 
 async def get_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResource:
-    """One order."""
+    """Get an order."""
     async with call.transaction() as connection:
-        return await _order(connection, call.path.order)
+        return await _get_order(connection, call.path.order)
 
 
 async def import_orders(call: ApiCall[NoParameters, NoParameters, NewOrders]) -> ImportedOrders:
-    """Import orders by their reference; an open one that is known already takes the newer values."""
-    wanted = [Wanted(each.reference, each.username, each.fields) for each in call.body.orders]
-    caller, routing = call.caller, call.context.reviewing.routing
+    """Import orders, identified by their reference.
+
+    An open order with the same reference gets the new values.
+    """
+    requests = [OrderRequest(order.reference, order.username, order.fields) for order in call.body.orders]
+    caller, routing = call.caller, call.context.review.routing
     async with call.transaction() as connection:
-        new, changed = await flow.take(
-            connection, routing, caller.organization, call.body.kind, wanted, actor=caller.actor
+        new, changed = await flow.import_orders(
+            connection, routing, caller.organization, call.body.kind, requests, actor=caller.actor
         )
-    distinct = len({each.reference for each in wanted})
+    distinct = len({request.reference for request in requests})
     return ImportedOrders(new, changed, distinct - new - changed)
 
 
 async def close_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResource:
-    """Close an open order: nothing is expected any more. `If-Match` guards against changes in between."""
+    """Close an open order, so that no document is matched with it.
+
+    `If-Match` rejects the call if the order changed meanwhile.
+    """
     async with call.transaction() as connection:
-        http_content.require_if_match(call.request, await _order(connection, call.path.order))
-        await flow.close(connection, call.caller.organization, call.path.order, actor=call.caller.actor)
-        return await _order(connection, call.path.order)
+        http_content.require_if_match(call.request, await _get_order(connection, call.path.order))
+        await flow.close_order(connection, call.caller.organization, call.path.order, actor=call.caller.actor)
+        return await _get_order(connection, call.path.order)
 
 
-async def _order(connection: Connection, order: UUID) -> OrderResource:
-    return require_found(await shown.order(connection, order), "order")
+async def _get_order(connection: Connection, order: UUID) -> OrderResource:
+    return require_found(await views.get_order(connection, order), "order")
 
 
 OPERATIONS = [

@@ -1,112 +1,98 @@
-"""The API where documents are taken in and decided about, as people do it on the pages."""
-
-from typing import Annotated
-from uuid import UUID
+"""API operations on reviews: list, get, confirm and reject, with the same effects as on the pages."""
 
 import msgspec
 from starlette.requests import Request
 
-from postroom.api_types import Confirmation, DocumentResource, RecordResource, Rejection, ReviewResource
+from postroom.api_types import BigInt, Confirmation, RecordResource, Rejection, ResultPage, ReviewResource
 from postroom.flow.documents import review as flow
-from postroom.flow.documents import upload
-from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
-from postroom.store.database import Connection
-from postroom.store.views import documents as shown
-from postroom.web.api import http_content
-from postroom.web.api.documents import DocumentPath, Name, ReviewPath
-from postroom.web.api.operations import ApiCall, ApiProblem, NoParameters, Operation, require_found
+from postroom.store.connection import Connection
+from postroom.store.views import documents as views
+from postroom.web.api import http_content, paging
+from postroom.web.api.operations import ApiCall, ApiProblem, NoParameters, Operation, PageQuery, require_found
 
 
-class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pipeline: Name
-    file_name: Annotated[Name, msgspec.Meta(min_length=1)]
-    sender: Annotated[Name, msgspec.Meta(description="Whom the archive names as sender.")] = UPLOADER
+class ReviewPath(msgspec.Struct, frozen=True):
+    review: BigInt
 
 
-async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> list[DocumentResource]:
-    """Take in a file, as if it had come by mail: its document, or those of the files inside it.
+class ReviewsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    open: bool | None = None
 
-    The body is the file. The same bytes are the same document, however often they come.
-    """
-    pipeline = call.context.reviewing.pipelines.get(call.query.pipeline)
-    if pipeline is None:
-        raise ApiProblem(404, "not-found", "There is no such pipeline.")
-    database, organization = call.context.desk.database, call.caller.organization
-    given = Upload(call.query.file_name, call.body, call.query.sender)
-    taken = await upload.add(database, call.context.blobs, organization, pipeline, given)
+
+async def list_reviews(call: ApiCall[NoParameters, ReviewsQuery, None]) -> ResultPage[ReviewResource]:
+    """List reviews, newest first; with `open=true`, only those without a decision."""
+    below = paging.parse_number_cursor(call.query)
     async with call.transaction() as connection:
-        found = [await shown.document(connection, each.document) for each in taken]
-    return [each for each in found if each is not None]
+        rows = await views.list_reviews(
+            connection, undecided=call.query.open, below=below, limit=call.query.limit + 1
+        )
+    return paging.build_page(rows, call.query, lambda row: row.id)
 
 
-async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
-    """Read a document anew that failed, was skipped, or waits for a person."""
-    caller, document = call.caller, call.path.document
+async def get_review(call: ApiCall[ReviewPath, NoParameters, None]) -> ReviewResource:
+    """Get a review."""
     async with call.transaction() as connection:
-        await _document(connection, document)
-        await flow.read_again(connection, caller.organization, document, actor=caller.actor)
-        return await _document(connection, document)
+        return await _get_review(connection, call.path.review)
 
 
 async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) -> RecordResource:
-    """Vouch for what was read, with corrections where it is wrong; the record that came of it.
+    """Confirm the extracted fields, with corrections, and get the resulting record.
 
-    A correction that is empty or null says that the document does not tell that field. Of a table, such as
-    the lines of an invoice, all rows are given. `If-Match` guards against decisions in between.
+    An empty or null correction states that the document does not contain the field. For a table, such as the
+    line items of an invoice, send all rows. `If-Match` rejects the call if someone else decided meanwhile.
     """
     caller = call.caller
     async with call.transaction() as connection:
-        asked = await _get_open_review(connection, call.path.review, call.request)
-        record = await flow.confirm(
+        review = await _get_open_review(connection, call.path.review, call.request)
+        record_id = await flow.confirm(
             connection,
-            call.context.reviewing,
+            call.context.review,
             caller.organization,
-            asked.document_id,
+            review.document_id,
             actor=caller.actor,
             corrections=call.body.corrections,
         )
-        found = await shown.record(connection, record)
-    assert found, "the decision made it or found it"
-    return found
+        record = await views.get_record(connection, record_id)
+    assert record, "confirming creates or finds the record"
+    return record
 
 
 async def reject_review(call: ApiCall[ReviewPath, NoParameters, Rejection]) -> ReviewResource:
-    """Say that the document is nothing for its pipeline. `If-Match` guards against decisions in between."""
+    """Reject a document as not relevant for its pipeline.
+
+    `If-Match` rejects the call if someone else decided meanwhile.
+    """
     caller = call.caller
     async with call.transaction() as connection:
-        asked = await _get_open_review(connection, call.path.review, call.request)
+        review = await _get_open_review(connection, call.path.review, call.request)
         await flow.reject(
             connection,
-            call.context.reviewing,
+            call.context.review,
             caller.organization,
-            asked.document_id,
+            review.document_id,
             actor=caller.actor,
             reason=call.body.reason,
         )
-        return await _review(connection, asked.id)
+        return await _get_review(connection, review.id)
 
 
-async def _get_open_review(connection: Connection, review: int, request: Request) -> ReviewResource:
-    """The review, while it is open and as the caller thinks it is."""
-    found = await _review(connection, review)
-    http_content.require_if_match(request, found)
-    if found.decision is not None:
-        raise ApiProblem(409, "decided", f"This review was {found.decision} before.")
-    return found
+async def _get_open_review(connection: Connection, review_id: int, request: Request) -> ReviewResource:
+    """Get a review that is undecided and, with `If-Match`, unchanged."""
+    review = await _get_review(connection, review_id)
+    http_content.require_if_match(request, review)
+    if review.decision is not None:
+        raise ApiProblem(409, "decided", f"This review was already {review.decision}.")
+    return review
 
 
-async def _review(connection: Connection, review: int) -> ReviewResource:
-    return require_found(await shown.review(connection, review), "review")
-
-
-async def _document(connection: Connection, document: UUID) -> DocumentResource:
-    return require_found(await shown.document(connection, document), "document")
+async def _get_review(connection: Connection, review_id: int) -> ReviewResource:
+    return require_found(await views.get_review(connection, review_id), "review")
 
 
 OPERATIONS = [
-    Operation("POST", "/documents", upload_document, Scope.DOCUMENTS, "Documents", 201),
-    Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
+    Operation("GET", "/reviews", list_reviews, Scope.READ, "Documents"),
+    Operation("GET", "/reviews/{review}", get_review, Scope.READ, "Documents"),
     Operation(
         "POST", "/reviews/{review}/confirm", confirm_review, Scope.DOCUMENTS, "Documents", matched=True
     ),

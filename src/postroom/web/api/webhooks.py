@@ -1,4 +1,4 @@
-"""The API over outgoing webhooks."""
+"""API operations on outgoing webhooks and their deliveries."""
 
 from typing import Any
 from uuid import UUID
@@ -28,60 +28,60 @@ class WebhookPath(msgspec.Struct, frozen=True):
 
 
 async def list_webhooks(call: ApiCall[NoParameters, NoParameters, None]) -> ResultPage[WebhookResource]:
-    """List the outgoing webhooks."""
+    """List webhooks."""
     async with call.transaction() as connection:
-        return ResultPage([_to_resource(each) for each in await stored.every(connection)], None)
+        return ResultPage([_to_resource(webhook) for webhook in await stored.list_all(connection)], None)
 
 
 async def get_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookResource:
-    """One webhook and how its deliveries go."""
+    """Get a webhook with the state of its deliveries."""
     return _to_resource(await _get_webhook(call))
 
 
 async def add_webhook(call: ApiCall[NoParameters, NoParameters, NewWebhook]) -> WebhookWithSecret:
-    """Add a webhook: it is told of everything from now on that passes its filter."""
-    made, secret = await flow.add(
-        call.context.desk.database,
-        call.context.desk.sealer,
+    """Add a webhook. It receives the selected events from now on."""
+    webhook, secret = await flow.add(
+        call.context.connect.database,
+        call.context.connect.sealer,
         call.caller.organization,
         call.body.url,
         call.body.kinds,
-        allows_http=call.context.delivering.allows_http,
+        allows_http=call.context.deliver.allows_http,
         actor=call.caller.actor,
     )
-    return WebhookWithSecret(_to_resource(made), secret.reveal())
+    return WebhookWithSecret(_to_resource(webhook), secret.reveal())
 
 
 async def change_webhook(call: ApiCall[WebhookPath, NoParameters, WebhookChange]) -> WebhookResource:
-    """Change where a webhook goes, what it tells, or switch it off and on again."""
-    found = await _get_webhook(call)
+    """Change the URL or the event filter of a webhook, or enable or disable it."""
+    webhook = await _get_webhook(call)
     await flow.change(
-        call.context.desk.database,
+        call.context.connect.database,
         call.caller.organization,
-        found,
-        url=call.body.url or found.url,
-        kinds=found.kinds if call.body.kinds is None else call.body.kinds,
+        webhook,
+        url=call.body.url or webhook.url,
+        kinds=webhook.kinds if call.body.kinds is None else call.body.kinds,
         enabled=call.body.enabled,
-        allows_http=call.context.delivering.allows_http,
+        allows_http=call.context.deliver.allows_http,
         actor=call.caller.actor,
     )
     return _to_resource(await _get_webhook(call))
 
 
 async def remove_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> None:
-    """Remove a webhook, and what waited for it."""
-    database = call.context.desk.database
+    """Remove a webhook and its pending deliveries."""
+    database = call.context.connect.database
     if not await flow.remove(database, call.caller.organization, call.path.webhook, actor=call.caller.actor):
         raise not_found("webhook")
 
 
 async def replay_webhook(call: ApiCall[WebhookPath, NoParameters, ReplayRequest]) -> WebhookResource:
-    """Tell everything after a position once more, and try again what was given up."""
-    found = await _get_webhook(call)
+    """Resend all events after a position, and retry deliveries that were given up."""
+    webhook = await _get_webhook(call)
     await flow.replay(
-        call.context.desk.database,
+        call.context.connect.database,
         call.caller.organization,
-        found,
+        webhook,
         after=call.body.after,
         actor=call.caller.actor,
     )
@@ -89,17 +89,17 @@ async def replay_webhook(call: ApiCall[WebhookPath, NoParameters, ReplayRequest]
 
 
 async def try_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookTestResult:
-    """Send a delivery of the type `webhook.test` now."""
-    error = await flow.send_test(call.context.delivering, call.caller.organization, await _get_webhook(call))
+    """Send a test delivery of type `webhook.test` now."""
+    error = await flow.send_test(call.context.deliver, call.caller.organization, await _get_webhook(call))
     return WebhookTestResult(error is None, error)
 
 
 async def list_deliveries(call: ApiCall[WebhookPath, PageQuery, None]) -> ResultPage[DeliveryResource]:
-    """List what waits to be delivered, or was given up, the newest first."""
+    """List deliveries that are pending or were given up, newest first."""
     below = paging.parse_number_cursor(call.query)
-    found = await _get_webhook(call)
+    webhook = await _get_webhook(call)
     async with call.transaction() as connection:
-        rows = await admin.deliveries(connection, found.id, below=below, limit=call.query.limit + 1)
+        rows = await admin.list_deliveries(connection, webhook.id, below=below, limit=call.query.limit + 1)
     return paging.build_page(rows, call.query, lambda row: row.id)
 
 

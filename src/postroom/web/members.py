@@ -1,0 +1,106 @@
+"""The members page: list, add and remove members, change their roles, create sign-in links. For admins."""
+
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.errors import PermanentError
+from postroom.flow.access import members as flow
+from postroom.flow.access import sign_in
+from postroom.model import MemberId, Role
+from postroom.store import members
+from postroom.store.members import Member
+from postroom.web import forms, pages
+from postroom.web.sessions import SiteContext, get_visitor, member_route
+
+
+def routes(site: SiteContext) -> list[Route]:
+    actions = {
+        "/members/add": add_member,
+        "/members/{member:uuid}/role": change_role,
+        "/members/{member:uuid}/link": create_link,
+        "/members/{member:uuid}/remove": remove,
+    }
+    return [
+        member_route(site, "/members", partial(members_page, site), Role.ADMIN),
+        *(
+            member_route(site, path, partial(action, site), Role.ADMIN, methods=["POST"])
+            for path, action in actions.items()
+        ),
+    ]
+
+
+async def members_page(
+    site: SiteContext, request: Request, link: str | None = None, error: str = ""
+) -> Response:
+    async with site.database.transaction(get_visitor(request).organization) as connection:
+        listed = await members.list_all(connection)
+    return pages.render_page(
+        request,
+        "members.html", 400 if error else 200, members=listed, link=link, error=error, roles=list(Role),
+        now=datetime.now(UTC),
+    )  # fmt: skip
+
+
+async def add_member(site: SiteContext, request: Request) -> Response:
+    form, visitor = await forms.read(request), get_visitor(request)
+    try:
+        member = await flow.add(
+            site.database,
+            visitor.organization,
+            form.get("address", ""),
+            role=_read_role(form),
+            actor=visitor.actor,
+        )
+    except PermanentError as error:
+        return await members_page(site, request, error=str(error))
+    return await members_page(site, request, link=await _create_link(site, request, member))
+
+
+async def change_role(site: SiteContext, request: Request) -> Response:
+    form, member = await forms.read(request), await _get_member(site, request)
+    try:
+        await flow.set_role(site.database, member, _read_role(form), actor=get_visitor(request).actor)
+    except PermanentError as error:
+        return await members_page(site, request, error=str(error))
+    return RedirectResponse("/members", 303)
+
+
+async def create_link(site: SiteContext, request: Request) -> Response:
+    return await members_page(
+        site, request, link=await _create_link(site, request, await _get_member(site, request))
+    )
+
+
+async def remove(site: SiteContext, request: Request) -> Response:
+    try:
+        await flow.remove(site.database, await _get_member(site, request), actor=get_visitor(request).actor)
+    except PermanentError as error:
+        return await members_page(site, request, error=str(error))
+    return RedirectResponse("/members", 303)
+
+
+async def _get_member(site: SiteContext, request: Request) -> Member:
+    member_id: UUID = request.path_params["member"]
+    async with site.database.transaction(get_visitor(request).organization) as connection:
+        member = await members.get(connection, MemberId(member_id))
+    if member is None:
+        raise HTTPException(404)
+    return member
+
+
+async def _create_link(site: SiteContext, request: Request, member: Member) -> str:
+    token = await sign_in.create_link(site.database, member, actor=get_visitor(request).actor)
+    return sign_in.build_link_url(site.url, token)
+
+
+def _read_role(form: dict[str, str]) -> Role:
+    try:
+        return Role(form.get("role", ""))
+    except ValueError:
+        raise HTTPException(400) from None
