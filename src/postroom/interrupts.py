@@ -38,7 +38,7 @@ def was_received() -> bool:
 
 def exit_on_interrupt() -> None:
     """Exit at once on Ctrl-C, while the interpreter shuts down: there is nothing left to cancel."""
-    signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_CODE))
+    signal.signal(signal.SIGINT, _exit_at_once)
 
 
 def run_async(main: Coroutine[Any, Any, Result]) -> Result:
@@ -69,6 +69,10 @@ async def _run_as_task(main: Coroutine[Any, Any, Result]) -> Result:
         return await main
     finally:
         _task = None
+
+
+def _exit_at_once(_number: int, _frame: FrameType | None) -> None:
+    os._exit(EXIT_CODE)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -293,7 +293,7 @@ async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown
         asked = partial(asyncio.to_thread, command, "pipelines", "try", "bill.pdf", "--llm")
         code, printed, said = await asked()
         assert (code, "is paid for this" in said) == (0, True)
-        assert re.search(r"extract +by openai:gpt-4o, 1,100 tokens, 0\.00\d+ dollars$", printed, re.MULTILINE)
+        assert re.search(r"extract +by openai:gpt-4o, 1,100 tokens, USD 0\.00\d+$", printed, re.MULTILINE)
         assert re.search(r"supplier +Nowhere Ltd +0\.4 +told by the language model", printed)
         assert len(vendor.asked) == 1
         monkeypatch.setenv("POSTROOM_LLM_USD_PER_DAY", "0")

@@ -1,4 +1,4 @@
-"""`postroom blobs`: proves that every stored byte is there, and takes note of a move."""
+"""`postroom blobs`: verify stored blobs, and record their new location after a move."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="blobs",
-    help="The stored bytes of attachments and documents.",
+    help="Verify and move the stored content of attachments and documents.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -33,26 +33,26 @@ Examples:
 def verify(
     organization: Annotated[
         UUID | None,
-        typer.Option("--organization", help="Only this one, by its id [default: all]", show_default=False),
+        typer.Option("--organization", help="ID of one organization [default: all]", show_default=False),
     ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitCode:
-    """Read every stored byte and compare it with its digest. Exit code 1 when one is missing or changed."""
+    """Read all blobs and compare them with their digests. Exit code 1 if one is missing or changed."""
     from postroom import config
     from postroom.cli import output, startup
     from postroom.wiring import storage
 
     store = storage.build_blob_store(config.load())
-    found = startup.run_with_database(lambda database: _verify_organizations(database, store, organization))
+    results = startup.run_with_database(lambda database: _verify_organizations(database, store, organization))
     if json:
-        output.print_json([_to_json(each, findings) for each, findings in found])
+        output.print_json([_to_json(organization_id, findings) for organization_id, findings in results])
     else:
-        for each, findings in found:
-            _print_findings(each, findings)
-        if not found:
-            typer.echo("There is no organization yet.")
-    return ExitCode.FAILED if any(findings.faults for _, findings in found) else ExitCode.OK
+        for organization_id, findings in results:
+            _print_findings(organization_id, findings)
+        if not results:
+            typer.echo("No organization exists yet.")
+    return ExitCode.FAILED if any(findings.faults for _, findings in results) else ExitCode.OK
 
 
 @group.command(
@@ -62,26 +62,26 @@ Examples:
   POSTROOM_BLOBS=s3://my-bucket/postroom postroom blobs adopt"""
 )
 def adopt() -> None:
-    """Take note that the blobs were moved to where the settings say. Workers start there from now on.
+    """Record that the blobs were moved to the location in the settings. Workers then accept it.
 
-    Move the bytes first, with the workers stopped; then prove it with `postroom blobs verify`.
+    Stop the workers and move the blobs first. Afterwards run `postroom blobs verify`.
     """
     from postroom import config
     from postroom.cli import startup
     from postroom.wiring import storage
 
     store = storage.build_blob_store(config.load())
-    here = startup.run_with_database(lambda database: _record_location(database, store))
-    typer.echo(f"The blobs lie in {here}.")
+    location = startup.run_with_database(lambda database: _record_location(database, store))
+    typer.echo(f"Blob location: {location}.")
 
 
 async def _record_location(database: "Database", store: "BlobStore") -> str:
     from postroom.store import blobs
 
-    here = await store.check()
+    location = await store.check()
     async with database.engine() as connection:
-        await blobs.set_location(connection, here)
-    return here
+        await blobs.set_location(connection, location)
+    return location
 
 
 async def _verify_organizations(
@@ -92,26 +92,31 @@ async def _verify_organizations(
     from postroom.store import blobs, organizations
 
     async with database.engine() as connection:
-        every = await organizations.list_ids(connection)
-    found: list[tuple[OrganizationId, BlobVerification]] = []
-    for each in every:
-        if organization in {None, each}:
-            async with database.transaction(each) as connection:
+        organization_ids = await organizations.list_ids(connection)
+    results: list[tuple[OrganizationId, BlobVerification]] = []
+    for organization_id in organization_ids:
+        if organization in {None, organization_id}:
+            async with database.transaction(organization_id) as connection:
                 total = await blobs.sum_sizes(connection)
             with progress.bar("blobs", total) as advance:
-                found.append((each, await blob_verification.verify(database, store, each, checked=advance)))
-    return found
+                results.append(
+                    (
+                        organization_id,
+                        await blob_verification.verify(database, store, organization_id, checked=advance),
+                    )
+                )
+    return results
 
 
 def _print_findings(organization: UUID, findings: "BlobVerification") -> None:
     for fault in findings.faults:
-        referrers = [f"message {each}" for each in fault.referrers.messages]
-        referrers += [f"document {each}" for each in fault.referrers.documents]
-        typer.echo(f"{fault.problem}  {fault.sha256.hex()}  {', '.join(referrers) or 'nothing refers to it'}")
-    state = "broken" if findings.faults else "whole"
+        referrers = [f"message {id_}" for id_ in fault.referrers.messages]
+        referrers += [f"document {id_}" for id_ in fault.referrers.documents]
+        typer.echo(f"{fault.problem}  {fault.sha256.hex()}  {', '.join(referrers) or 'unreferenced'}")
+    state = "BROKEN" if findings.faults else "intact"
     typer.echo(
         f"{organization}: {state}. {findings.checked} blobs, {findings.size / 1e6:.1f} MB;"
-        f" {len(findings.faults)} missing or changed; {findings.unknown} objects that nothing refers to."
+        f" {len(findings.faults)} missing or changed; {findings.unknown} unreferenced objects."
     )
 
 

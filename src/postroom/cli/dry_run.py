@@ -75,7 +75,7 @@ def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRu
             messages = await documents.list_incoming_messages(connection, message_ids)
         if not messages:
             raise PermanentError(
-                f"Message {message_id} does not exist or has no attachments. Run `postroom search` to find one."
+                f"Message {message_id} does not exist or has no attachments. Run `postroom search`."
             )
         blobs = storage.build_blob_store(config.load())
         [message] = messages

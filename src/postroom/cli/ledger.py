@@ -1,4 +1,4 @@
-"""`postroom ledger`: what happened, and the proof that nobody changed it."""
+"""`postroom ledger`: show and verify the audit trail."""
 
 import re
 from dataclasses import asdict
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="ledger",
-    help="The audit trail: its newest entries, and its proof.",
+    help="Show and verify the audit trail.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -29,7 +29,7 @@ Examples:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OrganizationOption = Annotated[
     UUID | None,
-    typer.Option("--organization", help="Only this one, by its id [default: all]", show_default=False),
+    typer.Option("--organization", help="ID of one organization [default: all]", show_default=False),
 ]
 
 
@@ -37,37 +37,41 @@ OrganizationOption = Annotated[
     epilog="""\b
 Examples:
   postroom ledger verify
-  postroom ledger verify --head 41:9f2c…  (a head that you kept: shows what was cut off since)
+  postroom ledger verify --head 41:9f2c…  (also detects entries cut off since that head)
   postroom ledger verify --json | jq '.[].head'"""
 )
 def verify(
     organization: OrganizationOption = None,
     head: Annotated[
         str | None,
-        typer.Option("--head", help="A head that an earlier run printed; it must still be in the ledger."),
+        typer.Option("--head", help="Head printed by an earlier run; it must still be in the ledger."),
     ] = None,
     *,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Compute every digest, chain and signature again. Exit code 1 when the ledger is broken.
+    """Verify all digests, chains and signatures of the ledger. Exit code 1 if it is broken.
 
-    Keep the head that this prints somewhere else: with it, the next run also shows what was cut off the end.
+    Store the printed head outside of Postroom. Given as --head, it also detects entries cut off at the end.
     """
     from postroom import config
     from postroom.cli import output, startup
     from postroom.wiring import secrets
 
     if head is not None and not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", head):
-        raise SettingsError("--head takes a head as this command prints it: number, colon, 64 digits.")
+        raise SettingsError(
+            "--head is not valid. Give a head as this command prints it: a number, a colon, 64 hex digits."
+        )
     keys = secrets.build_ledger_keys(config.load())
     proofs = startup.run_with_database(
         lambda database: _verify_organizations(database, keys, organization, head)
     )
     if json:
-        output.print_json([{"organization": each, **asdict(proof)} for each, proof in proofs])
+        output.print_json(
+            [{"organization": organization_id, **asdict(proof)} for organization_id, proof in proofs]
+        )
     else:
-        for each, proof in proofs:
-            _print_proof(each, proof)
+        for organization_id, proof in proofs:
+            _print_proof(organization_id, proof)
         if not proofs:
             typer.echo("The ledger is empty.")
     return ExitCode.FAILED if any(proof.faults for _, proof in proofs) else ExitCode.OK
@@ -81,16 +85,18 @@ Examples:
 )
 def show(
     organization: OrganizationOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=10000, help="How many entries of each organization.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10000, help="Maximum number of entries per organization.")
+    ] = 20,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Show the newest entries, the newest first. Personal values are not shown."""
+    """Show the latest entries, newest first, without personal values."""
     from postroom.cli import output, startup
 
-    found = startup.run_with_database(lambda database: _read_newest(database, organization, limit))
+    entries = startup.run_with_database(lambda database: _read_newest(database, organization, limit))
     if json:
-        output.print_json([_to_json(each, entry) for each, entry in found])
+        output.print_json([_to_json(organization_id, entry) for organization_id, entry in entries])
         return
     output.print_table(
         ("WHEN", "EVENT", "ABOUT", "BY", "SEALED"),
@@ -102,13 +108,13 @@ def show(
                 entry.actor_id,
                 "yes" if entry.position else "not yet",
             )
-            for _, entry in found
+            for _, entry in entries
         ],
     )
 
 
 def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") -> None:
-    state = "BROKEN" if proof.faults else "whole"
+    state = "BROKEN" if proof.faults else "intact"
     typer.echo(
         f"{organization}: {state}. {proof.entries} entries in {proof.seals} seals,"
         f" {proof.unsealed} not sealed yet, {proof.purged} with personal values purged."
@@ -138,10 +144,13 @@ async def _verify_organizations(
 ) -> "list[tuple[OrganizationId, LedgerVerification]]":
     from postroom.flow.ledger import seal
 
-    found = await _select_organizations(database, organization)
-    if head is not None and len(found) > 1:
-        raise SettingsError("A head belongs to one organization. Say which one with --organization.")
-    return [(each, await seal.verify(database, each, keys.check, head=head)) for each in found]
+    organizations = await _select_organizations(database, organization)
+    if head is not None and len(organizations) > 1:
+        raise SettingsError("--head belongs to one organization. Add --organization.")
+    return [
+        (organization_id, await seal.verify(database, organization_id, keys.check, head=head))
+        for organization_id in organizations
+    ]
 
 
 async def _read_newest(
@@ -149,20 +158,22 @@ async def _read_newest(
 ) -> "list[tuple[OrganizationId, LedgerEntry]]":
     from postroom.store import ledger
 
-    found: list[tuple[OrganizationId, LedgerEntry]] = []
-    for each in await _select_organizations(database, organization):
-        async with database.transaction(each) as connection:
-            found += [(each, entry) for entry in await ledger.list_newest(connection, limit=limit)]
-    return sorted(found, key=lambda pair: pair[1].occurred_at, reverse=True)
+    entries: list[tuple[OrganizationId, LedgerEntry]] = []
+    for organization_id in await _select_organizations(database, organization):
+        async with database.transaction(organization_id) as connection:
+            entries += [
+                (organization_id, entry) for entry in await ledger.list_newest(connection, limit=limit)
+            ]
+    return sorted(entries, key=lambda pair: pair[1].occurred_at, reverse=True)
 
 
 async def _select_organizations(database: "Database", only: UUID | None) -> "list[OrganizationId]":
     from postroom.store import organizations
 
     async with database.engine() as connection:
-        found = await organizations.list_ids(connection)
+        ids = await organizations.list_ids(connection)
     if only is None:
-        return found
-    if only not in found:
-        raise SettingsError(f"There is no organization {only}.")
-    return [each for each in found if each == only]
+        return ids
+    if only not in ids:
+        raise SettingsError(f"No such organization: {only}. Leave out --organization to see all.")
+    return [organization_id for organization_id in ids if organization_id == only]

@@ -1,4 +1,4 @@
-"""`postroom orders`: what is expected, so that documents can be matched with it."""
+"""`postroom orders`: import, list and close the orders that documents are matched with."""
 
 import csv
 from collections import Counter
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="orders",
-    help="Open orders that documents are matched with: import, list, close.",
+    help="Import, list and close orders, which documents are matched with.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -33,15 +33,15 @@ Examples:
     epilog="""\b
 Examples:
   postroom orders import orders.csv --kind contract-note
-The first line names the columns: reference, username (if any), and fields of the kind:
+The header line names the columns: reference, username (optional) and fields of the kind:
   reference,username,isin,direction,quantity,trade_date
   O-4711,ldeburna,US0378331005,buy,100,2026-02-04""",
 )
 def import_orders(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a line of column names.")],
-    kind: Annotated[str, typer.Option(help="The kind of document that fulfils them.")],
+    file: Annotated[Path, typer.Argument(help="CSV file with a header line.")],
+    kind: Annotated[str, typer.Option(help="Kind of document that fulfils the orders.")],
 ) -> None:
-    """Import orders; an open one that is known already takes the newer values."""
+    """Import orders from a CSV file. Open orders that exist already are updated."""
     from postroom import config
     from postroom.cli import startup
     from postroom.flow.documents import orders as flow
@@ -54,16 +54,16 @@ def import_orders(
         return await flow.import_orders(connection, routing, organization, kind, orders)
 
     new, changed = startup.run_in_transaction(write)
-    typer.echo(f"{new} new, {changed} changed, {len(orders) - new - changed} as they were.")
+    typer.echo(f"{new} new, {changed} updated, {len(orders) - new - changed} unchanged.")
 
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom orders list --json")
 def list_orders(
-    kind: Annotated[str | None, typer.Option(help="Only those of this kind.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only orders for this kind of document.")] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List orders, the newest first."""
+    """List orders, newest first."""
     from postroom.cli import output, startup
     from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import records
@@ -73,74 +73,80 @@ def list_orders(
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
         return await records.list_orders(connection, kind)
 
-    found = startup.run_in_transaction(read)
+    orders = startup.run_in_transaction(read)
     if json:
-        output.print_json([asdict(each) for each in found])
-    elif not found:
-        typer.echo("No orders. Import some: `postroom orders import FILE --kind KIND`.")
+        output.print_json([asdict(order) for order in orders])
+    elif not orders:
+        typer.echo("No orders. Import some with `postroom orders import FILE --kind KIND`.")
     else:
         rows = [
-            [each.reference, each.kind, each.state, each.username, _format_fields(each.fields)]
-            for each in found
+            [order.reference, order.kind, order.state, order.username, _format_fields(order.fields)]
+            for order in orders
         ]
         output.print_table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
 
 
 @group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
 def close_order(
-    reference: Annotated[str, typer.Argument(help="Its reference.")],
-    kind: Annotated[str, typer.Option(help="The kind of document that would fulfil it.")],
+    reference: Annotated[str, typer.Argument(help="Reference of the order.")],
+    kind: Annotated[str, typer.Option(help="Kind of document that would fulfil the order.")],
 ) -> None:
-    """Close an open order: nothing is expected any more."""
+    """Close an open order: no document is expected for it any more."""
     from postroom.cli import startup
     from postroom.flow.documents import orders as flow
     from postroom.store import records
 
     async def write(connection: "Connection", organization: "OrganizationId") -> None:
-        found = [each for each in await records.list_orders(connection, kind) if each.reference == reference]
-        if not found:
-            raise PermanentError(f"There is no order {reference} of the kind {kind}.")
-        await flow.close_order(connection, organization, found[0].id)
+        matches = [
+            order for order in await records.list_orders(connection, kind) if order.reference == reference
+        ]
+        if not matches:
+            raise PermanentError(
+                f"No order {reference} of kind {kind}. Run `postroom orders list` to see all."
+            )
+        await flow.close_order(connection, organization, matches[0].id)
 
     startup.run_in_transaction(write)
-    typer.echo(f"{reference} is closed.")
+    typer.echo(f"Closed {reference}.")
 
 
 def _format_fields(fields: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
-def _read_orders(file: Path, kind: str, by: "RouteContext") -> "list[OrderRequest]":
-    """Every line, or one error that says which is wrong."""
+def _read_orders(file: Path, kind: str, context: "RouteContext") -> "list[OrderRequest]":
+    """Read and validate all orders of a CSV file. The error names the first invalid line."""
     from postroom.flow.documents.orders import OrderRequest, find_fault
 
-    known = by.identities.get(kind)
-    if known is None:
-        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(by.identities))}.")
+    identity = context.identities.get(kind)
+    if identity is None:
+        raise PermanentError(f"No such kind: {kind}. Choose one of: {', '.join(sorted(context.identities))}.")
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
             reader = csv.DictReader(opened)
             rows, columns = list(reader), list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PermanentError(f"{file} cannot be read as CSV ({type(error).__name__}).") from error
-    if twice := sorted(name for name, count in Counter(columns).items() if count > 1):
-        raise PermanentError(f"{file} has the column {twice[0]} twice.")
-    strange = set(columns) - set(known.shapes) - {"reference", "username"}
-    if "reference" not in columns or strange:
+        raise PermanentError(
+            f"{file} cannot be read as CSV in UTF-8 ({type(error).__name__}). Check the file."
+        ) from error
+    if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
+        raise PermanentError(f"{file} has the column {duplicates[0]} twice. Remove one.")
+    unknown = set(columns) - set(identity.shapes) - {"reference", "username"}
+    if "reference" not in columns or unknown:
         problem = (
             "has no column `reference`"
-            if not strange
-            else f"has columns of no field: {', '.join(sorted(strange))}"
+            if not unknown
+            else f"has unknown columns: {', '.join(sorted(unknown))}"
         )
-        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(known.shapes)}.")
+        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(identity.shapes)}.")
     orders = dict[str, OrderRequest]()
     for number, row in enumerate(rows, start=2):
         order = _parse_row(file, number, row)
-        why = (
-            "the reference was there before" if order.reference in orders else find_fault(kind, known, order)
+        fault = (
+            "duplicate reference" if order.reference in orders else find_fault(kind, identity, order)
         )
-        if why:
-            raise PermanentError(f"{file}, line {number}: {why}.")
+        if fault:
+            raise PermanentError(f"{file}, line {number}: {fault}.")
         orders[order.reference] = order
     return list(orders.values())
 
@@ -149,7 +155,7 @@ def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "Ord
     from postroom.flow.documents.orders import OrderRequest
 
     if None in row:
-        raise PermanentError(f"{file}, line {number}: it has more values than columns.")
+        raise PermanentError(f"{file}, line {number}: more values than columns.")
     if not (row.get("reference") or "").strip():
         raise PermanentError(f"{file}, line {number}: the reference is missing.")
     fields = {

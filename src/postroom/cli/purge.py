@@ -1,4 +1,4 @@
-"""`postroom purge`: removes for good what was kept of a person."""
+"""`postroom purge`: permanently delete what is stored about a person."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 group = typer.Typer(
     name="purge",
-    help="Remove for good what was kept. For a whole mailbox: `postroom mailboxes disconnect --purge`.",
+    help="Permanently delete stored data. For a mailbox: `postroom mailboxes disconnect --purge`.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -18,28 +18,28 @@ Examples:
 
 @group.callback()
 def purge() -> None:
-    """Remove for good what was kept. For a whole mailbox: `postroom mailboxes disconnect --purge`."""
+    """Permanently delete stored data. For a mailbox: `postroom mailboxes disconnect --purge`."""
 
 
 @group.command(
     epilog="""\b
 Examples:
-  postroom purge person jane@example.org         (shows what would go)
-  postroom purge person jane@example.org --yes   (removes it)"""
+  postroom purge person jane@example.org         (shows what would be deleted)
+  postroom purge person jane@example.org --yes   (deletes it)"""
 )
 def person(
-    address: Annotated[str, typer.Argument(help="The person's mail address.")],
+    address: Annotated[str, typer.Argument(help="Email address of the person.")],
     *,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove it. Without this, only counts are shown.")
+        bool, typer.Option("--yes", help="Delete the data. Without this, only counts are shown.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Forget a person: the mail they sent, who sent documents, and their address in the ledger.
+    """Delete what is stored about a person: mail they sent, and their address in arrivals and the ledger.
 
-    Mail that others sent to them stays, as do documents and records: those are not theirs alone. The ledger
-    stays whole; `postroom ledger verify` then says purged. Where the mail still is in a connected mailbox, it
-    stays there and is not fetched again; mail that they send from now on is new.
+    Mail that others sent to them, documents and records are kept. The ledger stays verifiable, and
+    `postroom ledger verify` counts its purged entries. Mail that is still in a connected mailbox stays there
+    and is not fetched again; mail they send from now on is stored as usual.
     """
     from postroom import config
     from postroom.cli import output, startup
@@ -48,18 +48,17 @@ def person(
     from postroom.model import OrganizationId
 
     if "@" not in address:
-        raise OperatorError("This is no mail address. Give one such as jane@example.org.")
+        raise OperatorError("Not an email address. Give one such as jane@example.org.")
     organization = OrganizationId(config.load().organization)
     act = purge.purge_person if yes else purge.find_traces
-    found = startup.run_with_database(lambda database: act(database, organization, address))
+    counts = startup.run_with_database(lambda database: act(database, organization, address))
     if json:
-        output.print_json({"removed": yes, **asdict(found)})
+        output.print_json({"removed": yes, **asdict(counts)})
         return
-    verb = "were removed" if yes else "would be removed"
-    typer.echo(f"{found.messages} messages {verb}, with their contents, attachments and events.")
-    typer.echo(
-        f"{found.arrivals} arrivals of documents and {found.ledger} entries of the ledger name them: their"
-    )
-    typer.echo(f"names {verb}; {found.received} messages that others sent to them stay.")
+    verb = "deleted" if yes else "would be deleted"
+    typer.echo(f"Messages {verb}, with content, attachments and events: {counts.messages}")
+    typer.echo(f"Document arrivals whose sender {verb}: {counts.arrivals}")
+    typer.echo(f"Ledger entries whose personal values {verb}: {counts.ledger}")
+    typer.echo(f"Messages from others to this person (kept): {counts.received}")
     if not yes:
-        typer.echo("Nothing was changed. Run it again with --yes.")
+        typer.echo("Nothing was changed. Run the command again with --yes to delete.")

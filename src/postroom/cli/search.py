@@ -1,4 +1,4 @@
-"""`postroom search`: mail and documents by their words."""
+"""`postroom search`: full-text search in mail and documents."""
 
 import re
 from dataclasses import asdict
@@ -24,19 +24,21 @@ Examples:
 
 def search(
     words: Annotated[
-        list[str], typer.Argument(help='Words; "several words" as they stand together; -word excludes.')
+        list[str], typer.Argument(help='Words to find; "quoted words" match as a phrase, -word excludes.')
     ],
     mailbox: Annotated[
         str | None,
-        typer.Option("--mailbox", help="Only mail of this mailbox: address, or beginning of its id."),
+        typer.Option("--mailbox", help="Only mail of this mailbox: address, ID or start of the ID."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most of each that are shown.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, help="Maximum number of messages, and of documents.")
+    ] = 20,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitCode:
-    """Search mail and documents. The best matches come first; exit code 1 when there is none.
+    """Search mail and documents, best matches first. Exit code 1 if nothing matches.
 
-    Of a long body the first 100,000 characters are searched.
+    Only the first 100,000 characters of a message body are searched.
     """
     from postroom import config
     from postroom.cli import output, startup
@@ -61,7 +63,9 @@ async def _run_search(
 
     async with database.transaction(organization) as connection:
         if not await stored.has_words(connection, words):
-            raise OperatorError("There is no word to search for. Give at least one that is not excluded.")
+            raise OperatorError(
+                "There is no word to search for. Give at least one word that is not excluded."
+            )
         mailbox = (await find_one(connection, mailbox_name)).id if mailbox_name else None
         messages = await stored.search_messages(connection, words, mailbox=mailbox, limit=limit)
         documents = [] if mailbox else await stored.search_documents(connection, words, limit=limit)
@@ -81,14 +85,14 @@ def _print_results(messages: "list[MessageMatch]", documents: "list[DocumentMatc
         output.print_line(_truncate(f"{document.created_at:%Y-%m-%d %H:%M}  document {document.id}  {name}"))
         _print_headline(document.headline)
     if not messages and not documents:
-        typer.echo("Nothing was found.")
+        typer.echo("No matches.")
 
 
 def _print_headline(headline: "Headline") -> None:
     from postroom.cli import output
 
-    pieces = [(output.to_printable(re.sub(r"\s+", " ", text)), found) for text, found in headline]
-    line = "".join(typer.style(text, bold=True) if found else text for text, found in pieces).strip()
+    pieces = [(output.to_printable(re.sub(r"\s+", " ", text)), is_match) for text, is_match in headline]
+    line = "".join(typer.style(text, bold=True) if is_match else text for text, is_match in pieces).strip()
     if line:
         typer.echo(f"    {line}")
 

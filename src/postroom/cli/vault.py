@@ -1,4 +1,4 @@
-"""`postroom vault`: the keys that seal what opens mailboxes."""
+"""`postroom vault`: list, rotate and remove the keys that encrypt mailbox credentials."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 group = typer.Typer(
     name="vault",
-    help="The vault: keys in use, rotation, removal of old keys.",
+    help="List, rotate and remove the encryption keys of the vault.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -34,7 +34,7 @@ Examples:
   postroom vault status --json | jq '.keys[] | select(.values == 0)'"""
 )
 def status(*, json: JsonOption = False) -> ExitCode:
-    """Say which keys there are and how many values each sealed. Exit code 1 when a key is missing."""
+    """List keys and the number of values each encrypts. Exit code 1 if a key is missing."""
     from postroom import config
     from postroom.cli import output
     from postroom.flow.storage import key_rotation as rotation
@@ -51,7 +51,7 @@ def status(*, json: JsonOption = False) -> ExitCode:
         )
     else:
         output.print_table(("KEY", "STATE", "VALUES"), [(key.id, key.state, key.values) for key in used])
-        typer.echo(f"Keys in {keys.source}; grants in AWS SSM: {parameters}.")
+        typer.echo(f"Keys in {keys.source}; credentials in AWS SSM: {parameters}.")
     return ExitCode.FAILED if any(key.state is rotation.KeyState.MISSING for key in used) else ExitCode.OK
 
 
@@ -64,14 +64,14 @@ Examples:
 def rotate(
     *,
     finish: Annotated[
-        bool, typer.Option("--finish", help="Make no new key: seal anew what older keys still hold.")
+        bool, typer.Option("--finish", help="Create no new key; encrypt again what older keys still encrypt.")
     ] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Make a new key and seal everything anew with it, while everything runs.
+    """Create a new key and encrypt everything with it again. Postroom may keep running.
 
-    Where POSTROOM_VAULT_KEYS is set, no key is made: the first one there seals. Exit code 1 when something
-    stayed with an older key.
+    If POSTROOM_VAULT_KEYS is set, its first key is used and none is created. Exit code 1 if older keys are
+    still needed.
     """
     from postroom import config
     from postroom.cli import output
@@ -80,21 +80,22 @@ def rotate(
 
     settings = config.load()
     keys = secrets.build_vault_keys(settings)
-    done = _run_with_database(settings, lambda database: rotation.rotate(database, keys, new_key=not finish))
+    result = _run_with_database(
+        settings, lambda database: rotation.rotate(database, keys, new_key=not finish)
+    )
     if json:
-        output.print_json(asdict(done))
+        output.print_json(asdict(result))
     else:
-        typer.echo(f"Values sealed anew with key {done.key_id}: {done.sealed}.")
-        if done.left:
+        typer.echo(f"Values encrypted with key {result.key_id}: {result.sealed}.")
+        if result.left:
             typer.echo(
-                f"Left with older keys: {done.left}. A process runs with other keys, or a key is missing."
+                f"Values still encrypted with older keys: {result.left}."
+                " A process uses other keys, or a key is missing."
                 " See `postroom vault status`, then run `postroom vault rotate --finish`."
             )
-        if done.unused:
-            typer.echo(
-                f"Nothing needs these any more: {', '.join(done.unused)}. {_describe_removal(settings)}"
-            )
-    return ExitCode.FAILED if done.left else ExitCode.OK
+        if result.unused:
+            typer.echo(f"Keys no longer used: {', '.join(result.unused)}. {_describe_removal(settings)}")
+    return ExitCode.FAILED if result.left else ExitCode.OK
 
 
 @group.command(
@@ -104,9 +105,9 @@ Examples:
   postroom vault forget-key 3f9c01ab 77aa02cd"""
 )
 def forget_key(
-    key_ids: Annotated[list[str], typer.Argument(help="Ids of keys, as `postroom vault status` lists them.")],
+    key_ids: Annotated[list[str], typer.Argument(help="Key IDs, as listed by `postroom vault status`.")],
 ) -> None:
-    """Remove old keys from the key file, for ever: backups of the database that need them open no more."""
+    """Permanently remove old keys from the key file. Database backups that need them become unusable."""
     from postroom import config
     from postroom.errors import OperatorError
     from postroom.flow.storage import key_rotation as rotation
@@ -116,15 +117,15 @@ def forget_key(
     settings = config.load()
     keys = secrets.build_vault_keys(settings)
     if not isinstance(keys, KeyFile):
-        raise OperatorError(f"The keys are not in a file. {_describe_removal(settings)}")
+        raise OperatorError(f"The keys are not in a key file. {_describe_removal(settings)}")
     _run_with_database(settings, lambda database: rotation.remove_keys(database, keys, key_ids))
-    typer.echo(f"Forgotten: {', '.join(key_ids)}.")
+    typer.echo(f"Removed: {', '.join(key_ids)}.")
 
 
 def _describe_removal(settings: "Settings") -> str:
     if settings.vault_keys is not None:
-        return "Remove them from POSTROOM_VAULT_KEYS, in every process."
-    return "Remove them with `postroom vault forget-key`, in ten minutes or later."
+        return "Remove them from POSTROOM_VAULT_KEYS in every process."
+    return "Remove them with `postroom vault forget-key`, after ten minutes or later."
 
 
 def _run_with_database(
