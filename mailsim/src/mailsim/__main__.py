@@ -1,4 +1,4 @@
-"""The command `mailsim`: options in, one line of JSON out when ready, then it runs until told to end."""
+"""The `mailsim` command: parses the options, starts the server, prints one ready line of JSON."""
 
 import argparse
 import gc
@@ -17,25 +17,25 @@ import uvloop
 
 from mailsim.app import make_app
 from mailsim.clock import Clock
-from mailsim.errors import Invalid, SimulatorError
-from mailsim.serve import Address, listen, serving, until_signalled, url_of
-from mailsim.simulator import Options, Quota, Simulator, close_simulator, make_simulator
-from mailsim.tls import Certificates, certificates
+from mailsim.errors import InvalidRequest, SimulatorError
+from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
+from mailsim.simulator import Quota, Simulator, SimulatorOptions, close_simulator, make_simulator
+from mailsim.tls import TlsFiles, issue_certificates
 
 EXAMPLES = """\
 examples:
-  mailsim                                            both ports are free ones; the ready line names them
-  mailsim --http 127.0.0.1:8025 --seed 7             a fixed port, and the same world each time
-  mailsim --clock manual --start 2026-01-05T09:00Z   time stands still until /_sim/clock moves it
-  mailsim --quota old --latency-ms 30                Gmail's quotas for older projects, slower answers
+  mailsim                                            use two free ports; the ready line names them
+  mailsim --http 127.0.0.1:8025 --seed 7             use a fixed port and reproducible ids and mail
+  mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
+  mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, answer slowly
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    http: Address
-    https: Address
-    options: Options
+class CommandOptions:
+    http: ListenAddress
+    https: ListenAddress
+    options: SimulatorOptions
     manual: bool
     start: datetime | None
     supervised: bool
@@ -43,16 +43,16 @@ class Command:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     try:
-        command = _command(arguments)
+        command = _parse_command(arguments)
         uvloop.run(_run(command))
     except (SimulatorError, argparse.ArgumentError) as error:
-        _give_up(str(error))
+        _exit_with_error(str(error))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mailsim",
-        description="Gmail and Microsoft 365 mail on loopback: stateful, seeded, with push, quotas, faults.",
+        description="Simulate Gmail and Microsoft 365 mail on loopback, with push, quotas and faults.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
@@ -62,113 +62,123 @@ def _parser() -> argparse.ArgumentParser:
         "--http",
         metavar="HOST:PORT",
         default="127.0.0.1:0",
-        help="plain address; port 0 picks one (%(default)s)",
+        help="listen on this address without TLS; port 0 picks a free port (default: %(default)s)",
     )
     add(
         "--https",
         metavar="HOST:PORT",
         default="127.0.0.1:0",
-        help="TLS address; port 0 picks one (%(default)s)",
+        help="listen on this address with TLS; port 0 picks a free port (default: %(default)s)",
     )
     add(
         "--seed",
         metavar="N",
         default="1",
-        help="the same seed and calls give the same ids and bytes (%(default)s)",
+        help="set the seed; the same seed and calls give the same ids and bytes (default: %(default)s)",
     )
-    add("--latency-ms", metavar="N", default="0", help="wait so long before each answer (%(default)s)")
-    add("--quota", choices=get_args(Quota), default="new", help="Gmail's cost table and limits (%(default)s)")
+    add(
+        "--latency-ms",
+        metavar="N",
+        default="0",
+        help="delay every response, in milliseconds (default: %(default)s)",
+    )
+    add(
+        "--quota",
+        choices=get_args(Quota),
+        default="new",
+        help="choose Gmail's quota table (default: %(default)s)",
+    )
     add(
         "--clock",
         choices=("real", "manual"),
         default="real",
-        help="manual: time moves on order (%(default)s)",
+        help="run in real time, or move the clock only over the control API (default: %(default)s)",
     )
-    add("--start", metavar="TIME", help="what the clock shows first, ISO 8601 with zone (now)")
-    add("--supervised", action="store_true", help="end when the standard input ends, as with a dead parent")
+    add("--start", metavar="TIME", help="start the clock at this time, ISO 8601 with zone (default: now)")
+    add("--supervised", action="store_true", help="exit when standard input closes")
     return parser
 
 
-def _command(arguments: Sequence[str] | None) -> Command:
-    given, extra = _parser().parse_known_args(arguments)
+def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
+    parsed, extra = _make_parser().parse_known_args(arguments)
     if extra:
-        raise Invalid(f"unknown option {' '.join(extra)}")
+        raise InvalidRequest(f"unknown option {' '.join(extra)}")
     seed, latency = (
-        _number("--seed", given.seed, 2**63 - 1),
-        _number("--latency-ms", given.latency_ms, 600_000),
+        _parse_number("--seed", parsed.seed, 2**63 - 1),
+        _parse_number("--latency-ms", parsed.latency_ms, 600_000),
     )
-    return Command(
-        http=Address.parse(given.http),
-        https=Address.parse(given.https),
-        options=Options(seed=seed, latency_ms=latency, quota=given.quota),
-        manual=given.clock == "manual",
-        start=_moment(given.start) if given.start else None,
-        supervised=given.supervised,
+    return CommandOptions(
+        http=ListenAddress.parse(parsed.http),
+        https=ListenAddress.parse(parsed.https),
+        options=SimulatorOptions(seed=seed, latency_ms=latency, quota=parsed.quota),
+        manual=parsed.clock == "manual",
+        start=_parse_time(parsed.start) if parsed.start else None,
+        supervised=parsed.supervised,
     )
 
 
-def _number(option: str, text: str, highest: int) -> int:
+def _parse_number(option: str, text: str, highest: int) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > highest:
-        raise Invalid(f"{option} takes a whole number from 0 to {highest}, not {text!r}")
+        raise InvalidRequest(f"{option} takes a whole number from 0 to {highest}, not {text!r}")
     return int(text)
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid(f"--start takes a time such as 2026-01-05T09:00:00Z, not {text!r}") from error
+        raise InvalidRequest(f"--start takes a time such as 2026-01-05T09:00:00Z, not {text!r}") from error
     if moment.tzinfo is None:
-        raise Invalid(f"--start needs a time zone, for example {text}Z")
+        raise InvalidRequest(f"--start needs a time zone, for example {text}Z")
     return moment.astimezone(UTC)
 
 
-def _end_with_input() -> None:
-    """A parent that dies in any way closes our standard input: nothing of its is left behind."""
+def _stop_when_stdin_closes() -> None:
+    """Stop this process when standard input closes, which happens however the parent process dies."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=watch, name="end-with-input", daemon=True).start()
+    threading.Thread(target=watch, name="stop-when-stdin-closes", daemon=True).start()
 
 
-async def _run(command: Command) -> None:
+async def _run(command: CommandOptions) -> None:
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
-        made = stack.enter_context(certificates(command.https.host))
+        tls_files = stack.enter_context(issue_certificates(command.https.host))
         sim = make_simulator(command.options, Clock(manual=command.manual, start=command.start))
-        sim.places.update(http=url_of(plain, "http"), https=url_of(secure, "https"))
+        sim.base_urls.update(http=listener_url(plain, "http"), https=listener_url(secure, "https"))
         app = make_app(sim)
-        gc.freeze()  # what stands now stays, and need not be looked at again and again
+        gc.freeze()  # everything loaded so far is permanent; collections can skip it
         gc.set_threshold(10_000, 20, 20)
-        async with serving(app, plain, secure, made.server):
-            await until_signalled(lambda: _start(command, sim, made))
+        async with serve(app, plain, secure, tls_files.server):
+            await wait_for_signal(lambda: _start(command, sim, tls_files))
         await close_simulator(sim)
 
 
-def _start(command: Command, sim: Simulator, made: Certificates) -> None:
+def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles) -> None:
     if command.supervised:
-        _end_with_input()
-    _say_ready(sim, made)
+        _stop_when_stdin_closes()
+    _print_ready_line(sim, tls_files)
 
 
-def _say_ready(sim: Simulator, made: Certificates) -> None:
+def _print_ready_line(sim: Simulator, tls_files: TlsFiles) -> None:
     clients: dict[str, Any] = {
         application.provider: {
             "client_id": application.client_id,
             "client_secret": application.client_secret,
             **({"tenant": application.tenant} if application.tenant else {"project": application.project}),
         }
-        for application in sim.world.applications.values()
+        for application in sim.registry.applications.values()
     }
     line = {
-        **sim.places,
-        "ca": str(made.ca),
+        **sim.base_urls,
+        "ca": str(tls_files.ca),
         "pid": os.getpid(),
-        "control": f"{sim.places['http']}/_sim",
+        "control": f"{sim.base_urls['http']}/_sim",
         "seed": sim.options.seed,
         "now": sim.clock.now().isoformat(),
         "clients": clients,
@@ -177,7 +187,7 @@ def _say_ready(sim: Simulator, made: Certificates) -> None:
     sys.stdout.flush()
 
 
-def _give_up(reason: str) -> NoReturn:
+def _exit_with_error(reason: str) -> NoReturn:
     sys.stderr.write(f"mailsim: {reason}\n")
     raise SystemExit(2)
 

@@ -1,4 +1,4 @@
-"""Puts the simulator's parts together: every provider's real paths, the control and the page on one port."""
+"""The ASGI application: every provider's real paths, the control API and the status page on one port."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -12,37 +12,36 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailsim import control, page
-from mailsim.control.endpoint import problem
-from mailsim.gate import Gate
+from mailsim.control.endpoint import problem_response
 from mailsim.gmail.provider import routes as google_routes
-from mailsim.microsoft import routes as microsoft_routes
-from mailsim.simulator import Provider, Reply, Simulator
-from mailsim.state import ProviderName
+from mailsim.graph.provider import routes as microsoft_routes
+from mailsim.message_state import ProviderName
+from mailsim.middleware import ProviderMiddleware
+from mailsim.simulator import Provider, RawResponse, Simulator
 
-RouteMaker = Callable[[Simulator], list[Route]]
+RouteFactory = Callable[[Simulator], list[Route]]
 
-# A provider's parts. The first one of each provider registers the Provider in `sim.providers`.
-GOOGLE: tuple[RouteMaker, ...] = (google_routes,)
-MICROSOFT: tuple[RouteMaker, ...] = (microsoft_routes,)
+# The first factory of each provider registers its Provider in `sim.providers`.
+GOOGLE: tuple[RouteFactory, ...] = (google_routes,)
+MICROSOFT: tuple[RouteFactory, ...] = (microsoft_routes,)
 
 
 def make_app(sim: Simulator) -> ASGIApp:
     routes: list[BaseRoute] = []
-    parts: dict[ProviderName, tuple[RouteMaker, ...]] = {"gmail": GOOGLE, "outlook": MICROSOFT}
-    for name, makers in parts.items():
-        made = [route for maker in makers for route in maker(sim)]
-        if made:
-            routes += _behind_the_gate(sim, sim.providers[name], made)
+    factories: dict[ProviderName, tuple[RouteFactory, ...]] = {"gmail": GOOGLE, "outlook": MICROSOFT}
+    for name, provider_factories in factories.items():
+        provider_routes = [route for factory in provider_factories for route in factory(sim)]
+        if provider_routes:
+            routes += _wrap_in_middleware(sim, sim.providers[name], provider_routes)
     routes += [*control.routes(sim), *page.routes(sim)]
-    app = Starlette(
-        routes=routes, exception_handlers={HTTPException: _refuser(sim), Exception: _refuser(sim)}
-    )
+    handler = _make_error_handler(sim)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: handler, Exception: handler})
     app.router.redirect_slashes = False
-    return _until_hung_up(app)
+    return _ignore_disconnects(app)
 
 
-def _until_hung_up(app: ASGIApp) -> ASGIApp:
-    """A client that goes away while its request is being read is nobody's mistake."""
+def _ignore_disconnects(app: ASGIApp) -> ASGIApp:
+    """Suppress the error of a client that disconnects while its request is being read."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnect):
@@ -51,32 +50,32 @@ def _until_hung_up(app: ASGIApp) -> ASGIApp:
     return serve
 
 
-def _behind_the_gate(sim: Simulator, provider: Provider, routes: Sequence[Route]) -> list[Route]:
+def _wrap_in_middleware(sim: Simulator, provider: Provider, routes: Sequence[Route]) -> list[Route]:
     for route in routes:
-        route.app = Gate(route.app, sim, provider, route.name)
+        route.app = ProviderMiddleware(route.app, sim, provider, route.name)
     return list(routes)
 
 
-def _refuser(sim: Simulator) -> Callable[[Request, Exception], Response]:
-    """No such path, wrong method, our own mistake: in the words of the provider whose paths begin like it."""
+def _make_error_handler(sim: Simulator) -> Callable[[Request, Exception], Response]:
+    """Answer unknown paths, wrong methods and bugs in the error format of the provider that owns the path."""
 
-    def refuse(request: Request, error: Exception) -> Response:
+    def handle_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         for provider in sim.providers.values():
             if provider.prefixes and request.url.path.startswith(provider.prefixes):
-                reply = provider.refusal(status, 0)
-                _note(sim, provider, request, reply)
-                return Response(reply.body, reply.status, dict(reply.headers))
-        return problem(status, HTTPStatus(status).phrase.lower())
+                response = provider.error_response(status, 0)
+                _log_unrouted(sim, provider, request, response)
+                return Response(response.body, response.status, dict(response.headers))
+        return problem_response(status, HTTPStatus(status).phrase.lower())
 
-    return refuse
+    return handle_error
 
 
-def _note(sim: Simulator, provider: Provider, request: Request, reply: Reply) -> None:
-    """The gate stands before routes; what found no route is logged here."""
+def _log_unrouted(sim: Simulator, provider: Provider, request: Request, response: RawResponse) -> None:
+    """Log a request that matched no route: the middleware wraps routes only."""
     if "mailsim.exchange" not in request.scope:
         url = request.url
-        exchange = sim.log.open(sim.clock.milliseconds(), request.method, url.path, url.query)
-        exchange.provider, exchange.status = provider.name, reply.status
-        if sim.log.bodies:
-            exchange.response_headers, exchange.response_body = reply.headers, reply.body
+        exchange = sim.request_log.open(sim.clock.milliseconds(), request.method, url.path, url.query)
+        exchange.provider, exchange.status = provider.name, response.status
+        if sim.request_log.keep_bodies:
+            exchange.response_headers, exchange.response_body = response.headers, response.body

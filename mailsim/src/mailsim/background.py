@@ -1,7 +1,7 @@
-"""Tasks that outlive a request: pushes, their retries, late effects. Knows nothing about what they do.
+"""Background tasks that outlive a request, such as pushes, their retries and delayed effects.
 
-A task is either working or waiting on the clock. One that waits for anything else without limit (a queue, an
-event) must do so through `idle`, or moving the clock would wait for it in vain.
+A task is either working or sleeping on the simulator's clock. A task that waits for anything else without a
+limit (a queue, an event) must wait through `wait_idle`; otherwise `settle` waits for it in vain.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ SETTLE_SECONDS = 30.0
 _log = logging.getLogger("mailsim")
 
 
-class Background:
+class BackgroundTasks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -27,11 +27,11 @@ class Background:
     def start(self, work: Coroutine[Any, Any, object], name: str = "background") -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    async def idle(self, waiting: Awaitable[Result]) -> Result:
-        """Wait for something that may never come, without holding up a move of the clock."""
+    async def wait_idle(self, waiting: Awaitable[Result]) -> Result:
+        """Wait for something that may never happen, without blocking a move of the clock."""
         task = asyncio.current_task()
         assert task is not None
         self._idle.add(task)
@@ -41,12 +41,12 @@ class Background:
             self._idle.discard(task)
 
     async def settle(self, limit: float = SETTLE_SECONDS) -> None:
-        """Return when every task waits on the clock or has ended, at latest after `limit` real seconds."""
+        """Wait until every task sleeps on the clock or has ended, for at most `limit` real seconds."""
         for _ in range(3):
             await asyncio.sleep(0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
-                while self._working():  # noqa: ASYNC110 - a task that starts to sleep on the clock sets no event
+                while self._has_working_task():  # noqa: ASYNC110 - a task that starts to sleep on the clock sets no event
                     await asyncio.sleep(0.001)
 
     async def stop(self) -> None:
@@ -55,10 +55,10 @@ class Background:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _working(self) -> bool:
+    def _has_working_task(self) -> bool:
         return any(task not in self._clock.sleeping and task not in self._idle for task in self._tasks)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background task %s failed", task.get_name(), exc_info=error)

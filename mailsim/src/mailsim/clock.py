@@ -1,9 +1,7 @@
-"""The simulator's clock: real time with an offset, or a hand-driven one. Both can be moved forward, never
-back.
+"""The simulator's clock: real time plus an offset, or a manual clock. Both only move forward.
 
 Everything that happens later (expiry, retry, delay) waits with `sleep_until` or `sleep`, so that moving the
-clock makes it happen. Timeouts of network calls and the configured latency are real time and do not belong
-here.
+clock triggers it. Network timeouts and the configured latency are real time and do not belong here.
 """
 
 import asyncio
@@ -21,9 +19,7 @@ async def _nothing_to_settle() -> None:
 
 class Clock:
     def __init__(self, *, manual: bool = False, start: datetime | None = None) -> None:
-        """`start` is the first instant; without it the clock starts at the machine's time, to the
-        millisecond.
-        """
+        """Start at `start`, or at the machine's time in whole milliseconds."""
         now = time.time()
         first = start.timestamp() if start else int(now * 1000) / 1000
         self.manual = manual
@@ -31,19 +27,19 @@ class Clock:
         self._offset = first - now if start else 0.0
         self._order = 0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.sleeping: set[asyncio.Task[object]] = set()
         self.settle: Settle = _nothing_to_settle
 
     def time(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return self._fixed if self.manual else time.time() + self._offset
 
     def milliseconds(self) -> int:
         return round(self.time() * 1000)
 
     def now(self) -> datetime:
-        """The present instant, aware, UTC."""
+        """Return the current time as an aware datetime in UTC."""
         return datetime.fromtimestamp(self.time(), UTC)
 
     def after(self, seconds: float) -> datetime:
@@ -53,7 +49,7 @@ class Clock:
         await self.sleep_until(self.time() + seconds)
 
     async def sleep_until(self, moment: datetime | float) -> None:
-        """Return once the clock shows `moment`, because time passed or because somebody moved the clock."""
+        """Return once the clock shows `moment`, because time passed or because the clock was moved."""
         due = moment.timestamp() if isinstance(moment, datetime) else moment
         if due <= self.time():
             await asyncio.sleep(0)
@@ -61,7 +57,7 @@ class Clock:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._order += 1
         heapq.heappush(self._sleepers, (due, self._order, waiting))
-        self._arm()
+        self._arm_timer()
         task = asyncio.current_task()
         assert task is not None
         self.sleeping.add(task)
@@ -71,19 +67,17 @@ class Clock:
             self.sleeping.discard(task)
 
     async def move(self, seconds: float) -> datetime:
-        """Go forward step by step: at each moment somebody waits for, wake them and let their work settle
-        first.
-        """
+        """Move forward step by step: at each due time, wake the sleepers and let their work settle."""
         if not 0 <= seconds < 100 * 366 * 86400:
-            raise ValueError("the clock moves forward, by at most 100 years at once")
-        await self.settle()  # what has just begun may be about to wait
+            raise ValueError("the clock only moves forward, by at most 100 years per call")
+        await self.settle()  # tasks that have just started may be about to sleep
         target = self.time() + seconds
         while (due := self._next_due()) is not None and due <= target:
             self._jump(max(due, self.time()))
             self._wake()
             await self.settle()
         self._jump(max(target, self.time()))
-        self._arm()
+        self._arm_timer()
         return self.now()
 
     def _next_due(self) -> float | None:
@@ -103,14 +97,14 @@ class Clock:
             waiting = heapq.heappop(self._sleepers)[2]
             if not waiting.done():
                 waiting.set_result(None)
-        self._arm()
+        self._arm_timer()
 
-    def _arm(self) -> None:
-        """In real time the event loop wakes the earliest sleeper."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+    def _arm_timer(self) -> None:
+        """Let the event loop wake the earliest sleeper; a manual clock needs no timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         due = self._next_due()
         if due is not None and not self.manual:
             delay = max(0.0, due - self.time()) + 0.0005
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._wake)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._wake)

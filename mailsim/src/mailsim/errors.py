@@ -1,9 +1,9 @@
-"""What the simulator refuses, in words for the person who asked. Providers have error bodies of their own.
+"""Errors of the control API and the command line. Providers have their own error types and bodies.
 
 SimulatorError
-├── Invalid   the request makes no sense (400)
-├── Unknown   what it names does not exist (404)
-└── Taken     it exists already (409)
+├── InvalidRequest   a value is missing, malformed or out of range (400)
+├── NotFound         the named object does not exist (404)
+└── AlreadyExists    an object with that name exists already (409)
 """
 
 
@@ -11,13 +11,13 @@ class SimulatorError(Exception):
     status = 400
 
 
-class Invalid(SimulatorError):
+class InvalidRequest(SimulatorError):
     status = 400
 
 
-class Unknown(SimulatorError):
+class NotFound(SimulatorError):
     status = 404
 
 
-class Taken(SimulatorError):
+class AlreadyExists(SimulatorError):
     status = 409

@@ -1,7 +1,8 @@
-"""What shall go wrong, by plan or by chance, for which mailbox and endpoint. Decides only; others act on it.
+"""The schedule of injected faults: which fault happens for which mailbox and endpoint.
 
-Chance is a function of seed, fault, mailbox, endpoint and how often that endpoint was asked, not of the order
-in which concurrent requests happen to arrive: a seed reproduces a run.
+It only decides; the middleware and the providers act on the decision. Probability depends on seed, fault,
+mailbox, endpoint and how often that endpoint was called, not on the order in which concurrent requests
+arrive, so that a seed reproduces a run.
 """
 
 from collections import Counter
@@ -9,29 +10,29 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
-from mailsim.errors import Invalid, Unknown
-from mailsim.generated import stable
+from mailsim.errors import InvalidRequest, NotFound
+from mailsim.hashing import stable_hash
 
 AnswerKind = Literal[
-    "throttle",  # 429 in the provider's own words; `retry_after` seconds, 0: without the header
-    "error",  # `status` (default 503) in the provider's own words
+    "throttle",  # 429 in the provider's format; Retry-After of `retry_after` seconds, 0: no header
+    "error",  # `status` (default 503) in the provider's format
     "html",  # `status` (default 502) with an HTML page
-    "stall",  # nothing for `seconds`, then the answer
-    "cut",  # the connection ends in the middle of the body
-    "truncated",  # half of the JSON, as if complete
+    "stall",  # no response for `seconds`, then the normal one
+    "cut",  # the connection closes in the middle of the body
+    "truncated",  # half of the JSON, presented as complete
 ]
 ProviderKind = Literal[
     "push_lost",
     "push_doubled",
     "push_late",  # by `seconds`
     "push_reordered",
-    "not_readable",  # a new message is not found for `seconds` after its push
+    "not_readable",  # a new message returns 404 for `seconds` after its push
     "delta_repeat",
     "delta_empty_page",
     "cursor_expired",
     "consent_revoked",
-    "token_error",  # the token endpoint answers with `code`
-    "push_token",  # the Pub/Sub token is wrong: `code` is aud, email, expired or signature
+    "token_error",  # the token endpoint returns the error `code`
+    "push_token",  # the Pub/Sub token is invalid: `code` is aud, email, expired or signature
 ]
 FaultKind = AnswerKind | ProviderKind
 ANSWER_KINDS: tuple[str, ...] = get_args(AnswerKind)
@@ -42,8 +43,10 @@ KINDS: tuple[str, ...] = (*ANSWER_KINDS, *get_args(ProviderKind))
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`mailbox`, `endpoint` and, of answers, `path` are patterns (`*`, `messages.*`). `times` None: for ever.
-    `skip`: spare the first ones.
+    """A fault to inject, and when.
+
+    `mailbox`, `endpoint` and (for faults in responses) `path` are patterns such as `messages.*`.
+    `times` None means until removed. `skip` spares the first matching requests.
     """
 
     kind: str
@@ -61,84 +64,93 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Plan:
-    """A fault on order, and what became of it."""
+class ScheduledFault:
+    """A fault in the schedule, with counts of how often it matched and happened."""
 
     number: int
     fault: Fault
-    asked: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    occasions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     matched: int = 0
     taken: int = 0
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         return self.fault.times is not None and self.taken >= self.fault.times
 
 
-class Faults:
+class FaultSchedule:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._count = 0
-        self._plans: dict[int, Plan] = {}
+        self._scheduled: dict[int, ScheduledFault] = {}
 
-    def add(self, fault: Fault) -> Plan:
+    def add(self, fault: Fault) -> ScheduledFault:
         if fault.kind not in KINDS:
-            raise Invalid(f"no fault {fault.kind!r}; there are {', '.join(KINDS)}")
+            raise InvalidRequest(f"unknown fault kind {fault.kind!r}; use one of {', '.join(KINDS)}")
         if not 0 <= fault.probability <= 1:
-            raise Invalid("a probability lies between 0 and 1")
+            raise InvalidRequest("probability must be between 0 and 1")
         if min(fault.skip, fault.seconds, fault.retry_after, 0 if fault.times is None else fault.times) < 0:
-            raise Invalid("times, skip, seconds and retry_after are not negative")
+            raise InvalidRequest("times, skip, seconds and retry_after must not be negative")
         if fault.status and not 400 <= fault.status <= 599:
-            raise Invalid("the status of a fault lies between 400 and 599")
+            raise InvalidRequest("status must be between 400 and 599")
         self._count += 1
-        plan = self._plans[self._count] = Plan(self._count, fault)
-        return plan
+        scheduled = self._scheduled[self._count] = ScheduledFault(self._count, fault)
+        return scheduled
 
     def remove(self, number: int) -> None:
-        if self._plans.pop(number, None) is None:
-            raise Unknown(f"no fault number {number}")
+        if self._scheduled.pop(number, None) is None:
+            raise NotFound(f"fault {number} does not exist")
 
     def clear(self) -> None:
-        self._plans.clear()
+        self._scheduled.clear()
 
-    def all(self) -> list[Plan]:
-        return list(self._plans.values())
+    def list_all(self) -> list[ScheduledFault]:
+        return list(self._scheduled.values())
 
     def take(
         self, kind: FaultKind, mailbox: str = "", endpoint: str = "", provider: str = ""
     ) -> Fault | None:
-        """The fault of this kind that shall happen now, if any. Asking counts: ask once for each occasion."""
-        return self._first(frozenset({kind}), mailbox, endpoint, provider) if self._plans else None
+        """Return the fault of this kind that happens now, if any.
 
-    def take_answer(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
-        """What shall go wrong with the answer to this request, if anything."""
-        return self._first(_ANSWERS, mailbox, endpoint, provider, path) if self._plans else None
+        Every call counts as one occasion, so call it once per occasion.
+        """
+        return self._take_first(frozenset({kind}), mailbox, endpoint, provider) if self._scheduled else None
 
-    def take_part(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
-        """The same for one part of a batch, which can only be refused."""
-        return self._first(_REFUSALS, mailbox, endpoint, provider, path) if self._plans else None
+    def take_response_fault(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
+        """Return the fault to inject into the response to this request, if any."""
+        return self._take_first(_ANSWERS, mailbox, endpoint, provider, path) if self._scheduled else None
 
-    def _first(
+    def take_part_fault(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
+        """Return the fault for one part of a batch; a part can only be refused."""
+        return self._take_first(_REFUSALS, mailbox, endpoint, provider, path) if self._scheduled else None
+
+    def _take_first(
         self, kinds: frozenset[str], mailbox: str, endpoint: str, provider: str, path: str = ""
     ) -> Fault | None:
-        for plan in self._plans.values():
-            fault = plan.fault
-            if fault.kind in kinds and not plan.spent and _meets(fault, mailbox, endpoint, provider, path):
-                plan.asked[mailbox, endpoint] += 1
-                plan.matched += 1
-                if plan.matched > fault.skip and self._falls(plan, mailbox, endpoint):
-                    plan.taken += 1
+        for scheduled in self._scheduled.values():
+            fault = scheduled.fault
+            if (
+                fault.kind in kinds
+                and not scheduled.is_spent
+                and _matches(fault, mailbox, endpoint, provider, path)
+            ):
+                scheduled.occasions[mailbox, endpoint] += 1
+                scheduled.matched += 1
+                if scheduled.matched > fault.skip and self._happens(scheduled, mailbox, endpoint):
+                    scheduled.taken += 1
                     return fault
         return None
 
-    def _falls(self, plan: Plan, mailbox: str, endpoint: str) -> bool:
-        if plan.fault.probability >= 1:
+    def _happens(self, scheduled: ScheduledFault, mailbox: str, endpoint: str) -> bool:
+        if scheduled.fault.probability >= 1:
             return True
-        draw = stable(self._seed, plan.number, mailbox, endpoint, plan.asked[mailbox, endpoint])
-        return draw / 2**64 < plan.fault.probability
+        draw = stable_hash(
+            self._seed, scheduled.number, mailbox, endpoint, scheduled.occasions[mailbox, endpoint]
+        )
+        return draw / 2**64 < scheduled.fault.probability
 
 
-def _meets(fault: Fault, mailbox: str, endpoint: str, provider: str, path: str) -> bool:
+def _matches(fault: Fault, mailbox: str, endpoint: str, provider: str, path: str) -> bool:
     return (
         fnmatchcase(mailbox.lower(), fault.mailbox.lower())
         and fnmatchcase(endpoint, fault.endpoint)

@@ -1,8 +1,7 @@
-"""One mailbox: its messages by number, folders or labels, threads, drafts, and the log of every change.
+"""One simulated mailbox: messages by number, folders or labels, threads, drafts, and the change log.
 
-Provider-neutral and lazy: bytes of generated mail are written when somebody reads them. It makes no provider
-ids and answers no requests; the Gmail and Graph modules derive ids, history and delta from the numbers and
-the log.
+It is provider-neutral and lazy: the bytes of generated mail are written on first read. The Gmail and Graph
+modules derive ids, history and delta from the message numbers and the change log.
 """
 
 from array import array
@@ -10,33 +9,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from mailsim import generated, letters, mime
-from mailsim.cache import Cache
+from mailsim import initial_states, mime, samples
 from mailsim.clock import Clock
-from mailsim.errors import Invalid, Taken, Unknown
-from mailsim.state import (
+from mailsim.errors import AlreadyExists, InvalidRequest, NotFound
+from mailsim.initial_mail import InitialMail
+from mailsim.message_cache import MessageCache
+from mailsim.message_state import (
     OUTLOOK_ROOT,
-    Change,
     ChangeKind,
     Folder,
+    MailboxChange,
+    MessageState,
     ProviderName,
-    State,
-    labels_of,
+    get_labels,
     standard_folders,
     with_labels,
 )
-from mailsim.states import States
-from mailsim.stock import Stock
-from mailsim.threads import Threads
+from mailsim.state_index import MessageStateIndex
+from mailsim.threads import ThreadIndex
 
-Word = TypeVar("Word", bound=str)
-Listener = Callable[["Mailbox", Change], None]
+Choice = TypeVar("Choice", bound=str)
+Listener = Callable[["Mailbox", MailboxChange], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Who a mailbox belongs to. `key` is a 64-bit number from seed and address, from which providers make
-    their ids.
+class MailboxAccount:
+    """The owner of a mailbox.
+
+    `key` is a 64-bit number derived from seed and address; providers derive their ids from it.
     """
 
     provider: ProviderName
@@ -50,35 +50,37 @@ class Account:
 
 
 class Mailbox:
-    """Message numbers rise with arrival: 0 is the oldest. A number is never used twice; a deleted one stays
-    empty.
-    """
+    """Messages are numbered in order of arrival, from 0. The number of a deleted message is not reused."""
 
-    def __init__(self, account: Account, stock: Stock, clock: Clock, cache: Cache) -> None:
+    def __init__(
+        self, account: MailboxAccount, initial_mail: InitialMail, clock: Clock, cache: MessageCache
+    ) -> None:
         self.account = account
         self.provider: ProviderName = account.provider
         self.address = account.address
-        self.stock = stock
+        self.initial_mail = initial_mail
         self.folders = {folder.key: folder for folder in standard_folders(account.provider)}
-        self.changes: list[Change] = []
-        self.sequence = 0  # of the newest change; 0 before the first
-        self.oldest_sequence = 0  # changes up to here are forgotten: a cursor below is expired
+        self.changes: list[MailboxChange] = []
+        self.sequence = 0  # of the newest change; 0: no change yet
+        self.oldest_sequence = 0  # changes up to here were dropped: older cursors are expired
         self.listeners: list[Listener] = []
         self._clock = clock
         self._cache = cache
-        self._first = generated.first_states(account.provider, account.key, stock.count, spread=stock.spread)
-        self._states = States(*self._first)
-        self._received = array("q")  # of the messages after the stock
-        self._contents: dict[int, bytes | letters.Order] = {}
-        self._threads = Threads(stock)
-        self._touched: dict[int, Change] = {}
+        self._first = initial_states.draw_initial_states(
+            account.provider, account.key, initial_mail.count, spread=initial_mail.spread
+        )
+        self._states = MessageStateIndex(*self._first)
+        self._received = array("q")  # of messages after the initial mail
+        self._contents: dict[int, bytes | samples.MessageSpec] = {}
+        self._threads = ThreadIndex(initial_mail)
+        self._last_changes: dict[int, MailboxChange] = {}
         self._draft_keys: dict[int, int] = {}
         self._folder_count = 0
 
     # Reading
 
     def __len__(self) -> int:
-        """Numbers given so far, deleted messages included."""
+        """Return how many numbers were assigned, deleted messages included."""
         return len(self._states)
 
     @property
@@ -86,21 +88,25 @@ class Mailbox:
         return self._states.count()
 
     @property
-    def states(self) -> States:
-        """Counts and pages by state: `count(where)`, `newest(where, below, skip)`, `oldest(where, start)`."""
+    def states(self) -> MessageStateIndex:
+        """Return the index that counts and lists messages by state."""
         return self._states
 
-    def state(self, number: int) -> State | None:
-        """None when there is no such message, or no longer."""
+    def state(self, number: int) -> MessageState | None:
+        """Return a message's state, or None if it does not exist."""
         return self._states.get(number)
 
     def received_ms(self, number: int) -> int:
-        """When it arrived, in milliseconds since 1970. Rises with the number."""
-        stocked = self.stock.count
-        return self.stock.received_ms(number) if number < stocked else self._received[number - stocked]
+        """Return the arrival time in milliseconds since 1970. It rises with the number."""
+        initial_count = self.initial_mail.count
+        return (
+            self.initial_mail.received_ms(number)
+            if number < initial_count
+            else self._received[number - initial_count]
+        )
 
-    def number_at(self, milliseconds: int) -> int:
-        """The first number that arrived at or after that moment; `len(mailbox)` when none did."""
+    def first_number_since(self, milliseconds: int) -> int:
+        """Return the first number that arrived at or after this time, or `len(mailbox)` if none did."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -111,54 +117,57 @@ class Mailbox:
         return low
 
     def raw(self, number: int) -> bytes:
-        """The RFC 5322 bytes, the same each time (until a draft is edited)."""
+        """Return the RFC 5322 bytes. They are stable until a draft is edited."""
         content = self._contents.get(number)
         if isinstance(content, bytes):
             return content
         key = self.account.key, number
-        return self._cache.letters.get(key) or self._cache.letters.put(key, self._written(number))
+        return self._cache.letters.get(key) or self._cache.letters.put(key, self._write_generated(number))
 
-    def tree(self, number: int) -> mime.Part:
-        """The parts of the message."""
+    def tree(self, number: int) -> mime.MimePart:
+        """Return the parsed MIME tree of a message."""
         content = self._contents.get(number)
-        if isinstance(content, bytes):  # may be edited: not worth remembering
+        if isinstance(content, bytes):  # may be edited: do not cache
             return mime.read(content)
         key = self.account.key, number
         return self._cache.trees.get(key) or self._cache.trees.put(key, mime.read(self.raw(number)))
 
     def thread(self, number: int) -> int:
-        """The number of the message that began the thread (which may be deleted by now)."""
+        """Return the number of the message that started the thread, which may be deleted by now."""
         return self._threads.root(number)
 
     def thread_members(self, root: int) -> list[int]:
-        """The thread's messages that still exist, oldest first."""
+        """Return the thread's existing messages, oldest first."""
         return [n for n in self._threads.members(root) if self._states.get(n) is not None]
 
     @property
     def thread_total(self) -> int:
-        """Threads with a message that exists. Of more than 20,000 generated messages: an estimate."""
+        """Return the number of threads with an existing message.
+
+        It is an estimate for more than 20,000 generated messages.
+        """
         return self._threads.total
 
-    def last_change(self, number: int) -> Change | None:
-        """The newest change of a message; None while it is as it was created with the mailbox."""
-        return self._touched.get(number)
+    def last_change(self, number: int) -> MailboxChange | None:
+        """Return the newest change of a message, or None if it never changed."""
+        return self._last_changes.get(number)
 
-    def by_message_id(self, message_id: str) -> int | None:
-        """The newest message with that Message-ID, deleted ones included."""
+    def find_by_message_id(self, message_id: str) -> int | None:
+        """Return the newest message with this Message-ID, deleted ones included."""
         return self._threads.by_message_id(message_id)
 
-    def all_by_message_id(self, message_id: str) -> list[int]:
-        """Every message with that Message-ID, oldest first, deleted ones included."""
+    def find_all_by_message_id(self, message_id: str) -> list[int]:
+        """Return every message with this Message-ID, oldest first, deleted ones included."""
         return self._threads.all_by_message_id(message_id)
 
-    def inside(self, key: str) -> Callable[[State], bool]:
-        """A condition for `states`: the message lies in this folder, or bears this label."""
+    def in_folder(self, key: str) -> Callable[[MessageState], bool]:
+        """Return a predicate for `states`: the message is in this folder or has this label."""
         if self.provider == "gmail":
-            return lambda state: key in labels_of(state)
-        return lambda state: key in state.places
+            return lambda state: key in get_labels(state)
+        return lambda state: key in state.folder_keys
 
-    def changes_after(self, sequence: int) -> list[Change]:
-        """Changes with a higher sequence, oldest first. Check `oldest_sequence` first."""
+    def changes_after(self, sequence: int) -> list[MailboxChange]:
+        """Return changes with a higher sequence, oldest first. Callers check `oldest_sequence` before."""
         return self.changes[max(0, sequence - self.oldest_sequence) :]
 
     def forget_changes(self) -> None:
@@ -166,18 +175,18 @@ class Mailbox:
         self.changes.clear()
         self.oldest_sequence = self.sequence
 
-    # Mail comes, changes and goes
+    # Changing messages
 
-    def deliver(self, content: bytes | letters.Order, state: State | None = None) -> int:
-        """A message arrives now: these very bytes, or what the order asks for. Returns its number."""
-        return self._add(content, state or generated.arrival(self.provider))
+    def deliver(self, content: bytes | samples.MessageSpec, state: MessageState | None = None) -> int:
+        """Deliver a message now, as exact bytes or as generated from a spec, and return its number."""
+        return self._add(content, state or initial_states.get_arrival_state(self.provider))
 
-    def put(self, number: int, state: State) -> Change | None:
-        """Give a message another state. Returns the change, None when nothing changed."""
-        before = self._existing(number)
-        if self.provider == "outlook" and len(state.places) != 1:
-            raise Invalid("an Outlook message lies in exactly one folder")
-        for key in state.places:
+    def set_state(self, number: int, state: MessageState) -> MailboxChange | None:
+        """Set a message's state and return the change, or None if nothing changed."""
+        before = self._get_state(number)
+        if self.provider == "outlook" and len(state.folder_keys) != 1:
+            raise InvalidRequest("an Outlook message is in exactly one folder")
+        for key in state.folder_keys:
             self.folder(key)
         if state == before:
             return None
@@ -192,40 +201,47 @@ class Mailbox:
         flag: str | None = None,
         importance: str | None = None,
         categories: Iterable[str] | None = None,
-    ) -> Change | None:
-        """Set what is given, keep the rest."""
-        state = self._existing(number)
+    ) -> MailboxChange | None:
+        """Set the given properties and keep the others."""
+        state = self._get_state(number)
         if flag is not None:
-            state = replace(state, flag=_one_of(flag, ("notFlagged", "flagged", "complete")))
+            state = replace(state, flag=_check_choice(flag, ("notFlagged", "flagged", "complete")))
         if importance is not None:
-            state = replace(state, importance=_one_of(importance, ("low", "normal", "high")))
+            state = replace(state, importance=_check_choice(importance, ("low", "normal", "high")))
         if read is not None:
             state = replace(state, read=read)
         if categories is not None:
             state = replace(state, categories=tuple(categories))
-        return self.put(number, state)
+        return self.set_state(number, state)
 
-    def relabel(self, number: int, add: Iterable[str] = (), remove: Iterable[str] = ()) -> Change | None:
-        """Gmail: add and remove label ids, UNREAD, STARRED and IMPORTANT among them."""
+    def relabel(
+        self, number: int, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> MailboxChange | None:
+        """Add and remove Gmail label ids, including UNREAD, STARRED and IMPORTANT."""
         if self.provider != "gmail":
-            raise Invalid("an Outlook message has a folder, not labels: move it")
-        state = self._existing(number)
-        return self.put(number, with_labels(state, labels_of(state) - frozenset(remove) | frozenset(add)))
+            raise InvalidRequest("an Outlook message has a folder, not labels; use move instead")
+        state = self._get_state(number)
+        return self.set_state(
+            number, with_labels(state, get_labels(state) - frozenset(remove) | frozenset(add))
+        )
 
-    def move(self, number: int, key: str) -> Change | None:
-        """Into a folder; at Gmail: to INBOX, SPAM, TRASH or a label, out of these three."""
-        state = self._existing(number)
+    def move(self, number: int, key: str) -> MailboxChange | None:
+        """Move a message to a folder.
+
+        At Gmail, add INBOX, SPAM, TRASH or a label and remove the others of these three.
+        """
+        state = self._get_state(number)
         self.folder(key)
         if self.provider == "outlook":
-            return self.put(number, replace(state, places=frozenset({key})))
+            return self.set_state(number, replace(state, folder_keys=frozenset({key})))
         return self.relabel(number, add={key}, remove={"INBOX", "SPAM", "TRASH"} - {key})
 
-    def trash(self, number: int) -> Change | None:
+    def trash(self, number: int) -> MailboxChange | None:
         return self.move(number, "TRASH" if self.provider == "gmail" else "deleteditems")
 
-    def delete(self, number: int) -> Change:
-        """For good. The number stays empty."""
-        before = self._existing(number)
+    def delete(self, number: int) -> MailboxChange:
+        """Delete a message permanently."""
+        before = self._get_state(number)
         self._states.put(number, None)
         self._contents.pop(number, None)
         if not self.thread_members(self.thread(number)):
@@ -234,20 +250,18 @@ class Mailbox:
 
     # Drafts
 
-    def draft(self, raw: bytes) -> int:
-        """Save a new draft. Returns its message number."""
+    def save_draft(self, raw: bytes) -> int:
+        """Save a new draft and return its message number."""
         key = "DRAFT" if self.provider == "gmail" else "drafts"
-        return self._add(raw, State(frozenset({key}), read=True, draft=True))
+        return self._add(raw, MessageState(frozenset({key}), read=True, draft=True))
 
     def draft_key(self, number: int) -> int:
-        """What stays the same while Gmail gives a draft's message a new number at every save."""
+        """Return the key of a draft, which is stable although Gmail assigns a new message at every save."""
         return self._draft_keys.get(number, number)
 
     def edit_draft(self, number: int, raw: bytes) -> int:
-        """Save a draft again. Gmail: the old message is deleted and a new one added; Outlook: edited in
-        place.
-        """
-        state = self._existing_draft(number)
+        """Save a draft again: at Gmail as a new message that replaces the old one, at Outlook in place."""
+        state = self._get_draft_state(number)
         if self.provider == "gmail":
             return self._replace(number, raw, state)
         self._contents[number] = raw
@@ -255,29 +269,31 @@ class Mailbox:
         return number
 
     def send_draft(self, number: int) -> int:
-        """The draft becomes sent mail: at Gmail under a new number, at Outlook moved to Sent Items."""
-        self._existing_draft(number)
+        """Turn a draft into sent mail: at Gmail under a new number, at Outlook moved to Sent Items."""
+        self._get_draft_state(number)
         if self.provider == "gmail":
-            return self._replace(number, self.raw(number), generated.arrival(self.provider, sent=True))
-        self.put(number, generated.arrival(self.provider, sent=True))
+            return self._replace(
+                number, self.raw(number), initial_states.get_arrival_state(self.provider, sent=True)
+            )
+        self.set_state(number, initial_states.get_arrival_state(self.provider, sent=True))
         return number
 
     # Folders and labels
 
     def folder(self, key: str) -> Folder:
-        found = self.folders.get(key)
-        if found is None:
-            raise Unknown(f"no folder or label {key!r} in {self.address}")
-        return found
+        folder = self.folders.get(key)
+        if folder is None:
+            raise NotFound(f"{self.address} has no folder or label {key!r}")
+        return folder
 
     def add_folder(
         self, name: str, parent: str | None = None, *, hidden: bool = False, query: str = ""
     ) -> Folder:
-        """A new folder (Outlook; with a query: a search folder) or user label (Gmail)."""
+        """Add a folder or user label; at Outlook, a query makes it a search folder."""
         if self.provider == "outlook":
             parent = parent or OUTLOOK_ROOT
             self.folder(parent)
-        self._unused_name(name, parent)
+        self._check_name_unused(name, parent)
         self._folder_count += 1
         key = f"Label_{self._folder_count}" if self.provider == "gmail" else f"f{self._folder_count}"
         folder = Folder(key, name, "search" if query else "user", parent, hidden, query)
@@ -286,29 +302,29 @@ class Mailbox:
         return folder
 
     def change_folder(self, key: str, *, name: str | None = None, parent: str | None = None) -> Folder:
-        """Rename it, or move it under another one."""
+        """Rename a folder, or move it under another one."""
         old = self.folder(key)
         if old.kind == "system":
-            raise Invalid(f"{key} is part of every mailbox and cannot be changed")
-        if parent is not None and (self.provider == "gmail" or key in self._line(parent)):
-            raise Invalid(
-                "a folder moves under another one that is not its own descendant; labels do not nest"
+            raise InvalidRequest(f"{key} is part of every mailbox and cannot be changed")
+        if parent is not None and (self.provider == "gmail" or key in self._ancestors(parent)):
+            raise InvalidRequest(
+                "a folder cannot be moved under itself or its own descendant; labels cannot be nested"
             )
         new = replace(old, name=name or old.name, parent=parent or old.parent)
         if (new.name, new.parent) != (old.name, old.parent):
-            self._unused_name(new.name, new.parent)
+            self._check_name_unused(new.name, new.parent)
             self.folders[key] = new
             self._log_folder("folder_changed", new)
         return new
 
     def delete_folder(self, key: str) -> None:
-        """Outlook: with everything in it. Gmail: the label is taken off its messages."""
+        """Delete a folder with its messages (Outlook), or remove a label from its messages (Gmail)."""
         folder = self.folder(key)
         if folder.kind == "system":
-            raise Invalid(f"{key} is part of every mailbox and cannot be deleted")
+            raise InvalidRequest(f"{key} is part of every mailbox and cannot be deleted")
         for child in [other.key for other in self.folders.values() if other.parent == key]:
             self.delete_folder(child)
-        for number in list(self._states.newest(self.inside(key))):
+        for number in list(self._states.newest(self.in_folder(key))):
             if self.provider == "gmail":
                 self.relabel(number, remove={key})
             else:
@@ -316,31 +332,31 @@ class Mailbox:
         del self.folders[key]
         self._log_folder("folder_deleted", folder)
 
-    # Parts of the above
+    # Helpers
 
-    def _existing(self, number: int) -> State:
+    def _get_state(self, number: int) -> MessageState:
         state = self._states.get(number)
         if state is None:
-            raise Unknown(f"no message {number} in {self.address}")
+            raise NotFound(f"{self.address} has no message {number}")
         return state
 
-    def _existing_draft(self, number: int) -> State:
-        state = self._existing(number)
+    def _get_draft_state(self, number: int) -> MessageState:
+        state = self._get_state(number)
         if not state.draft:
-            raise Invalid(f"message {number} is not a draft")
+            raise InvalidRequest(f"message {number} is not a draft")
         return state
 
-    def _written(self, number: int) -> bytes:
+    def _write_generated(self, number: int) -> bytes:
         content = self._contents.get(number)
-        if isinstance(content, letters.Order):
-            return letters.write(content)
+        if isinstance(content, samples.MessageSpec):
+            return samples.write_message(content)
         distinct, first = self._first
-        return self.stock.write(number, distinct[first[number]])
+        return self.initial_mail.write(number, distinct[first[number]])
 
-    def _add(self, content: bytes | letters.Order, state: State, root: int | None = None) -> int:
-        for key in state.places:
+    def _add(self, content: bytes | samples.MessageSpec, state: MessageState, root: int | None = None) -> int:
+        for key in state.folder_keys:
             self.folder(key)
-        raw = content if isinstance(content, bytes) else letters.write(content)
+        raw = content if isinstance(content, bytes) else samples.write_message(content)
         number = self._states.append(state)
         self._received.append(self._clock.milliseconds())
         self._contents[number] = content
@@ -350,37 +366,39 @@ class Mailbox:
         self._log("added", number, None, state)
         return number
 
-    def _replace(self, number: int, raw: bytes, state: State) -> int:
+    def _replace(self, number: int, raw: bytes, state: MessageState) -> int:
         key, root = self.draft_key(number), self.thread(number)
         self.delete(number)
         new = self._add(raw, state, root)
         self._draft_keys[new] = key
         return new
 
-    def _unused_name(self, name: str, parent: str | None) -> None:
+    def _check_name_unused(self, name: str, parent: str | None) -> None:
         if not name.strip():
-            raise Invalid("a folder or label needs a name")
+            raise InvalidRequest("a folder or label needs a name")
         same = [f for f in self.folders.values() if f.parent == parent and f.name.lower() == name.lower()]
         if same:
-            raise Taken(f"there is a folder or label named {name!r} already")
+            raise AlreadyExists(f"a folder or label named {name!r} already exists")
 
-    def _line(self, key: str | None) -> list[str]:
-        """A folder and its ancestors."""
-        line: list[str] = []
+    def _ancestors(self, key: str | None) -> list[str]:
+        """Return a folder key and those of its ancestors."""
+        keys: list[str] = []
         while key is not None:
-            line.append(key)
+            keys.append(key)
             key = self.folder(key).parent
-        return line
+        return keys
 
-    def _log(self, kind: ChangeKind, number: int, before: State | None, after: State | None) -> Change:
-        change = Change(self.sequence + 1, kind, self._clock.milliseconds(), number, before, after)
-        self._touched[number] = change
+    def _log(
+        self, kind: ChangeKind, number: int, before: MessageState | None, after: MessageState | None
+    ) -> MailboxChange:
+        change = MailboxChange(self.sequence + 1, kind, self._clock.milliseconds(), number, before, after)
+        self._last_changes[number] = change
         return self._publish(change)
 
     def _log_folder(self, kind: ChangeKind, folder: Folder) -> None:
-        self._publish(Change(self.sequence + 1, kind, self._clock.milliseconds(), folder=folder))
+        self._publish(MailboxChange(self.sequence + 1, kind, self._clock.milliseconds(), folder=folder))
 
-    def _publish(self, change: Change) -> Change:
+    def _publish(self, change: MailboxChange) -> MailboxChange:
         self.sequence = change.sequence
         self.changes.append(change)
         for listener in self.listeners:
@@ -388,8 +406,8 @@ class Mailbox:
         return change
 
 
-def _one_of(word: str, words: tuple[Word, ...]) -> Word:
-    for known in words:
-        if word == known:
-            return known
-    raise Invalid(f"{word!r} is not one of {', '.join(words)}")
+def _check_choice(value: str, choices: tuple[Choice, ...]) -> Choice:
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise InvalidRequest(f"{value!r} is not one of {', '.join(choices)}")

@@ -1,8 +1,8 @@
-"""Simulator holds what every part of mailsim shares; Provider is what a provider module gives to the rest.
+"""The Simulator, which all parts of mailsim share, and the Provider interface of Gmail and Microsoft.
 
-A provider module exports `routes(sim) -> list[Route]`: it registers its Provider in `sim.providers` and
-returns routes whose `name` is the endpoint as faults and meters call it (`messages.get`). `app.py` puts them
-behind the gate.
+A provider module exports `routes(sim) -> list[Route]`. It registers its Provider in `sim.providers` and
+returns routes whose `name` is the endpoint name used by faults and meters (`messages.get`). `app.py` wraps
+them in the middleware.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from starlette.types import Scope
 
-from mailsim.background import Background
+from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
-from mailsim.faults import Faults
-from mailsim.log import Exchange, RequestLog
+from mailsim.faults import FaultSchedule
 from mailsim.mailbox import Mailbox
+from mailsim.message_state import ProviderName
 from mailsim.meters import Meters
-from mailsim.orders import Lifecycle, Revocation
-from mailsim.outgoing import Outgoing
-from mailsim.state import ProviderName
-from mailsim.world import World
+from mailsim.provider_actions import LifecycleRequest, RevocationRequest
+from mailsim.push_client import PushClient
+from mailsim.registry import Registry
+from mailsim.request_log import HttpExchange, RequestLog
 
-if TYPE_CHECKING:  # the control's endpoints take a Simulator themselves
-    from mailsim.control.endpoint import Endpoint
+if TYPE_CHECKING:  # a circular import: control endpoints take a Simulator
+    from mailsim.control.endpoint import ControlEndpoint
 
 Quota = Literal["new", "old", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SimulatorOptions:
     seed: int = 1
     latency_ms: int = 0
     quota: Quota = "new"
 
 
-class Reply(NamedTuple):
-    """A whole answer: what a fault says in a provider's words, or one part of a batch."""
+class RawResponse(NamedTuple):
+    """A complete HTTP response: a provider's error for a fault, or one part of a batch."""
 
     status: int
     body: bytes
@@ -44,23 +44,23 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks for what, as far as it shows before the request is handled."""
+class RequestTarget:
+    """The mailbox and the endpoint of a request, as far as known before it is handled."""
 
     mailbox: str = ""
     endpoint: str = ""
-    budget: str = ""  # what shares a limit of concurrent requests, if anything does
+    limit_key: str = ""  # requests with the same key share a concurrency limit; empty: none
 
 
-async def _no_lifecycle(_mailbox: Mailbox, _order: Lifecycle) -> int:
+async def _no_lifecycle(_mailbox: Mailbox, _request: LifecycleRequest) -> int:
     return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What the gate, the truth and the control need to know about a provider.
+    """What the middleware and the control API need from a provider.
 
-    Revoking, expiring and lifecycle events return how many things they touched.
+    `revoke`, `expire_tokens`, `expire_cursors` and `lifecycle` return the number of affected objects.
     """
 
     name: ProviderName
@@ -68,68 +68,68 @@ class Provider:
     message_number: Callable[[Mailbox, str], int | None]  # id -> number, None when unknown
     thread_id: Callable[[Mailbox, int], str]  # number of the thread's first message -> id
     folder_id: Callable[[Mailbox, str], str]  # folder or label key -> id
-    refusal: Callable[[int, int], Reply]  # status, Retry-After seconds (0: none) -> the provider's own error
-    caller: Callable[
-        [Scope, str], Caller
-    ]  # request, name of the route -> mailbox and endpoint; must not raise
-    subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for people and for the control
-    revoke: Callable[[Mailbox, Revocation], Awaitable[int]]
-    expire_tokens: Callable[[Mailbox], Awaitable[int]]  # access tokens end now
+    error_response: Callable[[int, int], RawResponse]  # status, Retry-After (0: none)
+    identify_request: Callable[[Scope, str], RequestTarget]  # ASGI scope, route name; must not raise
+    subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for the status page and the control API
+    revoke: Callable[[Mailbox, RevocationRequest], Awaitable[int]]
+    expire_tokens: Callable[[Mailbox], Awaitable[int]]  # access tokens only
     expire_cursors: Callable[[Mailbox], Awaitable[int]]  # history ids, delta links
-    endpoints: frozenset[str]  # the names that faults, log and meters know
-    # Kinds of faults with a `code` -> the codes; among them "" where there is one by default.
+    endpoints: frozenset[str]  # endpoint names used by faults, log and meters
+    # Fault kinds with a `code` -> the valid codes, "" among them if there is a default.
     fault_codes: Mapping[str, frozenset[str]]
-    prefixes: tuple[str, ...] = ()  # of the paths whose unknown ones it answers with its own 404
-    controls: "tuple[Endpoint, ...]" = ()  # its own part of the control API
-    lifecycle: Callable[[Mailbox, Lifecycle], Awaitable[int]] = _no_lifecycle
+    prefixes: tuple[str, ...] = ()  # path prefixes whose unknown paths get the provider's own 404
+    controls: "tuple[ControlEndpoint, ...]" = ()  # its own endpoints of the control API
+    lifecycle: Callable[[Mailbox, LifecycleRequest], Awaitable[int]] = _no_lifecycle
 
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
-    options: Options
+    options: SimulatorOptions
     clock: Clock
-    world: World
-    faults: Faults
+    registry: Registry
+    faults: FaultSchedule
     meters: Meters
-    log: RequestLog  # of what came in
-    pushes: RequestLog  # of what went out: pushes and handshakes
-    background: Background
-    outgoing: Outgoing  # pushes and handshakes
+    request_log: RequestLog  # incoming requests
+    push_log: RequestLog  # outgoing pushes and handshakes
+    background: BackgroundTasks
+    push_client: PushClient
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
-    # "http" and "https": the base URLs, once known
-    places: dict[str, str] = field(default_factory=dict[str, str])
+    # Keys "http" and "https", set once the sockets are bound.
+    base_urls: dict[str, str] = field(default_factory=dict[str, str])
 
-    def refused(self, provider: ProviderName, mailbox: str, endpoint: str, entry: Exchange) -> Reply | None:
-        """For one part of a batch: the answer of a fault, if one shall happen, noted in its log entry.
+    def take_part_fault(
+        self, provider: ProviderName, mailbox: str, endpoint: str, entry: HttpExchange
+    ) -> RawResponse | None:
+        """Return the error response for one part of a batch, if a fault happens, and log the fault.
 
-        A part can be refused; stalls, cut connections and the like befall the batch that carries it.
+        A part can only be refused; stalls and cut connections apply to the batch that carries it.
         """
-        fault = self.faults.take_part(mailbox, endpoint, provider, entry.path)
+        fault = self.faults.take_part_fault(mailbox, endpoint, provider, entry.path)
         if fault is None:
             return None
-        self.meters.of(mailbox).faults += 1
+        self.meters.get(mailbox).faults += 1
         entry.fault = fault.kind
         if fault.kind == "throttle":
-            return self.providers[provider].refusal(429, fault.retry_after)
-        return self.providers[provider].refusal(fault.status or 503, fault.retry_after)
+            return self.providers[provider].error_response(429, fault.retry_after)
+        return self.providers[provider].error_response(fault.status or 503, fault.retry_after)
 
 
-def make_simulator(options: Options, clock: Clock) -> Simulator:
-    """Needs a running event loop from its first use on. Close with `close_simulator`."""
-    pushes = RequestLog()
+def make_simulator(options: SimulatorOptions, clock: Clock) -> Simulator:
+    """Create a simulator. It needs a running event loop; close it with `close_simulator`."""
+    push_log = RequestLog()
     return Simulator(
         options=options,
         clock=clock,
-        world=World(options.seed, clock),
-        faults=Faults(options.seed),
+        registry=Registry(options.seed, clock),
+        faults=FaultSchedule(options.seed),
         meters=Meters(),
-        log=RequestLog(),
-        pushes=pushes,
-        background=Background(clock),
-        outgoing=Outgoing(clock, pushes),
+        request_log=RequestLog(),
+        push_log=push_log,
+        background=BackgroundTasks(clock),
+        push_client=PushClient(clock, push_log),
     )
 
 
 async def close_simulator(sim: Simulator) -> None:
     await sim.background.stop()
-    await sim.outgoing.close()
+    await sim.push_client.close()

@@ -1,6 +1,4 @@
-"""A certificate authority made at start, for this run only. Its files lie in a private directory that dies
-with it.
-"""
+"""The TLS certificates of one run: a temporary certificate authority and the server's certificate."""
 
 import contextlib
 import tempfile
@@ -10,9 +8,9 @@ from pathlib import Path
 
 import trustme
 
-from mailsim.errors import Invalid
+from mailsim.errors import InvalidRequest
 
-# The providers' real names, so that clients whose names are redirected to loopback trust the answer.
+# Include the providers' real host names, for clients that resolve them to loopback.
 NAMES = (
     "localhost",
     "127.0.0.1",
@@ -32,26 +30,27 @@ NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
-    """`ca`: what clients trust. `server`: key and chain in one file."""
+class TlsFiles:
+    """`ca` is the certificate that clients trust; `server` holds key and chain in one file."""
 
     ca: Path
     server: Path
 
 
 @contextlib.contextmanager
-def certificates(*more_names: str) -> Generator[Certificates]:
+def issue_certificates(*more_names: str) -> Generator[TlsFiles]:
+    """Issue certificates into a private directory that is removed at the end of the block."""
     try:
         private = tempfile.TemporaryDirectory(prefix="mailsim-")
     except OSError as error:
-        raise Invalid(f"no place for certificates: {error.strerror or error}; set TMPDIR") from error
+        raise InvalidRequest(f"cannot write certificates: {error.strerror or error}; set TMPDIR") from error
     with private as directory:
-        made = Certificates(Path(directory, "ca.pem"), Path(directory, "server.pem"))
+        files = TlsFiles(Path(directory, "ca.pem"), Path(directory, "server.pem"))
         authority = trustme.CA(organization_name="mailsim")
         try:
             leaf = authority.issue_cert(*dict.fromkeys((*NAMES, *more_names)), organization_name="mailsim")
         except UnicodeError as error:
-            raise Invalid(f"no certificate can name {', '.join(more_names)}") from error
-        authority.cert_pem.write_to_path(made.ca)
-        leaf.private_key_and_cert_chain_pem.write_to_path(made.server)
-        yield made
+            raise InvalidRequest(f"cannot issue a certificate for {', '.join(more_names)}") from error
+        authority.cert_pem.write_to_path(files.ca)
+        leaf.private_key_and_cert_chain_pem.write_to_path(files.server)
+        yield files

@@ -1,10 +1,10 @@
-"""The control API under /_sim: what tests and people do to the simulated world, as one table of endpoints."""
+"""The endpoints of the control API under /_sim, with which tests and people drive the simulator."""
 
 from starlette.routing import Route
 
-from mailsim import orders
-from mailsim.control import happenings, mailboxes, messages, shapes, truth
-from mailsim.control.endpoint import Endpoint
+from mailsim import provider_actions
+from mailsim.control import mailboxes, messages, schemas, simulation, truth
+from mailsim.control.endpoint import ControlEndpoint
 from mailsim.control.openapi import document_route
 from mailsim.simulator import Simulator
 
@@ -12,186 +12,218 @@ _BOX = "/mailboxes/{address}"
 _MESSAGE = _BOX + "/messages/{message}"
 
 ENDPOINTS = (
-    Endpoint("GET", "/", "What this simulation is", happenings.summary, shapes.Summary),
-    Endpoint("GET", "/clock", "What the clock shows", happenings.show_clock, shapes.Moment),
-    Endpoint("POST", "/clock", "Move the clock forward", happenings.move_clock, shapes.Moment, shapes.Move),
-    Endpoint("POST", "/settle", "Wait until the pushes under way are done", happenings.settle, shapes.Moment),
-    Endpoint(
-        "GET", "/applications", "OAuth clients", happenings.list_applications, list[shapes.ApplicationShape]
+    ControlEndpoint("GET", "/", "Summarize the simulation", simulation.summary, schemas.SimulationSummary),
+    ControlEndpoint("GET", "/clock", "Show the clock", simulation.show_clock, schemas.ClockReading),
+    ControlEndpoint(
+        "POST",
+        "/clock",
+        "Move the clock forward",
+        simulation.move_clock,
+        schemas.ClockReading,
+        schemas.ClockMove,
     ),
-    Endpoint(
+    ControlEndpoint(
+        "POST", "/settle", "Wait until pending pushes are done", simulation.settle, schemas.ClockReading
+    ),
+    ControlEndpoint(
+        "GET",
+        "/applications",
+        "List OAuth clients",
+        simulation.list_applications,
+        list[schemas.ApplicationInfo],
+    ),
+    ControlEndpoint(
         "POST",
         "/applications",
         "Register an OAuth client",
-        happenings.register_application,
-        shapes.ApplicationShape,
-        shapes.NewApplication,
+        simulation.register_application,
+        schemas.ApplicationInfo,
+        schemas.NewApplication,
         status=201,
     ),
-    Endpoint("GET", "/mailboxes", "All mailboxes", mailboxes.list_mailboxes, list[shapes.MailboxShape]),
-    Endpoint(
+    ControlEndpoint(
+        "GET", "/mailboxes", "List mailboxes", mailboxes.list_mailboxes, list[schemas.MailboxInfo]
+    ),
+    ControlEndpoint(
         "POST",
         "/mailboxes",
         "Create a mailbox with generated mail",
         mailboxes.create_mailbox,
-        shapes.MailboxShape,
-        shapes.NewMailbox,
+        schemas.MailboxInfo,
+        schemas.NewMailbox,
         status=201,
     ),
-    Endpoint(
+    ControlEndpoint(
         "GET",
         _BOX,
-        "A mailbox with its folders or labels and its subscriptions",
+        "Show a mailbox with its folders or labels and its subscriptions",
         mailboxes.show_mailbox,
-        shapes.MailboxDetails,
+        schemas.MailboxDetails,
     ),
-    Endpoint("DELETE", _BOX, "Close a mailbox", mailboxes.close_mailbox),
-    Endpoint(
+    ControlEndpoint("DELETE", _BOX, "Close a mailbox", mailboxes.close_mailbox),
+    ControlEndpoint(
         "POST",
         _BOX + "/folders",
         "Add a folder or label",
         mailboxes.add_folder,
-        shapes.FolderShape,
-        shapes.NewFolder,
+        schemas.FolderInfo,
+        schemas.NewFolder,
         status=201,
     ),
-    Endpoint(
+    ControlEndpoint(
         "PATCH",
         _BOX + "/folders/{key}",
         "Rename a folder or label, or move a folder",
         mailboxes.change_folder,
-        shapes.FolderShape,
-        shapes.FolderChange,
+        schemas.FolderInfo,
+        schemas.FolderChange,
     ),
-    Endpoint("DELETE", _BOX + "/folders/{key}", "Delete a folder or label", mailboxes.delete_folder),
-    Endpoint(
+    ControlEndpoint("DELETE", _BOX + "/folders/{key}", "Delete a folder or label", mailboxes.delete_folder),
+    ControlEndpoint(
         "GET",
         _BOX + "/truth",
-        "Every message with ids, places, flags and digests, in pages by rising number",
+        "List every message with ids, folders, flags and digests, in pages by rising number",
         truth.truth,
-        shapes.Truth,
-        query=shapes.Page,
+        schemas.TruthPage,
+        query=schemas.TruthQuery,
     ),
-    Endpoint(
+    ControlEndpoint(
         "POST",
         _BOX + "/messages",
-        "Deliver a message byte for byte, or generated mail",
+        "Deliver a message byte for byte, or generate messages",
         messages.deliver,
-        shapes.MessageNames,
-        shapes.NewMail,
-        shapes.Placing,
+        schemas.MessageRefs,
+        schemas.NewMessages,
+        schemas.DeliveryQuery,
         mail=True,
         status=201,
     ),
-    Endpoint("GET", _MESSAGE + "/raw", "The bytes of a message", messages.show_raw, bytes),
-    Endpoint(
+    ControlEndpoint("GET", _MESSAGE + "/raw", "Show the bytes of a message", messages.show_raw, bytes),
+    ControlEndpoint(
         "POST",
         _MESSAGE + "/move",
-        "Move to a folder; at Gmail to INBOX, SPAM, TRASH or a label",
+        "Move a message to a folder; at Gmail to INBOX, SPAM, TRASH or a label",
         messages.move,
-        shapes.Done,
-        shapes.FolderName,
+        schemas.AffectedCount,
+        schemas.MoveDestination,
     ),
-    Endpoint(
+    ControlEndpoint(
         "POST",
         _MESSAGE + "/mark",
-        "Read, flag, importance, categories",
+        "Set read, flag, importance or categories",
         messages.mark,
-        shapes.Done,
-        shapes.Marks,
+        schemas.AffectedCount,
+        schemas.MessageMarks,
     ),
-    Endpoint(
-        "POST", _MESSAGE + "/label", "Add and remove Gmail labels", messages.label, shapes.Done, shapes.Labels
+    ControlEndpoint(
+        "POST",
+        _MESSAGE + "/label",
+        "Add and remove Gmail labels",
+        messages.label,
+        schemas.AffectedCount,
+        schemas.LabelChange,
     ),
-    Endpoint("POST", _MESSAGE + "/trash", "Move to the trash", messages.trash, shapes.Done),
-    Endpoint("DELETE", _MESSAGE, "Delete for good", messages.delete),
-    Endpoint(
+    ControlEndpoint(
+        "POST", _MESSAGE + "/trash", "Move a message to the trash", messages.trash, schemas.AffectedCount
+    ),
+    ControlEndpoint("DELETE", _MESSAGE, "Delete a message permanently", messages.delete),
+    ControlEndpoint(
         "POST",
         _BOX + "/drafts",
         "Save a new draft",
         messages.save_draft,
-        shapes.MessageNames,
+        schemas.MessageRefs,
         mail=True,
         status=201,
     ),
-    Endpoint(
+    ControlEndpoint(
         "PUT",
         _MESSAGE,
         "Save a draft again (at Gmail under a new id)",
         messages.edit_draft,
-        shapes.MessageNames,
+        schemas.MessageRefs,
         mail=True,
     ),
-    Endpoint("POST", _MESSAGE + "/send", "Send a draft", messages.send_draft, shapes.MessageNames),
-    Endpoint(
+    ControlEndpoint("POST", _MESSAGE + "/send", "Send a draft", messages.send_draft, schemas.MessageRefs),
+    ControlEndpoint(
         "POST",
         _BOX + "/revoke",
-        "Revoke what the user granted",
+        "Revoke a user's grants",
         mailboxes.revoke_consent,
-        shapes.Done,
-        orders.Revocation,
+        schemas.AffectedCount,
+        provider_actions.RevocationRequest,
     ),
-    Endpoint(
+    ControlEndpoint(
         "POST",
         _BOX + "/expire-tokens",
-        "End the access tokens now",
+        "Expire the access tokens now",
         mailboxes.expire_tokens,
-        shapes.Done,
-        orders.Expiry,
+        schemas.AffectedCount,
+        provider_actions.ExpiryRequest,
     ),
-    Endpoint(
+    ControlEndpoint(
         "POST",
         _BOX + "/expire-cursors",
-        "Forget history ids or delta links",
+        "Expire history ids or delta links",
         mailboxes.expire_cursors,
-        shapes.Done,
-        orders.Expiry,
+        schemas.AffectedCount,
+        provider_actions.ExpiryRequest,
     ),
-    Endpoint(
+    ControlEndpoint(
         "POST",
         _BOX + "/lifecycle",
-        "Send a lifecycle event of the mailbox's subscriptions",
+        "Send a lifecycle event for the mailbox's subscriptions",
         mailboxes.send_lifecycle,
-        shapes.Done,
-        orders.Lifecycle,
+        schemas.AffectedCount,
+        provider_actions.LifecycleRequest,
     ),
-    Endpoint("GET", "/faults", "Faults on order", happenings.list_faults, list[shapes.FaultShape]),
-    Endpoint(
+    ControlEndpoint(
+        "GET", "/faults", "List scheduled faults", simulation.list_faults, list[schemas.FaultInfo]
+    ),
+    ControlEndpoint(
         "POST",
         "/faults",
-        "Order a fault",
-        happenings.add_fault,
-        shapes.FaultShape,
-        shapes.NewFault,
+        "Schedule a fault",
+        simulation.add_fault,
+        schemas.FaultInfo,
+        schemas.NewFault,
         status=201,
     ),
-    Endpoint("DELETE", "/faults", "Cancel all faults", happenings.clear_faults),
-    Endpoint("DELETE", "/faults/{number}", "Cancel a fault", happenings.remove_fault),
-    Endpoint(
+    ControlEndpoint("DELETE", "/faults", "Cancel all faults", simulation.clear_faults),
+    ControlEndpoint("DELETE", "/faults/{number}", "Cancel a fault", simulation.remove_fault),
+    ControlEndpoint(
         "GET",
         "/requests",
-        "Requests to the providers, newest first",
-        happenings.list_requests,
-        list[shapes.RequestShape],
-        query=shapes.RequestFilter,
+        "List requests to the providers, newest first",
+        simulation.list_requests,
+        list[schemas.RequestInfo],
+        query=schemas.RequestFilter,
     ),
-    Endpoint(
-        "PUT", "/requests", "Keep headers and bodies, or not", happenings.set_log, None, shapes.LogSettings
+    ControlEndpoint(
+        "PUT",
+        "/requests",
+        "Turn logging of headers and bodies on or off",
+        simulation.set_log,
+        None,
+        schemas.LogSettings,
     ),
-    Endpoint("DELETE", "/requests", "Empty the logs of requests and pushes", happenings.clear_log),
-    Endpoint(
+    ControlEndpoint("DELETE", "/requests", "Clear the logs of requests and pushes", simulation.clear_log),
+    ControlEndpoint(
         "GET",
         "/pushes",
-        "What was sent to subscribers, newest first; status 0: no answer",
-        happenings.list_pushes,
-        list[shapes.RequestShape],
-        query=shapes.RequestFilter,
+        "List pushes to subscribers, newest first; status 0 means no response",
+        simulation.list_pushes,
+        list[schemas.RequestInfo],
+        query=schemas.RequestFilter,
     ),
-    Endpoint("GET", "/meters", "What was used, per mailbox", happenings.list_meters, list[shapes.MeterShape]),
-    Endpoint("DELETE", "/meters", "All meters back to zero", happenings.reset_meters),
+    ControlEndpoint(
+        "GET", "/meters", "Show usage per mailbox", simulation.list_meters, list[schemas.MeterInfo]
+    ),
+    ControlEndpoint("DELETE", "/meters", "Reset all meters", simulation.reset_meters),
 )
 
 
 def routes(sim: Simulator) -> list[Route]:
-    own = tuple(endpoint for provider in sim.providers.values() for endpoint in provider.controls)
-    return [document_route((*ENDPOINTS, *own)), *(endpoint.route(sim) for endpoint in (*ENDPOINTS, *own))]
+    of_providers = tuple(endpoint for provider in sim.providers.values() for endpoint in provider.controls)
+    endpoints = (*ENDPOINTS, *of_providers)
+    return [document_route(endpoints), *(endpoint.route(sim) for endpoint in endpoints)]

@@ -1,4 +1,4 @@
-"""One control endpoint: what it takes, what it gives, and the way between request and function."""
+"""The ControlEndpoint type: decodes a request, calls the handler and encodes the result or the error."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,18 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mailsim.control.shapes import Problem
-from mailsim.errors import Invalid, SimulatorError
+from mailsim.control.schemas import Problem
+from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.simulator import Simulator
 
-LARGEST = 96 << 20
+MAX_BODY_BYTES = 96 << 20
 JSON = "application/json"
 MAIL = "message/rfc822"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """`body` and `query` are instances of the endpoint's structs, or None; mail comes as bytes in `raw`."""
+class ControlCall:
+    """A decoded control request.
+
+    `body` and `query` are instances of the endpoint's structs, or None; `raw` holds a message/rfc822 body.
+    """
 
     sim: Simulator
     path: dict[str, str]
@@ -30,21 +33,21 @@ class Call:
 
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
-Function = Callable[[Call], Awaitable[Any]]
+ControlHandler = Callable[[ControlCall], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """`gives` None: 204 without a body; bytes: mail."""
+class ControlEndpoint:
+    """One method on one path. `gives` None means 204 without a body, bytes means message/rfc822."""
 
     method: str
     path: str  # below /_sim
     summary: str
-    function: Function
+    function: ControlHandler
     gives: Any = None
     takes: Any = None
     query: type[msgspec.Struct] | None = None
-    mail: bool = False  # takes message/rfc822, besides `takes` if that is set
+    mail: bool = False  # takes message/rfc822, in addition to `takes` if that is set
     status: int = 200
 
     @property
@@ -57,9 +60,9 @@ class Endpoint:
                 call = await self._call(sim, request)
                 result = await self.function(call)
             except SimulatorError as error:
-                return problem(error.status, str(error))
-            except _Refusal as error:
-                return problem(*error.args)
+                return problem_response(error.status, str(error))
+            except _BadRequest as error:
+                return problem_response(*error.args)
             if self.gives is None:
                 return Response(status_code=204)
             if isinstance(result, bytes):
@@ -68,58 +71,58 @@ class Endpoint:
 
         return Route(f"/_sim{self.path}", answer, methods=[self.method], name=f"control.{self.name}")
 
-    async def _call(self, sim: Simulator, request: Request) -> Call:
-        query = _converted(dict(request.query_params), self.query) if self.query else None
+    async def _call(self, sim: Simulator, request: Request) -> ControlCall:
+        query = _convert_query(dict(request.query_params), self.query) if self.query else None
         if self.takes is None and not self.mail:
-            return Call(sim, dict(request.path_params), query)
-        raw = await _body(request)
+            return ControlCall(sim, dict(request.path_params), query)
+        raw = await _read_body(request)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if self.mail and (kind == MAIL or self.takes is None):
             if kind != MAIL or not raw:
-                raise _Refusal(415 if raw else 400, f"send the message as a body of type {MAIL}")
-            return Call(sim, dict(request.path_params), query, raw=raw)
-        return Call(sim, dict(request.path_params), query, body=_decoded(raw, self.takes))
+                raise _BadRequest(415 if raw else 400, f"send the message as a body of type {MAIL}")
+            return ControlCall(sim, dict(request.path_params), query, raw=raw)
+        return ControlCall(sim, dict(request.path_params), query, body=_decode_body(raw, self.takes))
 
 
-class _Refusal(Exception):
-    """Status and words of a request that cannot be read."""
+class _BadRequest(Exception):
+    """A request that cannot be decoded, with the status and message of the response."""
 
 
-def problem(status: int, words: str) -> Response:
-    return Response(msgspec.json.encode(Problem(words)), status, media_type=JSON)
+def problem_response(status: int, message: str) -> Response:
+    return Response(msgspec.json.encode(Problem(message)), status, media_type=JSON)
 
 
-async def _body(request: Request) -> bytes:
-    pieces: list[bytes] = []
+async def _read_body(request: Request) -> bytes:
+    chunks: list[bytes] = []
     size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > LARGEST:
-            raise _Refusal(413, f"a body may have {LARGEST >> 20} MB at most")
-        pieces.append(piece)
-    return b"".join(pieces)
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise _BadRequest(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MB")
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
-def _decoded(raw: bytes, shape: Any) -> Any:
+def _decode_body(raw: bytes, type_: Any) -> Any:
     try:
-        return msgspec.json.decode(raw or b"{}", type=shape)
+        return msgspec.json.decode(raw or b"{}", type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _Refusal(400, f"the body is not right: {error}") from error
+        raise _BadRequest(400, f"invalid body: {error}") from error
 
 
-def _converted(values: dict[str, str], shape: type[msgspec.Struct]) -> msgspec.Struct:
+def _convert_query(values: dict[str, str], type_: type[msgspec.Struct]) -> msgspec.Struct:
     try:
-        return msgspec.convert(values, shape, strict=False)
+        return msgspec.convert(values, type_, strict=False)
     except msgspec.ValidationError as error:
-        raise _Refusal(400, f"the query is not right: {error}") from error
+        raise _BadRequest(400, f"invalid query: {error}") from error
 
 
-def change_options(options: StructT, named: dict[str, Any]) -> StructT:
-    """Only what is named changes. The object stays the same: everybody holds it."""
+def change_options(options: StructT, changes: dict[str, Any]) -> StructT:
+    """Apply the named changes in place, because other objects hold a reference to `options`."""
     try:
-        wanted = msgspec.convert(msgspec.to_builtins(options) | named, type(options))
+        changed = msgspec.convert(msgspec.to_builtins(options) | changes, type(options))
     except msgspec.ValidationError as error:
-        raise Invalid(f"the options are not right: {error}") from error
+        raise InvalidRequest(f"invalid options: {error}") from error
     for name in options.__struct_fields__:
-        setattr(options, name, getattr(wanted, name))
+        setattr(options, name, getattr(changed, name))
     return options

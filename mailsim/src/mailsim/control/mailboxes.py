@@ -1,16 +1,14 @@
-"""Control of mailboxes and their folders: create, look, change, close; revoke and expire what was granted
-for them.
-"""
+"""Control handlers for mailboxes and folders, and for revoking grants and expiring tokens and cursors."""
 
-from mailsim.control.endpoint import Call
-from mailsim.control.shapes import Done, FolderShape, MailboxDetails, MailboxShape
+from mailsim.control.endpoint import ControlCall
+from mailsim.control.schemas import AffectedCount, FolderInfo, MailboxDetails, MailboxInfo
 from mailsim.mailbox import Mailbox
+from mailsim.message_state import Folder
 from mailsim.simulator import Provider
-from mailsim.state import Folder
 
 
-def shape_of(mailbox: Mailbox) -> MailboxShape:
-    return MailboxShape(
+def mailbox_info(mailbox: Mailbox) -> MailboxInfo:
+    return MailboxInfo(
         provider=mailbox.provider,
         address=mailbox.address,
         name=mailbox.account.name,
@@ -20,79 +18,81 @@ def shape_of(mailbox: Mailbox) -> MailboxShape:
     )
 
 
-def mailbox_of(call: Call) -> Mailbox:
-    return call.sim.world.mailbox(call.path["address"])
+def get_mailbox(call: ControlCall) -> Mailbox:
+    return call.sim.registry.get_mailbox(call.path["address"])
 
 
-def provider_of(call: Call) -> Provider:
-    return call.sim.providers[mailbox_of(call).provider]
+def get_provider(call: ControlCall) -> Provider:
+    return call.sim.providers[get_mailbox(call).provider]
 
 
-async def list_mailboxes(call: Call) -> list[MailboxShape]:
-    return [shape_of(mailbox) for mailbox in call.sim.world.mailboxes.values()]
+async def list_mailboxes(call: ControlCall) -> list[MailboxInfo]:
+    return [mailbox_info(mailbox) for mailbox in call.sim.registry.mailboxes.values()]
 
 
-async def create_mailbox(call: Call) -> MailboxShape:
-    given = call.body
-    return shape_of(
-        call.sim.world.create(
-            given.provider,
-            given.address,
-            name=given.name,
-            messages=given.messages,
-            days=given.days,
-            kinds=tuple(given.kinds),
-            spread=given.spread,
-            size=given.size,
+async def create_mailbox(call: ControlCall) -> MailboxInfo:
+    body = call.body
+    return mailbox_info(
+        call.sim.registry.create_mailbox(
+            body.provider,
+            body.address,
+            name=body.name,
+            messages=body.messages,
+            days=body.days,
+            kinds=tuple(body.kinds),
+            spread=body.spread,
+            size=body.size,
         )
     )
 
 
-async def show_mailbox(call: Call) -> MailboxDetails:
-    mailbox, provider = mailbox_of(call), provider_of(call)
-    folders = [_folder(mailbox, folder, provider) for folder in mailbox.folders.values()]
-    return MailboxDetails(shape_of(mailbox), mailbox.thread_total, folders, provider.subscriptions(mailbox))
+async def show_mailbox(call: ControlCall) -> MailboxDetails:
+    mailbox, provider = get_mailbox(call), get_provider(call)
+    folders = [_folder_info(mailbox, folder, provider) for folder in mailbox.folders.values()]
+    return MailboxDetails(
+        mailbox_info(mailbox), mailbox.thread_total, folders, provider.subscriptions(mailbox)
+    )
 
 
-async def close_mailbox(call: Call) -> None:
-    call.sim.world.remove(call.path["address"])
+async def close_mailbox(call: ControlCall) -> None:
+    call.sim.registry.close_mailbox(call.path["address"])
 
 
-async def add_folder(call: Call) -> FolderShape:
-    mailbox, given = mailbox_of(call), call.body
-    folder = mailbox.add_folder(given.name, given.parent, hidden=given.hidden, query=given.query)
-    return _folder(mailbox, folder, provider_of(call))
+async def add_folder(call: ControlCall) -> FolderInfo:
+    mailbox, body = get_mailbox(call), call.body
+    folder = mailbox.add_folder(body.name, body.parent, hidden=body.hidden, query=body.query)
+    return _folder_info(mailbox, folder, get_provider(call))
 
 
-async def change_folder(call: Call) -> FolderShape:
-    mailbox = mailbox_of(call)
+async def change_folder(call: ControlCall) -> FolderInfo:
+    mailbox = get_mailbox(call)
     folder = mailbox.change_folder(call.path["key"], name=call.body.name, parent=call.body.parent)
-    return _folder(mailbox, folder, provider_of(call))
+    return _folder_info(mailbox, folder, get_provider(call))
 
 
-async def delete_folder(call: Call) -> None:
-    mailbox_of(call).delete_folder(call.path["key"])
+async def delete_folder(call: ControlCall) -> None:
+    get_mailbox(call).delete_folder(call.path["key"])
 
 
-async def revoke_consent(call: Call) -> Done:
-    return Done(await provider_of(call).revoke(mailbox_of(call), call.body))
+async def revoke_consent(call: ControlCall) -> AffectedCount:
+    return AffectedCount(await get_provider(call).revoke(get_mailbox(call), call.body))
 
 
-async def expire_tokens(call: Call) -> Done:
-    return Done(await provider_of(call).expire_tokens(mailbox_of(call)))
+async def expire_tokens(call: ControlCall) -> AffectedCount:
+    return AffectedCount(await get_provider(call).expire_tokens(get_mailbox(call)))
 
 
-async def expire_cursors(call: Call) -> Done:
-    return Done(await provider_of(call).expire_cursors(mailbox_of(call)))
+async def expire_cursors(call: ControlCall) -> AffectedCount:
+    return AffectedCount(await get_provider(call).expire_cursors(get_mailbox(call)))
 
 
-async def send_lifecycle(call: Call) -> Done:
-    return Done(await provider_of(call).lifecycle(mailbox_of(call), call.body))
+async def send_lifecycle(call: ControlCall) -> AffectedCount:
+    return AffectedCount(await get_provider(call).lifecycle(get_mailbox(call), call.body))
 
 
-def _folder(mailbox: Mailbox, folder: Folder, provider: Provider) -> FolderShape:
-    inside = mailbox.inside(folder.key)
-    return FolderShape(
+def _folder_info(mailbox: Mailbox, folder: Folder, provider: Provider) -> FolderInfo:
+    inside = mailbox.in_folder(folder.key)
+    return FolderInfo(
         key=folder.key,
         id=provider.folder_id(mailbox, folder.key),
         name=folder.name,

@@ -1,169 +1,180 @@
-"""Control of messages: deliver, move, mark, label, trash, delete, drafts. A message is named by number or
-by id.
+"""Control handlers for messages: deliver, move, mark, label, trash, delete, and drafts.
+
+A message is identified by its number or by the provider's id.
 """
 
 import asyncio
 from dataclasses import replace
 from email.utils import formataddr, parseaddr
 
-from mailsim import letters, mime
-from mailsim.control.endpoint import Call
-from mailsim.control.mailboxes import mailbox_of
-from mailsim.control.shapes import Done, MessageName, MessageNames, NewMail
-from mailsim.errors import Invalid, Unknown
-from mailsim.generated import arrival, stable
+from mailsim import mime, samples
+from mailsim.control.endpoint import ControlCall
+from mailsim.control.mailboxes import get_mailbox
+from mailsim.control.schemas import AffectedCount, MessageRef, MessageRefs, NewMessages
+from mailsim.errors import InvalidRequest, NotFound
+from mailsim.hashing import stable_hash
+from mailsim.initial_states import get_arrival_state
 from mailsim.mailbox import Mailbox
-from mailsim.state import Change, State
+from mailsim.message_state import MailboxChange, MessageState
 
-MOST_AT_ONCE = 10_000
-_LONGEST_NUMBER = 11  # every provider's ids are longer
+MAX_PER_REQUEST = 10_000
+_MAX_NUMBER_DIGITS = 11  # the ids of both providers are longer
 
 
-def number_of(call: Call, mailbox: Mailbox, name: str) -> int:
-    """The message that the caller means."""
-    if name.isascii() and name.isdecimal() and len(name) <= _LONGEST_NUMBER:
+def get_number(call: ControlCall, mailbox: Mailbox, name: str) -> int:
+    """Return the number of the message that `name` identifies, by number or by id."""
+    if name.isascii() and name.isdecimal() and len(name) <= _MAX_NUMBER_DIGITS:
         number: int | None = int(name)
     else:
         number = call.sim.providers[mailbox.provider].message_number(mailbox, name)
     if number is None or mailbox.state(number) is None:
-        raise Unknown(f"no message {name} in {mailbox.address}")
+        raise NotFound(f"{mailbox.address} has no message {name}")
     return number
 
 
-def name_of(call: Call, mailbox: Mailbox, number: int) -> MessageName:
+def message_ref(call: ControlCall, mailbox: Mailbox, number: int) -> MessageRef:
     provider = call.sim.providers[mailbox.provider]
     thread = provider.thread_id(mailbox, mailbox.thread(number))
-    return MessageName(number, provider.message_id(mailbox, number), thread)
+    return MessageRef(number, provider.message_id(mailbox, number), thread)
 
 
-async def deliver(call: Call) -> MessageNames:
-    mailbox = mailbox_of(call)
+async def deliver(call: ControlCall) -> MessageRefs:
+    mailbox = get_mailbox(call)
     if call.raw:
-        state = _state(mailbox, call.query.folder, read=call.query.read)
+        state = _initial_state(mailbox, call.query.folder, read=call.query.read)
         numbers = [mailbox.deliver(call.raw, state)]
     else:
-        numbers = await _deliver_orders(call, mailbox, call.body)
-    return MessageNames([name_of(call, mailbox, number) for number in numbers])
+        numbers = await _deliver_generated(call, mailbox, call.body)
+    return MessageRefs([message_ref(call, mailbox, number) for number in numbers])
 
 
-async def _deliver_orders(call: Call, mailbox: Mailbox, given: NewMail) -> list[int]:
-    if not 1 <= given.count <= MOST_AT_ONCE:
-        raise Invalid(f"count must be between 1 and {MOST_AT_ONCE}")
-    state = _state(mailbox, given.folder, read=given.read)
-    answered = number_of(call, mailbox, given.reply_to) if given.reply_to else None
+async def _deliver_generated(call: ControlCall, mailbox: Mailbox, body: NewMessages) -> list[int]:
+    if not 1 <= body.count <= MAX_PER_REQUEST:
+        raise InvalidRequest(f"count must be between 1 and {MAX_PER_REQUEST}")
+    state = _initial_state(mailbox, body.folder, read=body.read)
+    replied_to = get_number(call, mailbox, body.reply_to) if body.reply_to else None
     numbers: list[int] = []
-    for place in range(given.count):
-        numbers.append(mailbox.deliver(_order(call, mailbox, given, state, place, answered), state))
-        await asyncio.sleep(0)  # others have their turn
+    for position in range(body.count):
+        numbers.append(mailbox.deliver(_make_spec(call, mailbox, body, state, position, replied_to), state))
+        await asyncio.sleep(0)  # let other requests run
     return numbers
 
 
-def _state(mailbox: Mailbox, folder: str, *, read: bool) -> State:
-    state = replace(arrival(mailbox.provider), read=read)
-    return replace(state, places=frozenset({mailbox.folder(folder).key})) if folder else state
+def _initial_state(mailbox: Mailbox, folder: str, *, read: bool) -> MessageState:
+    state = replace(get_arrival_state(mailbox.provider), read=read)
+    return replace(state, folder_keys=frozenset({mailbox.folder(folder).key})) if folder else state
 
 
-def _order(
-    call: Call, mailbox: Mailbox, given: NewMail, state: State, place: int, answered: int | None
-) -> letters.Order:
+def _make_spec(
+    call: ControlCall,
+    mailbox: Mailbox,
+    body: NewMessages,
+    state: MessageState,
+    position: int,
+    replied_to: int | None,
+) -> samples.MessageSpec:
     seed = (
-        given.seed + place
-        if given.seed is not None
-        else stable(call.sim.options.seed, mailbox.address, len(mailbox))
+        body.seed + position
+        if body.seed is not None
+        else stable_hash(call.sim.options.seed, mailbox.address, len(mailbox))
     )
     owner = (mailbox.account.name, mailbox.address)
-    sent = bool(state.places & {"SENT", "sentitems"})
+    sent = bool(state.folder_keys & {"SENT", "sentitems"})
     try:
-        order = letters.Order(
+        spec = samples.MessageSpec(
             seed=seed,
-            kind=given.kind or ("reply" if answered is not None else "plain"),
-            variant=given.variant,
-            language=given.language,
-            sender=_person(given.sender) if given.sender else owner if sent else ("", ""),
-            to=tuple(_person(text) for text in given.to) or (() if sent else (owner,)),
-            cc=tuple(_person(text) for text in given.cc),
+            kind=body.kind or ("reply" if replied_to is not None else "plain"),
+            variant=body.variant,
+            language=body.language,
+            sender=_parse_person(body.sender) if body.sender else owner if sent else ("", ""),
+            to=tuple(_parse_person(text) for text in body.to) or (() if sent else (owner,)),
+            cc=tuple(_parse_person(text) for text in body.cc),
             date=call.sim.clock.now().replace(microsecond=0),
-            subject=given.subject,
-            size=given.size,
+            subject=body.subject,
+            size=body.size,
         )
     except (ValueError, KeyError) as error:
-        raise Invalid(f"no such mail can be written: {error}") from error
-    return order if answered is None else _answering(order, mailbox, answered, given.subject)
+        raise InvalidRequest(f"cannot generate this message: {error}") from error
+    return spec if replied_to is None else _make_reply(spec, mailbox, replied_to, body.subject)
 
 
-def _answering(order: letters.Order, mailbox: Mailbox, answered: int, subject: str | None) -> letters.Order:
-    headers = {name.lower(): value for name, value in mime.read_headers(mailbox.raw(answered))}
+def _make_reply(
+    spec: samples.MessageSpec, mailbox: Mailbox, replied_to: int, subject: str | None
+) -> samples.MessageSpec:
+    headers = {name.lower(): value for name, value in mime.read_headers(mailbox.raw(replied_to))}
     message_id = headers.get("message-id", "").strip()
     title = mime.decode_words(headers.get("subject", ""))
     return replace(
-        order,
+        spec,
         in_reply_to=message_id or None,
         references=(*headers.get("references", "").split(), *filter(None, (message_id,))),
         subject=subject if subject is not None else title if title.startswith("Re: ") else f"Re: {title}",
     )
 
 
-def _person(text: str) -> letters.Person:
+def _parse_person(text: str) -> samples.Person:
     name, address = parseaddr(text)
     if not address or "@" not in address or not formataddr((name, address)):
-        raise Invalid(f"{text!r} is not `Name <address>` or an address")
+        raise InvalidRequest(f"{text!r} is neither an address nor `Name <address>`")
     return name, address
 
 
-async def show_raw(call: Call) -> bytes:
-    mailbox = mailbox_of(call)
-    return mailbox.raw(number_of(call, mailbox, call.path["message"]))
+async def show_raw(call: ControlCall) -> bytes:
+    mailbox = get_mailbox(call)
+    return mailbox.raw(get_number(call, mailbox, call.path["message"]))
 
 
-async def move(call: Call) -> Done:
-    mailbox = mailbox_of(call)
-    return _done(mailbox.move(number_of(call, mailbox, call.path["message"]), call.body.folder))
+async def move(call: ControlCall) -> AffectedCount:
+    mailbox = get_mailbox(call)
+    return _count_change(mailbox.move(get_number(call, mailbox, call.path["message"]), call.body.folder))
 
 
-async def mark(call: Call) -> Done:
-    mailbox, given = mailbox_of(call), call.body
-    return _done(
+async def mark(call: ControlCall) -> AffectedCount:
+    mailbox, body = get_mailbox(call), call.body
+    return _count_change(
         mailbox.mark(
-            number_of(call, mailbox, call.path["message"]),
-            read=given.read,
-            flag=given.flag,
-            importance=given.importance,
-            categories=given.categories,
+            get_number(call, mailbox, call.path["message"]),
+            read=body.read,
+            flag=body.flag,
+            importance=body.importance,
+            categories=body.categories,
         )
     )
 
 
-async def label(call: Call) -> Done:
-    mailbox, given = mailbox_of(call), call.body
-    return _done(mailbox.relabel(number_of(call, mailbox, call.path["message"]), given.add, given.remove))
+async def label(call: ControlCall) -> AffectedCount:
+    mailbox, body = get_mailbox(call), call.body
+    return _count_change(
+        mailbox.relabel(get_number(call, mailbox, call.path["message"]), body.add, body.remove)
+    )
 
 
-async def trash(call: Call) -> Done:
-    mailbox = mailbox_of(call)
-    return _done(mailbox.trash(number_of(call, mailbox, call.path["message"])))
+async def trash(call: ControlCall) -> AffectedCount:
+    mailbox = get_mailbox(call)
+    return _count_change(mailbox.trash(get_number(call, mailbox, call.path["message"])))
 
 
-async def delete(call: Call) -> None:
-    mailbox = mailbox_of(call)
-    mailbox.delete(number_of(call, mailbox, call.path["message"]))
+async def delete(call: ControlCall) -> None:
+    mailbox = get_mailbox(call)
+    mailbox.delete(get_number(call, mailbox, call.path["message"]))
 
 
-async def save_draft(call: Call) -> MessageNames:
-    mailbox = mailbox_of(call)
-    return MessageNames([name_of(call, mailbox, mailbox.draft(call.raw))])
+async def save_draft(call: ControlCall) -> MessageRefs:
+    mailbox = get_mailbox(call)
+    return MessageRefs([message_ref(call, mailbox, mailbox.save_draft(call.raw))])
 
 
-async def edit_draft(call: Call) -> MessageNames:
-    mailbox = mailbox_of(call)
-    number = mailbox.edit_draft(number_of(call, mailbox, call.path["message"]), call.raw)
-    return MessageNames([name_of(call, mailbox, number)])
+async def edit_draft(call: ControlCall) -> MessageRefs:
+    mailbox = get_mailbox(call)
+    number = mailbox.edit_draft(get_number(call, mailbox, call.path["message"]), call.raw)
+    return MessageRefs([message_ref(call, mailbox, number)])
 
 
-async def send_draft(call: Call) -> MessageNames:
-    mailbox = mailbox_of(call)
-    number = mailbox.send_draft(number_of(call, mailbox, call.path["message"]))
-    return MessageNames([name_of(call, mailbox, number)])
+async def send_draft(call: ControlCall) -> MessageRefs:
+    mailbox = get_mailbox(call)
+    number = mailbox.send_draft(get_number(call, mailbox, call.path["message"]))
+    return MessageRefs([message_ref(call, mailbox, number)])
 
 
-def _done(change: Change | None) -> Done:
-    return Done(0 if change is None else 1)
+def _count_change(change: MailboxChange | None) -> AffectedCount:
+    return AffectedCount(0 if change is None else 1)

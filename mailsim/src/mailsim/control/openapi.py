@@ -1,4 +1,4 @@
-"""The control's OpenAPI 3.1 document, made from the table of endpoints and their structs."""
+"""The OpenAPI 3.1 document of the control API, generated from its endpoints and their structs."""
 
 import re
 from collections.abc import Iterable
@@ -11,21 +11,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mailsim import __version__
-from mailsim.control.endpoint import JSON, MAIL, Endpoint
-from mailsim.control.shapes import Problem
+from mailsim.control.endpoint import JSON, MAIL, ControlEndpoint
+from mailsim.control.schemas import Problem
 
 _REF = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
 
-def document(endpoints: Iterable[Endpoint]) -> Json:
-    listed = tuple(endpoints)
-    types = [shape for one in listed for shape in (one.takes, one.gives) if shape not in {None, bytes}]
+def build_document(endpoints: Iterable[ControlEndpoint]) -> Json:
+    all_endpoints = tuple(endpoints)
+    types = [shape for one in all_endpoints for shape in (one.takes, one.gives) if shape not in {None, bytes}]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
-    of_type = dict(zip(types, schemas, strict=False))
+    schema_of = dict(zip(types, schemas, strict=False))
     paths: dict[str, Json] = {}
-    for endpoint in listed:
-        paths.setdefault(f"/_sim{endpoint.path}", {})[endpoint.method.lower()] = _operation(endpoint, of_type)
+    for endpoint in all_endpoints:
+        paths.setdefault(f"/_sim{endpoint.path}", {})[endpoint.method.lower()] = _operation(
+            endpoint, schema_of
+        )
     return {
         "openapi": "3.1.0",
         "info": {"title": "mailsim control", "version": __version__},
@@ -34,18 +36,18 @@ def document(endpoints: Iterable[Endpoint]) -> Json:
     }
 
 
-def _operation(endpoint: Endpoint, of_type: dict[Any, Json]) -> Json:
+def _operation(endpoint: ControlEndpoint, schema_of: dict[Any, Json]) -> Json:
     problem = {
-        "description": "What is wrong",
+        "description": "Error",
         "content": {JSON: {"schema": {"$ref": _REF.format(name="Problem")}}},
     }
     operation: Json = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
-        "responses": {**_success(endpoint, of_type), "4XX": problem},
+        "responses": {**_success(endpoint, schema_of), "4XX": problem},
     }
-    content: Json = {JSON: {"schema": of_type[endpoint.takes]}} if endpoint.takes else {}
+    content: Json = {JSON: {"schema": schema_of[endpoint.takes]}} if endpoint.takes else {}
     if endpoint.mail:
         content[MAIL] = {}
     if content:
@@ -53,19 +55,19 @@ def _operation(endpoint: Endpoint, of_type: dict[Any, Json]) -> Json:
     return operation
 
 
-def _success(endpoint: Endpoint, of_type: dict[Any, Json]) -> Json:
+def _success(endpoint: ControlEndpoint, schema_of: dict[Any, Json]) -> Json:
     if endpoint.gives is None:
         return {"204": {"description": "Done"}}
-    content: Json = {MAIL: {}} if endpoint.gives is bytes else {JSON: {"schema": of_type[endpoint.gives]}}
+    content: Json = {MAIL: {}} if endpoint.gives is bytes else {JSON: {"schema": schema_of[endpoint.gives]}}
     return {str(endpoint.status): {"description": endpoint.summary, "content": content}}
 
 
-def _path_parameters(endpoint: Endpoint) -> list[Json]:
+def _path_parameters(endpoint: ControlEndpoint) -> list[Json]:
     names = re.findall(r"\{(\w+)\}", endpoint.path)
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _query_parameters(endpoint: Endpoint) -> list[Json]:
+def _query_parameters(endpoint: ControlEndpoint) -> list[Json]:
     if endpoint.query is None:
         return []
     _, components = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
@@ -76,10 +78,10 @@ def _query_parameters(endpoint: Endpoint) -> list[Json]:
     ]
 
 
-def document_route(endpoints: Iterable[Endpoint]) -> Route:
+def document_route(endpoints: Iterable[ControlEndpoint]) -> Route:
     @cache
     def encoded() -> bytes:
-        return msgspec.json.encode(document(endpoints))
+        return msgspec.json.encode(build_document(endpoints))
 
     async def answer(_: Request) -> Response:
         return Response(encoded(), media_type=JSON)

@@ -1,1 +1,1 @@
-"""Microsoft Entra: sign-in pages, the token endpoint, discovery. Knows no mail."""
+"""Simulated Microsoft Entra ID: sign-in pages, token endpoint, discovery. Independent of mail."""

@@ -1,6 +1,7 @@
-"""The authorize endpoint: checks the request, shows the consent page, sends the browser back.
+"""The authorize and admin consent endpoints: check the request, show the consent page, redirect back.
 
-Back means to the application, with a code or an error; only what cannot be trusted stays on a page here.
+The browser returns to the application with a code or an error. Only a request with an invalid client or
+redirect URI ends on an error page here.
 """
 
 import re
@@ -12,109 +13,113 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mailsim.entra import aadsts, pages, scopes
-from mailsim.entra.aadsts import KINDS, EntraError
-from mailsim.entra.directory import User
-from mailsim.entra.grants import CODE_SECONDS, Code
-from mailsim.entra.token import Entra, base_url, guid_or_new
-from mailsim.world import Application
+from mailsim.entra.aadsts import ERRORS, EntraError
+from mailsim.entra.context import EntraContext, base_url, guid_or_new
+from mailsim.entra.directory import EntraUser
+from mailsim.entra.grants import CODE_SECONDS, EntraAuthorizationCode
+from mailsim.registry import OAuthApplication
 
 COOKIE = "ESTSAUTH"
-Mode = Literal["query", "fragment", "form_post"]
+ResponseMode = Literal["query", "fragment", "form_post"]
 PROMPTS = frozenset({"", "login", "none", "consent", "select_account", "create"})
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_STATIC = ["User.Read", "Mail.Read"]  # what `.default` asks a user for
+_DEFAULT_SCOPES = ["User.Read", "Mail.Read"]  # what `.default` means for a user
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request whose client and redirect URI are right: from here on, errors go back to the application."""
+class EntraAuthorizationRequest:
+    """A request with a valid client and redirect URI, so that errors can go back to the application."""
 
-    application: Application
+    application: OAuthApplication
     tenant: str
     redirect_uri: str
     spa: bool
-    mode: Mode
+    mode: ResponseMode
     state: str
     form: dict[str, str]
 
 
-async def authorize(entra: Entra, request: Request) -> Response:
-    """GET shows the page (or answers at once), POST is the page's own form, or a request by form."""
-    form = _pairs(request.url.query)
+async def authorize(entra: EntraContext, request: Request) -> Response:
+    """Handle GET, the decision posted by the consent page, and a request sent as a form."""
+    form = _parse_form(request.url.query)
     decision: dict[str, str] = {}
     if request.method == "POST":
-        decision = _pairs((await request.body())[:65536].decode("utf-8", "replace"))
+        decision = _parse_form((await request.body())[:65536].decode("utf-8", "replace"))
         form = form or decision
     try:
-        asked = _known(entra, request.path_params["tenant"], form)
+        parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:
         return _error_page(entra, request, error)
     try:
-        return _answer(entra, request, asked, decision)
+        return _decide(entra, request, parsed, decision)
     except EntraError as error:
-        return _back(entra, asked, _refusal(entra, request, error))
+        return _redirect_back(entra, parsed, _error_parameters(entra, request, error))
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _parse_form(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, max_num_fields=100))
     except ValueError:
         return {}
 
 
-def _known(entra: Entra, tenant_name: str, form: dict[str, str]) -> Asked:
+def _parse_request(entra: EntraContext, tenant_name: str, form: dict[str, str]) -> EntraAuthorizationRequest:
     tenant = entra.directory.check_tenant(tenant_name)
     if not form.get("client_id"):
         raise EntraError(900144, parameter="client_id")
-    application = entra.directory.application(form["client_id"], tenant)
+    application = entra.directory.get_application(form["client_id"], tenant)
     uri = form.get("redirect_uri") or next(iter(application.redirect_uris), "")
     kind = entra.directory.redirect_kind(application, uri)
     if kind is None:
         raise EntraError(50011, uri=uri, app=application.client_id)
     mode = form.get("response_mode") or "query"
-    checked = cast("Mode", mode) if mode in {"query", "fragment", "form_post"} else "query"
-    return Asked(application, tenant, uri, kind == "spa", checked, form.get("state", ""), form)
-
-
-def _answer(entra: Entra, request: Request, asked: Asked, decision: dict[str, str]) -> Response:
-    wanted = _check(asked)
-    entra.directory.refuse(
-        "authorize", asked.application, entra.directory.find(asked.form.get("login_hint", ""))
+    checked = cast("ResponseMode", mode) if mode in {"query", "fragment", "form_post"} else "query"
+    return EntraAuthorizationRequest(
+        application, tenant, uri, kind == "spa", checked, form.get("state", ""), form
     )
-    session = entra.directory.find(entra.directory.sessions.get(request.cookies.get(COOKIE, ""), ""))
-    signed_in = session if session and entra.directory.admits(asked.tenant, session) else None
+
+
+def _decide(
+    entra: EntraContext, request: Request, parsed: EntraAuthorizationRequest, decision: dict[str, str]
+) -> Response:
+    permissions = _check_request(parsed)
+    entra.directory.raise_planned_refusal(
+        "authorize", parsed.application, entra.directory.find_user(parsed.form.get("login_hint", ""))
+    )
+    session = entra.directory.find_user(entra.directory.sessions.get(request.cookies.get(COOKIE, ""), ""))
+    signed_in = session if session and entra.directory.admits(parsed.tenant, session) else None
     if decision.get("decision") == "deny":
         raise EntraError(65004)
     if decision.get("decision") == "allow":
-        chosen = entra.directory.find(decision.get("account", ""))
-        if chosen is None or not entra.directory.admits(asked.tenant, chosen):
-            raise EntraError(50034, user=decision.get("account", ""), tenant=asked.tenant)
-        return _granted(entra, request, asked, wanted, chosen)
-    prompt = asked.form.get("prompt", "")
-    if signed_in and prompt in {"", "none"} and _agreed(entra, asked, signed_in, wanted):
-        return _granted(entra, request, asked, wanted, signed_in)
-    if entra.options.auto_consent and prompt != "none" and (chosen := _by_itself(entra, asked)):
-        return _granted(entra, request, asked, wanted, chosen)
+        chosen = entra.directory.find_user(decision.get("account", ""))
+        if chosen is None or not entra.directory.admits(parsed.tenant, chosen):
+            raise EntraError(50034, user=decision.get("account", ""), tenant=parsed.tenant)
+        return _grant_code(entra, request, parsed, permissions, chosen)
+    prompt = parsed.form.get("prompt", "")
+    if signed_in and prompt in {"", "none"} and _has_consented(entra, parsed, signed_in, permissions):
+        return _grant_code(entra, request, parsed, permissions, signed_in)
+    if entra.options.auto_consent and prompt != "none" and (chosen := _pick_consenting_user(entra, parsed)):
+        return _grant_code(entra, request, parsed, permissions, chosen)
     if prompt == "none":
-        raise EntraError(50058 if signed_in is None else 65001, app=asked.application.client_id)
-    page = pages.consent(
-        application=asked.application.name,
-        users=entra.directory.users(asked.tenant),
-        chosen=asked.form.get("login_hint", "") or (signed_in.upn if signed_in else ""),
-        permissions=wanted,
-        fields=asked.form,
+        raise EntraError(50058 if signed_in is None else 65001, app=parsed.application.client_id)
+    page = pages.render_consent(
+        application=parsed.application.name,
+        users=entra.directory.list_users(parsed.tenant),
+        chosen=parsed.form.get("login_hint", "") or (signed_in.upn if signed_in else ""),
+        permissions=permissions,
+        fields=parsed.form,
     )
     return HTMLResponse(page, headers={"cache-control": "no-store"})
 
 
-def _check(asked: Asked) -> list[str]:
-    """The permissions asked for, once everything else of the request is right."""
-    form = asked.form
+def _check_request(parsed: EntraAuthorizationRequest) -> list[str]:
+    """Validate the request and return the requested permissions."""
+    form = parsed.form
     if not form.get("response_type"):
         raise EntraError(900144, parameter="response_type")
     if form["response_type"] != "code":
         raise EntraError(700054, type=form["response_type"])
-    if form.get("response_mode", "query") != asked.mode:
+    if form.get("response_mode", "query") != parsed.mode:
         raise EntraError(90023, parameter="response_mode")
     if form.get("prompt", "") not in PROMPTS:
         raise EntraError(90023, parameter="prompt")
@@ -123,41 +128,50 @@ def _check(asked: Asked) -> list[str]:
         raise EntraError(90023, parameter="code_challenge_method")
     if challenge and not _CHALLENGE.fullmatch(challenge):
         raise EntraError(90023, parameter="code_challenge")
-    if asked.spa and not challenge:
+    if parsed.spa and not challenge:
         raise EntraError(9002325)
-    wanted = scopes.asked(form.get("scope", ""))
-    return list(dict.fromkeys(name for one in wanted for name in (_STATIC if one == ".default" else [one])))
+    requested = scopes.parse_scopes(form.get("scope", ""))
+    expanded = (_DEFAULT_SCOPES if scope == ".default" else [scope] for scope in requested)
+    return list(dict.fromkeys(name for names in expanded for name in names))
 
 
-def _by_itself(entra: Entra, asked: Asked) -> User | None:
-    """Whose consent is given without a page: the named account's, or the first one's."""
-    users = entra.directory.users(asked.tenant)
-    hint = asked.form.get("login_hint", "").lower()
+def _pick_consenting_user(entra: EntraContext, parsed: EntraAuthorizationRequest) -> EntraUser | None:
+    """Return the user who consents without a page: the one of `login_hint`, or the first."""
+    users = entra.directory.list_users(parsed.tenant)
+    hint = parsed.form.get("login_hint", "").lower()
     return next((user for user in users if user.upn.lower() == hint), users[0] if users else None)
 
 
-def _agreed(entra: Entra, asked: Asked, user: User, wanted: list[str]) -> bool:
-    return entra.directory.consented(user, asked.application.client_id).issuperset(wanted)
+def _has_consented(
+    entra: EntraContext, parsed: EntraAuthorizationRequest, user: EntraUser, permissions: list[str]
+) -> bool:
+    return entra.directory.get_consent(user, parsed.application.client_id).issuperset(permissions)
 
 
-def _granted(entra: Entra, request: Request, asked: Asked, wanted: list[str], user: User) -> Response:
-    entra.directory.refuse("authorize", asked.application, user)
+def _grant_code(
+    entra: EntraContext,
+    request: Request,
+    parsed: EntraAuthorizationRequest,
+    permissions: list[str],
+    user: EntraUser,
+) -> Response:
+    entra.directory.raise_planned_refusal("authorize", parsed.application, user)
     if user.oid in entra.directory.disabled:
         raise EntraError(50057)
-    entra.directory.consented(user, asked.application.client_id).update(wanted)
-    code = Code(
-        application=asked.application,
+    entra.directory.get_consent(user, parsed.application.client_id).update(permissions)
+    code = EntraAuthorizationCode(
+        application=parsed.application,
         user=user,
-        tenant=asked.tenant,
-        redirect_uri=asked.redirect_uri,
-        scopes=wanted,
-        challenge=asked.form.get("code_challenge", ""),
-        challenge_method=asked.form.get("code_challenge_method", "plain"),
-        nonce=asked.form.get("nonce", ""),
+        tenant=parsed.tenant,
+        redirect_uri=parsed.redirect_uri,
+        scopes=permissions,
+        challenge=parsed.form.get("code_challenge", ""),
+        challenge_method=parsed.form.get("code_challenge_method", "plain"),
+        nonce=parsed.form.get("nonce", ""),
         expires=entra.sim.clock.time() + CODE_SECONDS,
-        spa=asked.spa,
+        spa=parsed.spa,
     )
-    response = _back(entra, asked, {"code": entra.grants.new_code(code)})
+    response = _redirect_back(entra, parsed, {"code": entra.grants.issue_code(code)})
     if request.cookies.get(COOKIE) not in entra.directory.sessions:
         response.set_cookie(COOKIE, entra.directory.sign_in(user), httponly=True, samesite="lax")
     else:
@@ -165,67 +179,73 @@ def _granted(entra: Entra, request: Request, asked: Asked, wanted: list[str], us
     return response
 
 
-def _back(entra: Entra, asked: Asked, values: dict[str, str]) -> Response:
-    """Send the browser to the application in the way it asked for."""
-    if asked.state:
-        values["state"] = asked.state
+def _redirect_back(
+    entra: EntraContext, parsed: EntraAuthorizationRequest, values: dict[str, str]
+) -> Response:
+    """Send the browser back to the application with the response mode it requested."""
+    if parsed.state:
+        values["state"] = parsed.state
     if "code" in values:
-        values["session_state"] = entra.sim.world.new_guid("session")
-    if asked.mode == "form_post":
+        values["session_state"] = entra.sim.registry.new_guid("session")
+    if parsed.mode == "form_post":
         return HTMLResponse(
-            pages.form_post(asked.redirect_uri, values), headers={"cache-control": "no-store"}
+            pages.render_form_post(parsed.redirect_uri, values), headers={"cache-control": "no-store"}
         )
-    mark = "#" if asked.mode == "fragment" else "&" if urlsplit(asked.redirect_uri).query else "?"
-    return RedirectResponse(f"{asked.redirect_uri}{mark}{urlencode(values)}", 302)
+    separator = "#" if parsed.mode == "fragment" else "&" if urlsplit(parsed.redirect_uri).query else "?"
+    return RedirectResponse(f"{parsed.redirect_uri}{separator}{urlencode(values)}", 302)
 
 
-def _refusal(entra: Entra, request: Request, error: EntraError) -> dict[str, str]:
-    kind = KINDS[error.code]
+def _error_parameters(entra: EntraContext, request: Request, error: EntraError) -> dict[str, str]:
+    kind = ERRORS[error.code]
     name = "interaction_required" if error.code == 65001 else kind.error
     values = {
         "error": name,
-        "error_description": _described(entra, request, error),
+        "error_description": _describe_error(entra, request, error),
         "error_uri": f"{base_url(request)}/error?code={error.code}",
     }
     return values | ({"error_subcode": "cancel"} if error.code == 65004 else {})
 
 
-def _described(entra: Entra, request: Request, error: EntraError) -> str:
+def _describe_error(entra: EntraContext, request: Request, error: EntraError) -> str:
     correlation = guid_or_new(entra, request.headers.get("client-request-id"))
-    return aadsts.describe(
+    return aadsts.describe_error(
         error, now=entra.sim.clock.time(), trace=guid_or_new(entra), correlation=correlation
     )
 
 
-def _error_page(entra: Entra, request: Request, error: EntraError) -> Response:
-    return HTMLResponse(pages.refusal(_described(entra, request, error)), 400, {"cache-control": "no-store"})
+def _error_page(entra: EntraContext, request: Request, error: EntraError) -> Response:
+    return HTMLResponse(
+        pages.render_error(_describe_error(entra, request, error)), 400, {"cache-control": "no-store"}
+    )
 
 
-async def admin_consent(entra: Entra, request: Request) -> Response:
-    """An administrator agrees, for the whole tenant, to what an application may do without a user."""
-    form = _pairs(request.url.query)
+async def admin_consent(entra: EntraContext, request: Request) -> Response:
+    """Handle an administrator's consent to an application's roles in the whole tenant."""
+    form = _parse_form(request.url.query)
     decision = (
-        _pairs((await request.body())[:65536].decode("utf-8", "replace")) if request.method == "POST" else {}
+        _parse_form((await request.body())[:65536].decode("utf-8", "replace"))
+        if request.method == "POST"
+        else {}
     )
     try:
-        asked = _known(entra, request.path_params["tenant"], form)
+        parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:
         return _error_page(entra, request, error)
-    settings = entra.directory.settings(asked.application)
+    settings = entra.directory.get_settings(parsed.application)
     if decision.get("decision") == "deny":
         error = EntraError(65004)
-        values = {"error": "access_denied", "error_description": _described(entra, request, error)}
-        return _back(entra, asked, values)
-    users = entra.directory.users(asked.tenant)
+        values = {"error": "access_denied", "error_description": _describe_error(entra, request, error)}
+        return _redirect_back(entra, parsed, values)
+    users = entra.directory.list_users(parsed.tenant)
     if decision.get("decision") == "allow":
-        admin = entra.directory.find(decision.get("account", ""))
-        tid = admin.tid if admin else asked.tenant
+        admin = entra.directory.find_user(decision.get("account", ""))
+        tid = admin.tid if admin else parsed.tenant
         if settings.consented is not None:
             settings.consented.add(tid)
         scope = {"scope": form["scope"]} if form.get("scope") else {}
-        return _back(entra, asked, {"admin_consent": "True", "tenant": tid, **scope})
-    page = pages.consent(
-        application=asked.application.name,
+        return _redirect_back(entra, parsed, {"admin_consent": "True", "tenant": tid, **scope})
+    page = pages.render_consent(
+        application=parsed.application.name,
         users=users,
         chosen="",
         permissions=[f"{role} (every mailbox of the organization)" for role in settings.roles],

@@ -1,6 +1,6 @@
-"""Who exists in the simulated Entra: users, tenants, applications, consents, sessions, refusals.
+"""The Entra directory: users, tenants, application settings, consents, sessions and planned refusals.
 
-Users are the Outlook mailboxes of the world; ids depend on the seed only. Issues no tokens.
+Users are the Outlook mailboxes of the registry; their ids depend only on the seed. `grants` issues tokens.
 """
 
 import math
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
-from mailsim.entra.aadsts import KINDS, EntraError
+from mailsim.entra.aadsts import ERRORS, EntraError
 from mailsim.entra.scopes import APPLICATION
-from mailsim.entra.signing import Certificate, b64url, read_certificate
-from mailsim.errors import Invalid, Unknown
+from mailsim.entra.signing import ClientCertificate, b64url, read_certificate
+from mailsim.errors import InvalidRequest, NotFound
 from mailsim.mailbox import Mailbox
-from mailsim.world import Application, World, guid
+from mailsim.registry import OAuthApplication, Registry, guid
 
 PERSONAL_TENANT = "9188040d-6c67-4c5b-b112-36a304b66dad"
 PERSONAL_DOMAINS = ("outlook.test", "hotmail.test", "live.test")
-Place = Literal["token", "authorize"]
+RefusingEndpoint = Literal["token", "authorize"]
 
 
 @dataclass(frozen=True, slots=True)
-class User:
-    """An account that can sign in: `oid` is Graph's user id, `tid` its home tenant."""
+class EntraUser:
+    """An account that can sign in. `oid` is Graph's user id, `tid` the home tenant."""
 
     oid: str
     tid: str
@@ -38,16 +38,16 @@ class User:
         return self.mailbox.account.name
 
     @property
-    def personal(self) -> bool:
+    def is_personal(self) -> bool:
         return self.tid == PERSONAL_TENANT
 
 
 @dataclass(slots=True)
-class Settings:
-    """What Microsoft keeps about an application besides its registration; set through the control.
+class EntraApplicationSettings:
+    """The settings of an application beyond its registration, changed over the control API.
 
-    `consented`: tenants whose admin agreed to `roles`, None for all. `mailboxes`: the application access
-    policy, the only addresses that app-only tokens reach, None for all.
+    `consented` are the tenants whose admin consented to `roles`, None for all. `mailboxes` is the application
+    access policy: the only addresses that app-only tokens can access, None for all.
     """
 
     roles: tuple[str, ...] = APPLICATION
@@ -55,201 +55,211 @@ class Settings:
     mailboxes: set[str] | None = None
     spa_redirect_uris: tuple[str, ...] = ()
     secrets: dict[str, float] = field(default_factory=dict[str, float])
-    certificates: list[Certificate] = field(default_factory=list[Certificate])
+    certificates: list[ClientCertificate] = field(default_factory=list[ClientCertificate])
     public: bool = False
     disabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """An AADSTS code on order. Empty `mailbox` or `application`: any. `where`: which endpoint says it."""
+class SignInRefusal:
+    """An AADSTS error to return at one endpoint. An empty `mailbox` or `application` matches any."""
 
     code: int
     mailbox: str = ""
     application: str = ""
-    where: Place = "token"
+    where: RefusingEndpoint = "token"
 
 
 @dataclass(slots=True)
-class Ordered:
+class PlannedRefusal:
+    """A refusal that is still to be returned `left` times."""
+
     number: int
-    refusal: Refusal
+    refusal: SignInRefusal
     left: int | None  # None: until cleared
 
 
-class Directory:
-    def __init__(self, world: World) -> None:
-        self.world = world
+class EntraDirectory:
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
         self.consents: dict[tuple[str, str], set[str]] = {}  # (oid, client id) -> permissions
         self.sessions: dict[str, str] = {}  # browser cookie -> oid
-        self.refusals: dict[int, Ordered] = {}
+        self.refusals: dict[int, PlannedRefusal] = {}
         self.disabled: set[str] = set()  # oids
-        self._settings: dict[str, Settings] = {}
-        self._users: dict[str, User] = {}
+        self._settings: dict[str, EntraApplicationSettings] = {}
+        self._users: dict[str, EntraUser] = {}
         self._count = 0
 
     # Users and tenants
 
-    def user(self, mailbox: Mailbox) -> User:
+    def get_user(self, mailbox: Mailbox) -> EntraUser:
         key = mailbox.address.lower()
         found = self._users.get(key)
         if found is None or found.mailbox is not mailbox:
             personal = mailbox.account.domain.lower() in PERSONAL_DOMAINS
-            tid = PERSONAL_TENANT if personal else self.world.tenant(mailbox.account.domain)
-            found = User(guid(self.world.seed, "user", mailbox.account.key), tid, mailbox)
+            tid = PERSONAL_TENANT if personal else self.registry.tenant_id(mailbox.account.domain)
+            found = EntraUser(guid(self.registry.seed, "user", mailbox.account.key), tid, mailbox)
             self._users[key] = self._users[found.oid] = found
         return found
 
-    def find(self, name: str) -> User | None:
-        """By object id or by address."""
-        mailbox = self.world.find(name, "outlook")
+    def find_user(self, name: str) -> EntraUser | None:
+        """Find a user by object id or by address."""
+        mailbox = self.registry.find_mailbox(name, "outlook")
         if mailbox is not None:
-            return self.user(mailbox)
-        for each in self.world.of("outlook") if name.lower() not in self._users else ():
-            self.user(each)
+            return self.get_user(mailbox)
+        if name.lower() not in self._users:
+            for outlook_mailbox in self.registry.list_mailboxes("outlook"):
+                self.get_user(outlook_mailbox)
         found = self._users.get(name.lower())
-        return found if found and self.world.find(found.upn, "outlook") is found.mailbox else None
+        return found if found and self.registry.find_mailbox(found.upn, "outlook") is found.mailbox else None
 
-    def users(self, tenant: str) -> list[User]:
-        """Everybody who may sign in through that tenant of a URL."""
-        everybody = [self.user(mailbox) for mailbox in self.world.of("outlook")]
-        return [user for user in everybody if self.admits(tenant, user)]
+    def list_users(self, tenant: str) -> list[EntraUser]:
+        """Return the users who may sign in through this tenant of a URL."""
+        users = [self.get_user(mailbox) for mailbox in self.registry.list_mailboxes("outlook")]
+        return [user for user in users if self.admits(tenant, user)]
 
-    def admits(self, tenant: str, user: User) -> bool:
+    def admits(self, tenant: str, user: EntraUser) -> bool:
         name = tenant.lower()
         if name == "common":
             return True
         if name in {"organizations", "consumers"}:
-            return user.personal == (name == "consumers")
+            return user.is_personal == (name == "consumers")
         return user.tid == self.tenant_id(tenant)
 
     def tenant_id(self, tenant: str) -> str:
-        """The GUID of a concrete tenant named by GUID or domain. Raises 90002 when there is none."""
+        """Return the GUID of a tenant given as GUID or domain. Raises 90002 if it does not exist."""
         name = tenant.lower()
-        domains = {mailbox.account.domain.lower() for mailbox in self.world.of("outlook")}
-        known = {self.world.tenant(domain) for domain in domains if domain not in PERSONAL_DOMAINS}
-        known |= {app.tenant for app in self.world.applications.values() if app.tenant}
+        domains = {mailbox.account.domain.lower() for mailbox in self.registry.list_mailboxes("outlook")}
+        known = {self.registry.tenant_id(domain) for domain in domains if domain not in PERSONAL_DOMAINS}
+        known |= {app.tenant for app in self.registry.applications.values() if app.tenant}
         if name in domains:
-            return self.world.tenant(name)
+            return self.registry.tenant_id(name)
         if name in known or name == PERSONAL_TENANT:
             return name
         raise EntraError(90002, tenant=tenant)
 
     def check_tenant(self, tenant: str) -> str:
-        """The GUID, or `common`, `organizations`, `consumers` in lower case."""
+        """Return the tenant's GUID, or `common`, `organizations`, `consumers` in lower case."""
         name = tenant.lower()
         return name if name in {"common", "organizations", "consumers"} else self.tenant_id(tenant)
 
     # Applications
 
-    def application(self, client_id: str, tenant: str) -> Application:
-        known = self.world.application
-        found = known(client_id, "outlook") or known(client_id.lower(), "outlook")
-        if found is None:
+    def get_application(self, client_id: str, tenant: str) -> OAuthApplication:
+        find = self.registry.find_application
+        application = find(client_id, "outlook") or find(client_id.lower(), "outlook")
+        if application is None:
             raise EntraError(700016, app=client_id, tenant=tenant)
-        if self.settings(found).disabled:
-            raise EntraError(7000112, app=found.client_id, name=found.name)
-        return found
+        if self.get_settings(application).disabled:
+            raise EntraError(7000112, app=application.client_id, name=application.name)
+        return application
 
-    def settings(self, application: Application) -> Settings:
+    def get_settings(self, application: OAuthApplication) -> EntraApplicationSettings:
         found = self._settings.get(application.client_id)
         if found is None:
-            found = self._settings[application.client_id] = Settings()
+            found = self._settings[application.client_id] = EntraApplicationSettings()
         return found
 
     def service_principal(self, client_id: str, tid: str) -> str:
-        return guid(self.world.seed, "service principal", client_id, tid)
+        return guid(self.registry.seed, "service principal", client_id, tid)
 
-    def secret_expiry(self, application: Application, secret: str) -> float | None:
-        """When a client secret ends; None when it is none of this application's."""
+    def secret_expiry(self, application: OAuthApplication, secret: str) -> float | None:
+        """Return when a client secret expires, or None if it does not belong to the application."""
         if application.client_secret and secrets.compare_digest(
             secret.encode(), application.client_secret.encode()
         ):
-            return self.settings(application).secrets.get(secret, math.inf)
-        return self.settings(application).secrets.get(secret)
+            return self.get_settings(application).secrets.get(secret, math.inf)
+        return self.get_settings(application).secrets.get(secret)
 
-    def certificates(self, application: Application) -> list[Certificate]:
+    def list_certificates(self, application: OAuthApplication) -> list[ClientCertificate]:
         own = [read_certificate(application.certificate)] if application.certificate else []
-        return [*own, *self.settings(application).certificates]
+        return [*own, *self.get_settings(application).certificates]
 
-    def redirect_kind(self, application: Application, uri: str) -> Literal["web", "spa"] | None:
-        """How a redirect URI is registered; a loopback one matches whatever its port, as Entra has it."""
+    def redirect_kind(self, application: OAuthApplication, uri: str) -> Literal["web", "spa"] | None:
+        """Return how a redirect URI is registered. Entra ignores the port of loopback URIs."""
         try:
             parts = urlsplit(uri)
         except ValueError:
             return None
-        if _registered(uri, parts, self.settings(application).spa_redirect_uris):
+        if _is_registered(uri, parts, self.get_settings(application).spa_redirect_uris):
             return "spa"
         if not parts.scheme or (
-            application.redirect_uris and not _registered(uri, parts, application.redirect_uris)
+            application.redirect_uris and not _is_registered(uri, parts, application.redirect_uris)
         ):
             return None
         return "web"
 
     # Consents
 
-    def consented(self, user: User, client_id: str) -> set[str]:
+    def get_consent(self, user: EntraUser, client_id: str) -> set[str]:
         return self.consents.setdefault((user.oid, client_id), set())
 
-    def revoke_consent(self, user: User, client_id: str = "") -> int:
+    def revoke_consent(self, user: EntraUser, client_id: str = "") -> int:
         keys = [key for key in self.consents if key[0] == user.oid and client_id in {"", key[1]}]
         for key in keys:
             del self.consents[key]
         return len(keys)
 
-    def sign_in(self, user: User) -> str:
-        """A new browser session; returns the cookie's value."""
-        cookie = b64url(self.world.new_bytes("cookie", 24))
+    def sign_in(self, user: EntraUser) -> str:
+        """Start a browser session and return its cookie value."""
+        cookie = b64url(self.registry.new_bytes("cookie", 24))
         self.sessions[cookie] = user.oid
         return cookie
 
-    # Refusals on order
+    # Planned refusals
 
-    def order(self, refusal: Refusal, times: int | None) -> Ordered:
-        if refusal.code not in KINDS:
-            raise Invalid(f"no AADSTS code {refusal.code}; there are {', '.join(map(str, sorted(KINDS)))}")
+    def plan_refusal(self, refusal: SignInRefusal, times: int | None) -> PlannedRefusal:
+        if refusal.code not in ERRORS:
+            raise InvalidRequest(
+                f"unknown AADSTS code {refusal.code}; use one of {', '.join(map(str, sorted(ERRORS)))}"
+            )
         self._count += 1
-        ordered = self.refusals[self._count] = Ordered(self._count, refusal, times)
-        return ordered
+        planned = self.refusals[self._count] = PlannedRefusal(self._count, refusal, times)
+        return planned
 
-    def cancel(self, number: int) -> None:
+    def cancel_refusal(self, number: int) -> None:
         if self.refusals.pop(number, None) is None:
-            raise Unknown(f"no refusal number {number}")
+            raise NotFound(f"refusal {number} does not exist")
 
-    def refuse(self, where: Place, application: Application, user: User | None) -> None:
-        """Raise what was ordered for this application and account, if anything."""
-        for ordered in list(self.refusals.values()):
-            wanted = ordered.refusal
-            if wanted.where != where or wanted.application.lower() not in {"", application.client_id.lower()}:
+    def raise_planned_refusal(
+        self, where: RefusingEndpoint, application: OAuthApplication, user: EntraUser | None
+    ) -> None:
+        """Raise the error planned for this endpoint, application and user, if any."""
+        for planned in list(self.refusals.values()):
+            refusal = planned.refusal
+            if refusal.where != where or refusal.application.lower() not in {
+                "",
+                application.client_id.lower(),
+            }:
                 continue
-            if wanted.mailbox and (user is None or user.upn.lower() != wanted.mailbox.lower()):
+            if refusal.mailbox and (user is None or user.upn.lower() != refusal.mailbox.lower()):
                 continue
-            if ordered.left is not None:
-                ordered.left -= 1
-                if ordered.left <= 0:
-                    del self.refusals[ordered.number]
-            raise EntraError(wanted.code, **facts(application, user))
+            if planned.left is not None:
+                planned.left -= 1
+                if planned.left <= 0:
+                    del self.refusals[planned.number]
+            raise EntraError(refusal.code, **error_facts(application, user))
 
 
-def facts(application: Application, user: User | None) -> dict[str, str]:
-    """The words that fill the text of a refusal."""
+def error_facts(application: OAuthApplication, user: EntraUser | None) -> dict[str, str]:
+    """Return the values for the placeholders of an AADSTS message."""
     known = {"app": application.client_id, "name": application.name, "idle": "90.00:00:00"}
     if user is not None:
         known |= {"user": user.upn, "tenant": user.tid}
     return known
 
 
-def _registered(uri: str, parts: SplitResult, known: tuple[str, ...]) -> bool:
+def _is_registered(uri: str, parts: SplitResult, known: tuple[str, ...]) -> bool:
     if uri in known:
         return True
     if parts.scheme != "http" or parts.hostname not in {"localhost", "127.0.0.1"}:
         return False
-    portless = {one for one in map(_portless, known) if one is not None}
-    return _portless(uri) in portless
+    portless = {url for url in map(_without_port, known) if url is not None}
+    return _without_port(uri) in portless
 
 
-def _portless(uri: str) -> tuple[str | None, str] | None:
-    """Host and path of an http address; None of anything else, also of what cannot be read."""
+def _without_port(uri: str) -> tuple[str | None, str] | None:
+    """Return host and path of an http URL, or None for any other or malformed URL."""
     try:
         parts = urlsplit(uri)
     except ValueError:

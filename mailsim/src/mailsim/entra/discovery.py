@@ -1,4 +1,4 @@
-"""What clients read before they sign in: OpenID configuration, signing keys, instance discovery, userinfo."""
+"""The discovery endpoints: OpenID configuration, signing keys, instance discovery, and userinfo."""
 
 from typing import Any
 
@@ -6,38 +6,40 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mailsim.entra.aadsts import EntraError, body
-from mailsim.entra.grants import pairwise
-from mailsim.entra.token import Entra, base_url, guid_or_new
+from mailsim.entra.aadsts import EntraError, error_body
+from mailsim.entra.context import EntraContext, base_url, guid_or_new
+from mailsim.entra.grants import pairwise_subject
 
 METHODS = ["client_secret_post", "private_key_jwt", "client_secret_basic"]
 
 
-def _json(answer: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _json_response(
+    answer: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
     return Response(msgspec.json.encode(answer), status, headers, "application/json; charset=utf-8")
 
 
-def _refused(entra: Entra, request: Request, error: EntraError) -> Response:
-    answer = body(
+def _error_response(entra: EntraContext, request: Request, error: EntraError) -> Response:
+    answer = error_body(
         error,
         now=entra.sim.clock.time(),
         trace=guid_or_new(entra),
         correlation=guid_or_new(entra, request.headers.get("client-request-id")),
         base_url=base_url(request),
     )
-    return _json(answer, 400)
+    return _json_response(answer, 400)
 
 
-async def configuration(entra: Entra, request: Request) -> Response:
+async def configuration(entra: EntraContext, request: Request) -> Response:
     name = request.path_params["tenant"]
     try:
         tenant = entra.directory.check_tenant(name)
     except EntraError as error:
-        return _refused(entra, request, error)
+        return _error_response(entra, request, error)
     base = base_url(request)
     concrete = tenant not in {"common", "organizations", "consumers"}
     oauth = f"{base}/{tenant}/oauth2/v2.0"
-    return _json(
+    return _json_response(
         {
             "token_endpoint": f"{oauth}/token",
             "token_endpoint_auth_methods_supported": METHODS,
@@ -63,15 +65,15 @@ async def configuration(entra: Entra, request: Request) -> Response:
     )  # fmt: skip
 
 
-async def keys(entra: Entra, request: Request) -> Response:
-    return _json({"keys": [entra.grants.signer.jwk(f"{base_url(request)}/{{tenantid}}/v2.0")]})
+async def keys(entra: EntraContext, request: Request) -> Response:
+    return _json_response({"keys": [entra.grants.signer.jwk(f"{base_url(request)}/{{tenantid}}/v2.0")]})
 
 
-async def instance(_entra: Entra, request: Request) -> Response:
-    """MSAL asks the well-known host which hosts are one cloud."""
+async def instance(_entra: EntraContext, request: Request) -> Response:
+    """Return the hosts that belong to the same cloud. MSAL requests them from the well-known host."""
     base = base_url(request)
     host = base.partition("://")[2]
-    return _json(
+    return _json_response(
         {
             "tenant_discovery_endpoint": f"{base}/common/v2.0/.well-known/openid-configuration",
             "api-version": "1.1",
@@ -80,18 +82,18 @@ async def instance(_entra: Entra, request: Request) -> Response:
     )
 
 
-async def userinfo(entra: Entra, request: Request) -> Response:
+async def userinfo(entra: EntraContext, request: Request) -> Response:
     token = request.headers.get("authorization", "").partition(" ")[2]
-    access = entra.grants.find_access(token)
+    access = entra.grants.find_access_token(token)
     if access is None or access.user is None or access.expires <= entra.sim.clock.time():
         refusal = {
             "error": {"code": "InvalidAuthenticationToken", "message": "Access token validation failure."}
         }
-        return _json(refusal, 401, {"www-authenticate": 'Bearer realm="", error="invalid_token"'})
+        return _json_response(refusal, 401, {"www-authenticate": 'Bearer realm="", error="invalid_token"'})
     user = access.user
     claims = {
-        "sub": pairwise(entra.directory, access.application, user),
+        "sub": pairwise_subject(entra.directory, access.application, user),
         "name": user.name,
         "email": user.upn,
     }
-    return _json({**claims, "picture": "https://graph.microsoft.com/v1.0/me/photo/$value"})
+    return _json_response({**claims, "picture": "https://graph.microsoft.com/v1.0/me/photo/$value"})

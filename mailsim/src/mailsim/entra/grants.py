@@ -1,26 +1,26 @@
-"""Codes, refresh tokens and access tokens: issued, looked up, ended, all by the simulator's clock."""
+"""Authorization codes, refresh tokens and access tokens of Entra: issue, look up, expire, revoke."""
 
 import random
 from dataclasses import dataclass, field
 from typing import Any
 
 from mailsim.clock import Clock
-from mailsim.entra.aadsts import EntraError, stamp
-from mailsim.entra.directory import Directory, User, facts
-from mailsim.entra.scopes import GRAPH_APP_ID, IDENTITY, spoken
-from mailsim.entra.signing import Signer, b64url, new_signer
-from mailsim.world import Application, guid
+from mailsim.entra.aadsts import EntraError, format_timestamp
+from mailsim.entra.directory import EntraDirectory, EntraUser, error_facts
+from mailsim.entra.scopes import GRAPH_APP_ID, IDENTITY, format_scopes
+from mailsim.entra.signing import EntraSigner, b64url, new_signer
+from mailsim.registry import OAuthApplication, guid
 
 CODE_SECONDS = 600
 REFRESH_SECONDS = 90 * 86400
 SPA_REFRESH_SECONDS = 86400
-KEPT_TOKENS = 5000  # each time so many have been issued, old ones are forgotten
+CLEANUP_INTERVAL = 5000  # tokens issued between two removals of old ones
 
 
 @dataclass(slots=True)
-class Code:
-    application: Application
-    user: User
+class EntraAuthorizationCode:
+    application: OAuthApplication
+    user: EntraUser
     tenant: str
     redirect_uri: str
     scopes: list[str]
@@ -33,103 +33,106 @@ class Code:
 
 
 @dataclass(slots=True)
-class Refresh:
-    application: Application
-    user: User
+class EntraRefreshToken:
+    application: OAuthApplication
+    user: EntraUser
     scopes: list[str]
     issued: float
     expires: float
     spa: bool
-    revoked: int = 0  # the AADSTS code by which it is refused
+    revoked: int = 0  # AADSTS code of the refusal; 0: not revoked
 
 
 @dataclass(slots=True)
-class Access:
-    """What a bearer token allows. Without a user it is app-only and `roles` count, else `scopes`."""
+class EntraAccessToken:
+    """What a bearer token allows: `scopes` with a user, `roles` if it is app-only."""
 
-    application: Application
+    application: OAuthApplication
     tid: str
-    user: User | None
+    user: EntraUser | None
     scopes: frozenset[str]
     roles: frozenset[str]
     issued: float
     expires: float
-    challenged: bool = False  # continuous access evaluation asks for another sign-in
+    challenged: bool = False  # continuous access evaluation requires a new sign-in
 
 
 @dataclass(slots=True)
-class Grants:
-    directory: Directory
+class EntraGrants:
+    directory: EntraDirectory
     clock: Clock
     random: random.Random
-    codes: dict[str, Code] = field(default_factory=dict[str, Code])
-    refreshes: dict[str, Refresh] = field(default_factory=dict[str, Refresh])
-    accesses: dict[str, Access] = field(default_factory=dict[str, Access])
-    _signer: Signer | None = None
+    codes: dict[str, EntraAuthorizationCode] = field(default_factory=dict[str, EntraAuthorizationCode])
+    refresh_tokens: dict[str, EntraRefreshToken] = field(default_factory=dict[str, EntraRefreshToken])
+    access_tokens: dict[str, EntraAccessToken] = field(default_factory=dict[str, EntraAccessToken])
+    _signer: EntraSigner | None = None
 
     @property
-    def signer(self) -> Signer:
-        """Made when first needed: many simulations never sign anything."""
+    def signer(self) -> EntraSigner:
+        """Return the signing key, generated on first use because many simulations never sign anything."""
         if self._signer is None:
             self._signer = new_signer()
         return self._signer
 
     # Issuing
 
-    def draw(self, purpose: str, size: int) -> str:
-        return b64url(self.directory.world.new_bytes(purpose, size))
+    def draw_token(self, purpose: str, size: int) -> str:
+        return b64url(self.directory.registry.new_bytes(purpose, size))
 
-    def new_code(self, code: Code) -> str:
-        name = f"1.{self.draw('code', 96)}"
+    def issue_code(self, code: EntraAuthorizationCode) -> str:
+        name = f"1.{self.draw_token('code', 96)}"
         self.codes[name] = code
         return name
 
-    def new_refresh(
+    def issue_refresh_token(
         self,
-        application: Application,
-        user: User,
+        application: OAuthApplication,
+        user: EntraUser,
         scopes: list[str],
         *,
         spa: bool,
         until: float | None = None,
     ) -> str:
-        """`until`: a single-page app's tokens end when its first one would have."""
-        name = f"1.{self.draw('refresh token', 150)}"
+        """Issue a refresh token. `until` keeps the expiry of a single-page app's first token."""
+        name = f"1.{self.draw_token('refresh token', 150)}"
         now = self.clock.time()
         expires = until or now + (SPA_REFRESH_SECONDS if spa else REFRESH_SECONDS)
-        self.refreshes[name] = Refresh(application, user, scopes, now, expires, spa)
+        self.refresh_tokens[name] = EntraRefreshToken(application, user, scopes, now, expires, spa)
         return name
 
-    def new_access(
+    def issue_access_token(
         self,
-        application: Application,
+        application: OAuthApplication,
         tid: str,
         base_url: str,
         *,
-        user: User | None = None,
+        user: EntraUser | None = None,
         scopes: list[str] | None = None,
         roles: tuple[str, ...] = (),
         seconds: float | None = None,
     ) -> tuple[str, int]:
-        """A signed access token for Graph, and for how many seconds it is good."""
+        """Issue a signed access token for Graph and return it with its lifetime in seconds."""
         now = self.clock.time()
-        # An hour, give or take: Entra draws the lifetime of a user's token.
-        life = seconds if seconds is not None else self.random.randint(3600, 5399) if user else 3599
+        # Entra draws the lifetime of a user's token at random, between 60 and 90 minutes.
+        lifetime = seconds if seconds is not None else self.random.randint(3600, 5399) if user else 3599
         allowed = [name for name in scopes or [] if name not in IDENTITY]
-        access = Access(application, tid, user, frozenset(allowed), frozenset(roles), now, now + life)
+        access = EntraAccessToken(
+            application, tid, user, frozenset(allowed), frozenset(roles), now, now + lifetime
+        )
         token = self.signer.sign(_access_claims(access, base_url, self.directory))
-        self.accesses[token] = access
-        if len(self.accesses) % KEPT_TOKENS == 0:
+        self.access_tokens[token] = access
+        if len(self.access_tokens) % CLEANUP_INTERVAL == 0:
             self._forget_old()
-        return token, int(life)
+        return token, int(lifetime)
 
     def _forget_old(self) -> None:
-        """A token that ended a day ago is refused as an unknown one is."""
+        """Remove tokens that expired a day ago; from then on they are rejected as unknown."""
         limit = self.clock.time() - 86400
-        self.accesses = {token: one for token, one in self.accesses.items() if one.expires > limit}
+        tokens = self.access_tokens.items()
+        self.access_tokens = {token: access for token, access in tokens if access.expires > limit}
 
     def id_token(
-        self, application: Application, user: User, scopes: list[str], base_url: str, nonce: str
+        self, application: OAuthApplication, user: EntraUser, scopes: list[str], base_url: str, nonce: str
     ) -> str:
         now = int(self.clock.time())
         claims: dict[str, Any] = {
@@ -138,11 +141,11 @@ class Grants:
             "iat": now,
             "nbf": now,
             "exp": now + 3600,
-            "aio": self.draw("aio", 36),
-            "rh": f"1.{self.draw('rh', 36)}.",
-            "sub": pairwise(self.directory, application, user),
+            "aio": self.draw_token("aio", 36),
+            "rh": f"1.{self.draw_token('rh', 36)}.",
+            "sub": pairwise_subject(self.directory, application, user),
             "tid": user.tid,
-            "uti": self.draw("uti", 16),
+            "uti": self.draw_token("uti", 16),
             "ver": "2.0",
         }
         if "profile" in scopes:
@@ -153,22 +156,28 @@ class Grants:
             claims["nonce"] = nonce
         return self.signer.sign(claims)
 
-    def answer(
-        self, refresh: Refresh, scopes: list[str], base_url: str, *, nonce: str = "", keep: bool = False
+    def token_response(
+        self,
+        refresh: EntraRefreshToken,
+        scopes: list[str],
+        base_url: str,
+        *,
+        nonce: str = "",
+        keep: bool = False,
     ) -> dict[str, Any]:
-        """The JSON of a successful token request of a user, with a new refresh token if `keep`."""
+        """Return the JSON of a user's successful token request, with a new refresh token if `keep`."""
         application, user = refresh.application, refresh.user
-        access, seconds = self.new_access(application, user.tid, base_url, user=user, scopes=scopes)
+        access, seconds = self.issue_access_token(application, user.tid, base_url, user=user, scopes=scopes)
         answer: dict[str, Any] = {
             "token_type": "Bearer",
-            "scope": spoken(scopes),
+            "scope": format_scopes(scopes),
             "expires_in": seconds,
             "ext_expires_in": seconds,
             "access_token": access,
         }
         if keep:
             until = refresh.expires if refresh.spa else None
-            answer["refresh_token"] = self.new_refresh(
+            answer["refresh_token"] = self.issue_refresh_token(
                 application, user, refresh.scopes, spa=refresh.spa, until=until
             )
             if refresh.spa:
@@ -179,8 +188,8 @@ class Grants:
 
     # Looking up
 
-    def redeem(self, name: str, application: Application) -> Code:
-        """A code is good once, for the application that asked for it, for ten minutes."""
+    def redeem_code(self, name: str, application: OAuthApplication) -> EntraAuthorizationCode:
+        """Return a code's grant. A code is valid once, for its application, for ten minutes."""
         code = self.codes.get(name)
         if code is None or code.application.client_id != application.client_id:
             raise EntraError(70000)
@@ -190,60 +199,66 @@ class Grants:
             raise EntraError(70008)
         return code
 
-    def use_refresh(self, name: str, application: Application) -> Refresh:
-        """Use does not end a refresh token: the old one stays good beside the new one."""
-        refresh = self.refreshes.get(name)
+    def get_refresh_token(self, name: str, application: OAuthApplication) -> EntraRefreshToken:
+        """Return a valid refresh token. Use does not end it: the old token stays valid beside the new."""
+        refresh = self.refresh_tokens.get(name)
         if refresh is None or refresh.application.client_id != application.client_id:
             raise EntraError(70000)
-        known = {**facts(application, refresh.user), "issued": stamp(refresh.issued)}
+        facts = {**error_facts(application, refresh.user), "issued": format_timestamp(refresh.issued)}
         if refresh.user.oid in self.directory.disabled:
-            raise EntraError(50057, **known)
-        if self.directory.find(refresh.user.oid) is None:
-            raise EntraError(50034, **known)
+            raise EntraError(50057, **facts)
+        if self.directory.find_user(refresh.user.oid) is None:
+            raise EntraError(50034, **facts)
         if refresh.revoked:
-            raise EntraError(refresh.revoked, **known)
+            raise EntraError(refresh.revoked, **facts)
         if refresh.expires <= self.clock.time():
-            raise EntraError(700084 if refresh.spa else 700082, **known)
+            raise EntraError(700084 if refresh.spa else 700082, **facts)
         return refresh
 
-    def find_access(self, token: str) -> Access | None:
-        return self.accesses.get(token)
+    def find_access_token(self, token: str) -> EntraAccessToken | None:
+        return self.access_tokens.get(token)
 
     # Ending
 
-    def revoke(self, user: User, code: int, client_id: str = "") -> int:
-        """Every refresh token of a user is refused from now on with this AADSTS code."""
+    def revoke(self, user: EntraUser, code: int, client_id: str = "") -> int:
+        """Refuse every refresh token of a user from now on with this AADSTS code."""
         count = 0
-        for refresh in self.refreshes.values():
+        for refresh in self.refresh_tokens.values():
             if refresh.user.oid == user.oid and client_id in {"", refresh.application.client_id}:
                 refresh.revoked = code
                 count += 1
         return count
 
-    def expire_accesses(self, user: User) -> int:
-        """The user's access tokens, and the app-only ones of the tenant, end now."""
+    def expire_access_tokens(self, user: EntraUser) -> int:
+        """Expire the user's access tokens and the tenant's app-only tokens now."""
         now = self.clock.time()
-        ending = [one for one in self.accesses.values() if self._reaches(one, user) and one.expires > now]
+        ending = [
+            token
+            for token in self.access_tokens.values()
+            if self._reaches(token, user) and token.expires > now
+        ]
         for access in ending:
             access.expires = now
         return len(ending)
 
-    def challenge(self, user: User) -> int:
-        """Graph refuses the tokens issued so far with an insufficient_claims challenge."""
-        known = [one for one in self.accesses.values() if self._reaches(one, user)]
-        for access in known:
-            access.challenged = True
-        return len(known)
+    def challenge_access_tokens(self, user: EntraUser) -> int:
+        """Make Graph refuse the tokens issued so far with an insufficient_claims challenge."""
+        tokens = [token for token in self.access_tokens.values() if self._reaches(token, user)]
+        for token in tokens:
+            token.challenged = True
+        return len(tokens)
 
-    def _reaches(self, access: Access, user: User) -> bool:
+    def _reaches(self, access: EntraAccessToken, user: EntraUser) -> bool:
         return access.tid == user.tid and (access.user is None or access.user.oid == user.oid)
 
 
-def pairwise(directory: Directory, application: Application, user: User) -> str:
-    return b64url((guid(directory.world.seed, application.client_id, user.oid) + user.oid[:4]).encode())[:43]
+def pairwise_subject(directory: EntraDirectory, application: OAuthApplication, user: EntraUser) -> str:
+    return b64url((guid(directory.registry.seed, application.client_id, user.oid) + user.oid[:4]).encode())[
+        :43
+    ]
 
 
-def _access_claims(access: Access, base_url: str, directory: Directory) -> dict[str, Any]:
+def _access_claims(access: EntraAccessToken, base_url: str, directory: EntraDirectory) -> dict[str, Any]:
     application, user = access.application, access.user
     claims: dict[str, Any] = {
         "aud": GRAPH_APP_ID,
@@ -256,7 +271,7 @@ def _access_claims(access: Access, base_url: str, directory: Directory) -> dict[
         "appidacr": "1",
         "idtyp": "user" if user else "app",
         "tid": access.tid,
-        "uti": b64url(directory.world.new_bytes("uti", 16)),
+        "uti": b64url(directory.registry.new_bytes("uti", 16)),
         "ver": "1.0",
     }
     if user is None:
@@ -264,7 +279,7 @@ def _access_claims(access: Access, base_url: str, directory: Directory) -> dict[
         return claims | {"oid": principal, "sub": principal, "roles": sorted(access.roles)}
     return claims | {
         "oid": user.oid,
-        "sub": pairwise(directory, application, user),
+        "sub": pairwise_subject(directory, application, user),
         "name": user.name,
         "upn": user.upn,
         "unique_name": user.upn,

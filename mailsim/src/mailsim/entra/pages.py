@@ -1,10 +1,10 @@
-"""The pages a person sees: choose an account and allow or deny; an error; the form that posts a code back."""
+"""The HTML pages of Entra: consent with account selection, error, and the form that posts a code back."""
 
 from collections.abc import Mapping
 from html import escape
 from urllib.parse import urlencode
 
-from mailsim.entra.directory import User
+from mailsim.entra.directory import EntraUser
 
 _STYLE = """
 body{font:16px/1.5 'Segoe UI',system-ui,sans-serif;background:#f2f2f2;margin:0;color:#1b1b1b}
@@ -17,31 +17,36 @@ button[value=allow]{background:#0067b8;color:#fff}
 """
 
 
-def _page(title: str, inside: str) -> str:
+def _render_page(title: str, content: str) -> str:
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
-        f"<body><main>{inside}</main></body></html>"
+        f"<body><main>{content}</main></body></html>"
     )
 
 
-def consent(
-    *, application: str, users: list[User], chosen: str, permissions: list[str], fields: Mapping[str, str]
+def render_consent(
+    *,
+    application: str,
+    users: list[EntraUser],
+    chosen: str,
+    permissions: list[str],
+    fields: Mapping[str, str],
 ) -> str:
-    """`fields` is the request itself: it stays in the form's address, so that the decision repeats it."""
-    known = {user.upn.lower() for user in users}
-    first = chosen.lower() if chosen.lower() in known else next(iter(known), "")
+    """Render the consent page. `fields` is the request, which the form's URL repeats with the decision."""
+    addresses = {user.upn.lower() for user in users}
+    first = chosen.lower() if chosen.lower() in addresses else next(iter(addresses), "")
     accounts = "".join(
         f'<label><input type="radio" name="account" value="{escape(user.upn)}"'
         f"{' checked' if user.upn.lower() == first or len(users) == 1 else ''} required> "
         f'{escape(user.name)} <span class="note">{escape(user.upn)}</span></label>'
         for user in users
     )
-    wanted = "".join(f"<li>{escape(name)}</li>" for name in permissions)
-    return _page(
+    items = "".join(f"<li>{escape(name)}</li>" for name in permissions)
+    return _render_page(
         "Permissions requested",
         f'<p class="note">Simulated Microsoft sign-in</p><h1>Permissions requested</h1>'
-        f"<p><b>{escape(application)}</b> would like to:</p><ul>{wanted}</ul>"
+        f"<p><b>{escape(application)}</b> would like to:</p><ul>{items}</ul>"
         f'<form method="post" action="?{escape(urlencode(fields))}">'
         f"{accounts or '<p>There is no account in this organization yet.</p>'}"
         '<div class="buttons"><button name="decision" value="deny" formnovalidate>Cancel</button>'
@@ -49,13 +54,13 @@ def consent(
     )
 
 
-def refusal(text: str) -> str:
-    return _page(
+def render_error(text: str) -> str:
+    return _render_page(
         "Sign in", f"<h1>Sorry, but we're having trouble signing you in.</h1><pre>{escape(text)}</pre>"
     )
 
 
-def form_post(uri: str, values: Mapping[str, str]) -> str:
+def render_form_post(uri: str, values: Mapping[str, str]) -> str:
     hidden = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
         for name, value in values.items()

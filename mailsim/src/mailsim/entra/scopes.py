@@ -1,4 +1,4 @@
-"""Names of permissions: what a `scope` parameter asks for, and which of it Microsoft Graph knows. Pure."""
+"""The permission names that Microsoft Graph knows, and the parsing and formatting of `scope` values."""
 
 from mailsim.entra.aadsts import EntraError
 
@@ -34,15 +34,15 @@ APPLICATION = (
 _KNOWN = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
 
 
-def asked(text: str) -> list[str]:
-    """The permissions of a `scope` parameter, short, in Microsoft's spelling; `.default` stays."""
+def parse_scopes(text: str) -> list[str]:
+    """Return the permissions of a `scope` parameter without resource, in Microsoft's spelling."""
     names = text.split()
     if not names:
         raise EntraError(900144, parameter="scope")
-    return list(dict.fromkeys(_short(name) for name in names))
+    return list(dict.fromkeys(_parse_scope(name) for name in names))
 
 
-def _short(name: str) -> str:
+def _parse_scope(name: str) -> str:
     resource, slash, short = name.rpartition("/")
     if slash and resource.rstrip("/").lower() not in {GRAPH, GRAPH_APP_ID}:
         raise EntraError(500011, resource=resource)
@@ -54,8 +54,8 @@ def _short(name: str) -> str:
     return known
 
 
-def spoken(granted: list[str]) -> str:
-    """The `scope` of an answer: resource permissions first; offline_access is never repeated."""
+def format_scopes(granted: list[str]) -> str:
+    """Return the `scope` of a token response: resource permissions first, without offline_access."""
     permissions = [name for name in granted if name not in IDENTITY]
     identity = [name for name in ("openid", "profile", "email") if name in granted]
     return " ".join([*permissions, *identity])

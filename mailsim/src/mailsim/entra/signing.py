@@ -1,4 +1,7 @@
-"""The key pair of the simulated directory, and the tokens it signs. Made at start, never stored."""
+"""The signing key of simulated Entra, and the certificates and assertions of clients.
+
+The key is generated at start and never stored.
+"""
 
 import base64
 from dataclasses import dataclass
@@ -15,13 +18,13 @@ def b64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def unb64url(text: str) -> bytes:
+def b64url_decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
-    """An RSA key with its name; signs JWTs with RS256 and shows its public half as a JWK."""
+class EntraSigner:
+    """An RSA key with its id. Signs JWTs with RS256 and exports the public key as a JWK."""
 
     key: rsa.RSAPrivateKey
     kid: str
@@ -45,19 +48,19 @@ class Signer:
         }
 
 
-def new_signer() -> Signer:
+def new_signer() -> EntraSigner:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     der = key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     digest = hashes.Hash(hashes.SHA256())
     digest.update(der)
-    return Signer(key, b64url(digest.finalize()[:20]))
+    return EntraSigner(key, b64url(digest.finalize()[:20]))
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate registered for an application, by which its assertions are verified."""
+class ClientCertificate:
+    """A certificate of an application, used to verify its client assertions."""
 
     thumbprint: str
     thumbprint_s256: str
@@ -65,13 +68,13 @@ class Certificate:
     not_after: float
 
 
-def read_certificate(pem: str) -> Certificate:
-    """Raises ValueError for anything that is not an RSA certificate in PEM."""
+def read_certificate(pem: str) -> ClientCertificate:
+    """Parse an RSA certificate in PEM. Raises ValueError for anything else."""
     certificate = x509.load_pem_x509_certificate(pem.encode())
     public_key = certificate.public_key()
     if not isinstance(public_key, rsa.RSAPublicKey):
         raise ValueError("only RSA certificates can sign client assertions")  # noqa: TRY004 - the value is wrong
-    return Certificate(
+    return ClientCertificate(
         thumbprint=b64url(certificate.fingerprint(hashes.SHA1())),  # noqa: S303 - x5t is SHA-1 by definition
         thumbprint_s256=b64url(certificate.fingerprint(hashes.SHA256())),
         public_key=public_key,
@@ -79,14 +82,18 @@ def read_certificate(pem: str) -> Certificate:
     )
 
 
-def open_assertion(assertion: str, certificates: list[Certificate]) -> dict[str, Any]:
-    """The claims of an assertion signed by one of the certificates; ValueError says what is wrong."""
+def verify_assertion(assertion: str, certificates: list[ClientCertificate]) -> dict[str, Any]:
+    """Return the claims of an assertion signed by certificate of the certificates. Raises ValueError."""
     try:
         head = jwt.get_unverified_header(assertion)
     except jwt.PyJWTError as error:
         raise ValueError(f"Reason - {error}") from error
-    named = {str(head[name]).rstrip("=") for name in ("x5t", "x5t#S256", "kid") if head.get(name)}
-    chosen = [one for one in certificates if {one.thumbprint, one.thumbprint_s256} & named]
+    key_ids = {str(head[name]).rstrip("=") for name in ("x5t", "x5t#S256", "kid") if head.get(name)}
+    chosen = [
+        certificate
+        for certificate in certificates
+        if {certificate.thumbprint, certificate.thumbprint_s256} & key_ids
+    ]
     if not chosen:
         raise ValueError("Reason - The key was not found.")
     try:

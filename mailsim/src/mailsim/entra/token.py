@@ -1,10 +1,8 @@
-"""The token endpoint: authorization_code, refresh_token, client_credentials."""
+"""The token endpoint: the grants authorization_code, refresh_token and client_credentials."""
 
 import base64
 import hashlib
 import secrets
-import uuid
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,59 +10,38 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mailsim.entra import aadsts, clients, scopes
-from mailsim.entra.aadsts import KINDS, EntraError
-from mailsim.entra.directory import Directory, User
-from mailsim.entra.grants import Grants, Refresh
+from mailsim.entra import aadsts, client_authentication, scopes
+from mailsim.entra.aadsts import ERRORS, EntraError
+from mailsim.entra.context import EntraContext, base_url, guid_or_new
+from mailsim.entra.directory import EntraUser
+from mailsim.entra.grants import EntraRefreshToken
 from mailsim.entra.signing import b64url
-from mailsim.gate import exchange_of
-from mailsim.graph.options import MicrosoftOptions
-from mailsim.simulator import Simulator
-from mailsim.world import Application
+from mailsim.middleware import get_exchange
+from mailsim.registry import OAuthApplication
 
-LONGEST_FORM = 256 * 1024
+MAX_FORM_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Entra:
-    """The simulated Entra: what it shares with the rest of the simulator, who exists, what was granted."""
-
-    sim: Simulator
-    directory: Directory
-    grants: Grants
-    options: MicrosoftOptions
-
-
-def base_url(request: Request) -> str:
-    """Answers name the host that was asked, so that redirected host names keep working."""
-    return f"{request.url.scheme}://{request.headers.get('host') or request.url.netloc}"
-
-
-def guid_or_new(entra: Entra, text: str | None = None) -> str:
-    try:
-        return str(uuid.UUID(text or ""))
-    except ValueError:
-        return entra.sim.world.new_guid("trace")
-
-
-async def token(entra: Entra, request: Request) -> Response:
+async def token(entra: EntraContext, request: Request) -> Response:
     trace = guid_or_new(entra)
     form: dict[str, str] = {}
     try:
-        form = clients.with_basic(_form(await _body(request)), request.headers.get("authorization", ""))
-        answer, status = _granted(entra, request, form), 200
+        form = client_authentication.merge_basic_credentials(
+            _parse_form(await _read_body(request)), request.headers.get("authorization", "")
+        )
+        answer, status = _handle_grant(entra, request, form), 200
     except EntraError as error:
         correlation = guid_or_new(
             entra, request.headers.get("client-request-id") or form.get("client-request-id")
         )
-        answer = aadsts.body(
+        answer = aadsts.error_body(
             error,
             now=entra.sim.clock.time(),
             trace=trace,
             correlation=correlation,
             base_url=base_url(request),
         )
-        status = KINDS[error.code].status
+        status = ERRORS[error.code].status
     headers = {
         "cache-control": "no-store, no-cache",
         "pragma": "no-cache",
@@ -74,16 +51,16 @@ async def token(entra: Entra, request: Request) -> Response:
     return Response(msgspec.json.encode(answer), status, headers, "application/json; charset=utf-8")
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LONGEST_FORM:
+        if len(body) > MAX_FORM_BYTES:
             raise EntraError(9002313)
     return body
 
 
-def _form(body: bytes) -> dict[str, str]:
+def _parse_form(body: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError as error:
@@ -93,32 +70,32 @@ def _form(body: bytes) -> dict[str, str]:
     return {name: value for name, value in pairs if value}
 
 
-def _need(form: dict[str, str], name: str) -> str:
+def _require(form: dict[str, str], name: str) -> str:
     value = form.get(name)
     if not value:
         raise EntraError(900144, parameter=name)
     return value
 
 
-def _granted(entra: Entra, request: Request, form: dict[str, str]) -> dict[str, Any]:
+def _handle_grant(entra: EntraContext, request: Request, form: dict[str, str]) -> dict[str, Any]:
     tenant = entra.directory.check_tenant(request.path_params["tenant"])
-    client_id = _need(form, "client_id")
-    grant_type = _need(form, "grant_type")
-    application = entra.directory.application(client_id, tenant)
+    client_id = _require(form, "client_id")
+    grant_type = _require(form, "grant_type")
+    application = entra.directory.get_application(client_id, tenant)
     if grant_type == "authorization_code":
-        return _by_code(entra, request, tenant, application, form)
+        return _redeem_code(entra, request, tenant, application, form)
     if grant_type == "refresh_token":
-        return _by_refresh(entra, request, tenant, application, form)
+        return _redeem_refresh_token(entra, request, tenant, application, form)
     if grant_type == "client_credentials":
-        return _by_credentials(entra, request, tenant, application, form)
+        return _grant_client_credentials(entra, request, tenant, application, form)
     raise EntraError(70003, type=grant_type)
 
 
-def _prove(
-    entra: Entra,
+def _authenticate_client(
+    entra: EntraContext,
     request: Request,
     tenant: str,
-    application: Application,
+    application: OAuthApplication,
     form: dict[str, str],
     *,
     needed: bool = False,
@@ -129,37 +106,39 @@ def _prove(
         f"{base}/{name}{tail}" for name in named for tail in ("/oauth2/v2.0/token", "/v2.0", "/oauth2/token")
     }
     now = entra.sim.clock.time()
-    clients.authenticate(entra.directory, application, form, audiences, now, needed=needed)
+    client_authentication.authenticate_client(
+        entra.directory, application, form, audiences, now, needed=needed
+    )
 
 
-def _by_code(
-    entra: Entra, request: Request, tenant: str, application: Application, form: dict[str, str]
+def _redeem_code(
+    entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
 ) -> dict[str, Any]:
-    name, redirect = _need(form, "code"), _need(form, "redirect_uri")
+    name, redirect = _require(form, "code"), _require(form, "redirect_uri")
     known = entra.grants.codes.get(name)
-    _name(request, known.user if known else None)
-    entra.directory.refuse("token", application, known.user if known else None)
-    if not (known and known.spa):  # a single-page app has no secret to show
-        _prove(entra, request, tenant, application, form)
-    code = entra.grants.redeem(name, application)
+    _log_mailbox(request, known.user if known else None)
+    entra.directory.raise_planned_refusal("token", application, known.user if known else None)
+    if not (known and known.spa):  # a single-page app has no secret
+        _authenticate_client(entra, request, tenant, application, form)
+    code = entra.grants.redeem_code(name, application)
     if redirect != code.redirect_uri:
         raise EntraError(500112, uri=redirect)
     if not entra.directory.admits(tenant, code.user):
         raise EntraError(700005)
-    if not _verified(code.challenge, code.challenge_method, form.get("code_verifier", "")):
+    if not _matches_challenge(code.challenge, code.challenge_method, form.get("code_verifier", "")):
         raise EntraError(501481)
-    wanted = _subset(form.get("scope"), code.scopes, application)
+    selected = _select_scopes(form.get("scope"), code.scopes, application)
     code.redeemed = True
-    refresh = Refresh(application, code.user, code.scopes, entra.sim.clock.time(), 0, code.spa)
+    refresh = EntraRefreshToken(application, code.user, code.scopes, entra.sim.clock.time(), 0, code.spa)
     if code.spa:
         refresh.expires = entra.sim.clock.time() + 86400
-    answer = entra.grants.answer(
-        refresh, wanted, base_url(request), nonce=code.nonce, keep="offline_access" in code.scopes
+    answer = entra.grants.token_response(
+        refresh, selected, base_url(request), nonce=code.nonce, keep="offline_access" in code.scopes
     )
-    return _with_client_info(answer, form, code.user)
+    return _add_client_info(answer, form, code.user)
 
 
-def _verified(challenge: str, method: str, verifier: str) -> bool:
+def _matches_challenge(challenge: str, method: str, verifier: str) -> bool:
     if not challenge:
         return not verifier
     if method == "S256":
@@ -168,36 +147,36 @@ def _verified(challenge: str, method: str, verifier: str) -> bool:
     return secrets.compare_digest(verifier.encode(), challenge.encode())
 
 
-def _by_refresh(
-    entra: Entra, request: Request, tenant: str, application: Application, form: dict[str, str]
+def _redeem_refresh_token(
+    entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
 ) -> dict[str, Any]:
-    name = _need(form, "refresh_token")
-    known = entra.grants.refreshes.get(name)
+    name = _require(form, "refresh_token")
+    known = entra.grants.refresh_tokens.get(name)
     user = known.user if known else None
-    _name(request, user)
-    _consult_faults(entra, user)
-    entra.directory.refuse("token", application, user)
+    _log_mailbox(request, user)
+    _raise_planned_fault(entra, user)
+    entra.directory.raise_planned_refusal("token", application, user)
     if not (known and known.spa):
-        _prove(entra, request, tenant, application, form)
-    refresh = entra.grants.use_refresh(name, application)
+        _authenticate_client(entra, request, tenant, application, form)
+    refresh = entra.grants.get_refresh_token(name, application)
     if not entra.directory.admits(tenant, refresh.user):
         raise EntraError(50034, user=refresh.user.upn, tenant=tenant)
-    consented = entra.directory.consented(refresh.user, application.client_id)
+    consented = entra.directory.get_consent(refresh.user, application.client_id)
     if not consented.issuperset(refresh.scopes):
         raise EntraError(65001, app=application.client_id, name=application.name)
-    wanted = _subset(form.get("scope"), refresh.scopes, application)
-    answer = entra.grants.answer(refresh, wanted, base_url(request), keep=True)
-    return _with_client_info(answer, form, refresh.user)
+    selected = _select_scopes(form.get("scope"), refresh.scopes, application)
+    answer = entra.grants.token_response(refresh, selected, base_url(request), keep=True)
+    return _add_client_info(answer, form, refresh.user)
 
 
-def _name(request: Request, user: User | None) -> None:
-    """Meters and log count a token request for the mailbox it is about."""
+def _log_mailbox(request: Request, user: EntraUser | None) -> None:
+    """Attribute the token request to the user's mailbox in log and meters."""
     if user is not None:
-        exchange_of(request).mailbox = user.upn
+        get_exchange(request).mailbox = user.upn
 
 
-def _consult_faults(entra: Entra, user: User | None) -> None:
-    """The faults that every provider knows, in Entra's words."""
+def _raise_planned_fault(entra: EntraContext, user: EntraUser | None) -> None:
+    """Raise the scheduled consent_revoked or token_error fault as an AADSTS error."""
     address = user.upn if user else ""
     if user and entra.sim.faults.take("consent_revoked", address, "token", "outlook"):
         entra.directory.revoke_consent(user)
@@ -205,48 +184,48 @@ def _consult_faults(entra: Entra, user: User | None) -> None:
     if fault is not None:
         digits = fault.code.upper().removeprefix("AADSTS")
         code = int(digits) if digits.isdecimal() else 0
-        raise EntraError(code if code in KINDS else 50173)
+        raise EntraError(code if code in ERRORS else 50173)
 
 
-def _by_credentials(
-    entra: Entra, request: Request, tenant: str, application: Application, form: dict[str, str]
+def _grant_client_credentials(
+    entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
 ) -> dict[str, Any]:
     if tenant in {"common", "organizations", "consumers"}:
         raise EntraError(9001023)
-    entra.directory.refuse("token", application, None)
-    _consult_faults(entra, None)
-    _prove(entra, request, tenant, application, form, needed=True)
-    if scopes.asked(_need(form, "scope")) != [".default"]:
+    entra.directory.raise_planned_refusal("token", application, None)
+    _raise_planned_fault(entra, None)
+    _authenticate_client(entra, request, tenant, application, form, needed=True)
+    if scopes.parse_scopes(_require(form, "scope")) != [".default"]:
         raise EntraError(70011, scope=form["scope"])
-    settings = entra.directory.settings(application)
+    settings = entra.directory.get_settings(application)
     if settings.consented is not None and tenant not in settings.consented and tenant != application.tenant:
         raise EntraError(700016, app=application.client_id, tenant=tenant)
     agreed = settings.consented is None or tenant in settings.consented
-    access, seconds = entra.grants.new_access(
+    access, seconds = entra.grants.issue_access_token(
         application, tenant, base_url(request), roles=settings.roles if agreed else ()
     )
     return {"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds, "access_token": access}
 
 
-def _subset(text: str | None, granted: list[str], application: Application) -> list[str]:
-    """What this token shall carry: everything granted, or the part that is asked for."""
+def _select_scopes(text: str | None, granted: list[str], application: OAuthApplication) -> list[str]:
+    """Return the scopes of the new token: all granted ones, or the requested subset."""
     if not text:
         return granted
-    wanted = scopes.asked(text)
-    if ".default" in wanted:
+    selected = scopes.parse_scopes(text)
+    if ".default" in selected:
         return granted
     allowed = {*granted, *scopes.IDENTITY}
-    if not allowed.issuperset(wanted):
+    if not allowed.issuperset(selected):
         raise EntraError(65001, app=application.client_id, name=application.name)
-    # The identity scopes of the grant stay, as Entra keeps answering with an id_token.
+    # Keep the granted identity scopes: Entra keeps returning an id_token.
     return [
-        *(name for name in wanted if name in granted),
-        *(n for n in granted if n in scopes.IDENTITY and n not in wanted),
+        *(name for name in selected if name in granted),
+        *(n for n in granted if n in scopes.IDENTITY and n not in selected),
     ]
 
 
-def _with_client_info(answer: dict[str, Any], form: dict[str, str], user: User) -> dict[str, Any]:
-    """MSAL asks for this to tell accounts apart."""
+def _add_client_info(answer: dict[str, Any], form: dict[str, str], user: EntraUser) -> dict[str, Any]:
+    """Add client_info if requested; MSAL uses it to distinguish accounts."""
     if form.get("client_info"):
         answer["client_info"] = b64url(msgspec.json.encode({"uid": user.oid, "utid": user.tid}))
     return answer

@@ -1,1 +1,1 @@
-"""Microsoft Graph for mail: shapes, folders, messages, delta, batch, subscriptions, throttling."""
+"""Simulated Microsoft Graph for mail: messages, folders, delta, batch, subscriptions, throttling."""

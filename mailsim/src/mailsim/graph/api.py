@@ -1,6 +1,6 @@
-"""Graph's front: finds the place of a request, checks token, permission and limits, and writes the answer.
+"""The entry point of Graph: the route table, and the dispatch of requests and of the parts of a batch.
 
-The same way serves whole requests and the parts of a batch.
+Dispatch checks token, permission and throttling, calls the route's handler and formats errors.
 """
 
 from dataclasses import replace
@@ -10,156 +10,172 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.graph import (
-    access,
     attachments,
+    authorization,
     batch,
     delta,
     folders,
+    message_writes,
     messages,
     odata,
     subscriptions,
     users,
-    writes,
 )
-from mailsim.graph.context import JSON, Answer, Call, Graph, Wanted, encode
-from mailsim.graph.errors import GraphError, bad_request, body
-from mailsim.graph.routing import Map, Place, place
-from mailsim.log import Exchange
+from mailsim.graph.context import GraphContext
+from mailsim.graph.errors import GraphError, bad_request, error_body
+from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
+from mailsim.graph.routing import GraphRoute, RouteTable, make_route
+from mailsim.request_log import HttpExchange
 
-LONGEST_BODY = 4 * 1024 * 1024
+MAX_BODY_SIZE = 4 * 1024 * 1024
 
-_MESSAGES = (
-    place("GET", "M", "messages.list", "read", messages.page),
-    place("POST", "M", "messages.create", "write", writes.create),
-    place("GET", "M/$count", "messages.count", "read", messages.count),
-    place("GET", "M/*", "messages.get", "read", messages.get),
-    place("PATCH", "M/*", "messages.update", "write", writes.update),
-    place("DELETE", "M/*", "messages.delete", "write", writes.delete),
-    place("GET", "M/*/$value", "messages.value", "full", messages.value),
-    place("POST", "M/*/move", "messages.move", "write", writes.move),
-    place("POST", "M/*/copy", "messages.copy", "write", writes.copy),
-    place("POST", "M/*/send", "messages.send", "send", writes.send),
-    place("POST", "M/*/permanentdelete", "messages.permanentDelete", "write", writes.delete),
-    place("GET", "M/*/attachments", "attachments.list", "full", attachments.page),
-    place("GET", "M/*/attachments/$count", "attachments.count", "full", attachments.count),
-    place("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),
-    place("GET", "M/*/attachments/*/$value", "attachments.value", "full", attachments.value),
+_MESSAGE_ROUTES = (
+    make_route("GET", "M", "messages.list", "read", messages.list_page),
+    make_route("POST", "M", "messages.create", "write", message_writes.create),
+    make_route("GET", "M/$count", "messages.count", "read", messages.count),
+    make_route("GET", "M/*", "messages.get", "read", messages.get),
+    make_route("PATCH", "M/*", "messages.update", "write", message_writes.update),
+    make_route("DELETE", "M/*", "messages.delete", "write", message_writes.delete),
+    make_route("GET", "M/*/$value", "messages.value", "full", messages.get_mime),
+    make_route("POST", "M/*/move", "messages.move", "write", message_writes.move),
+    make_route("POST", "M/*/copy", "messages.copy", "write", message_writes.copy),
+    make_route("POST", "M/*/send", "messages.send", "send", message_writes.send),
+    make_route("POST", "M/*/permanentdelete", "messages.permanentDelete", "write", message_writes.delete),
+    make_route("GET", "M/*/attachments", "attachments.list", "full", attachments.list_page),
+    make_route("GET", "M/*/attachments/$count", "attachments.count", "full", attachments.count),
+    make_route("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),
+    make_route("GET", "M/*/attachments/*/$value", "attachments.value", "full", attachments.get_content),
 )
-_OTHERS = (
-    place("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
-    place("GET", "users/*", "users.get", "user", users.get),
-    place("POST", "users/*/translateexchangeids", "users.translate", "read", users.translate),
-    place("POST", "users/*/sendmail", "users.sendMail", "send", writes.send_mail),
-    place("GET", "users/*/mailfolders", "folders.list", "read", folders.page),
-    place("POST", "users/*/mailfolders", "folders.create", "write", folders.create),
-    place("GET", "users/*/mailfolders/$count", "folders.count", "read", folders.count),
-    place("GET", "users/*/mailfolders/delta", "folders.delta", "read", delta.folders_delta),
-    place("GET", "users/*/mailfolders/*", "folders.get", "read", folders.get),
-    place("PATCH", "users/*/mailfolders/*", "folders.update", "write", folders.update),
-    place("DELETE", "users/*/mailfolders/*", "folders.delete", "write", folders.delete),
-    place("POST", "users/*/mailfolders/*/move", "folders.move", "write", folders.move),
-    place("GET", "users/*/mailfolders/*/childfolders", "folders.children", "read", folders.children),
-    place("POST", "users/*/mailfolders/*/childfolders", "folders.create", "write", folders.create),
-    place("GET", "users/*/mailfolders/*/childfolders/$count", "folders.count", "read", folders.count),
-    place("GET", "subscriptions", "subscriptions.list", "nothing", subscriptions.page),
-    place("POST", "subscriptions", "subscriptions.create", "nothing", subscriptions.create),
-    place("GET", "subscriptions/*", "subscriptions.get", "nothing", subscriptions.get),
-    place("PATCH", "subscriptions/*", "subscriptions.update", "nothing", subscriptions.update),
-    place("DELETE", "subscriptions/*", "subscriptions.delete", "nothing", subscriptions.delete),
-    place("POST", "subscriptions/*/reauthorize", "subscriptions.reauthorize", "nothing", subscriptions.renew),
+_OTHER_ROUTES = (
+    make_route("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
+    make_route("GET", "users/*", "users.get", "user", users.get),
+    make_route("POST", "users/*/translateexchangeids", "users.translate", "read", users.translate_ids),
+    make_route("POST", "users/*/sendmail", "users.sendMail", "send", message_writes.send_mail),
+    make_route("GET", "users/*/mailfolders", "folders.list", "read", folders.list_page),
+    make_route("POST", "users/*/mailfolders", "folders.create", "write", folders.create),
+    make_route("GET", "users/*/mailfolders/$count", "folders.count", "read", folders.count),
+    make_route("GET", "users/*/mailfolders/delta", "folders.delta", "read", delta.folders_delta),
+    make_route("GET", "users/*/mailfolders/*", "folders.get", "read", folders.get),
+    make_route("PATCH", "users/*/mailfolders/*", "folders.update", "write", folders.update),
+    make_route("DELETE", "users/*/mailfolders/*", "folders.delete", "write", folders.delete),
+    make_route("POST", "users/*/mailfolders/*/move", "folders.move", "write", folders.move),
+    make_route(
+        "GET", "users/*/mailfolders/*/childfolders", "folders.children", "read", folders.list_children
+    ),
+    make_route("POST", "users/*/mailfolders/*/childfolders", "folders.create", "write", folders.create),
+    make_route("GET", "users/*/mailfolders/*/childfolders/$count", "folders.count", "read", folders.count),
+    make_route("GET", "subscriptions", "subscriptions.list", "nothing", subscriptions.list_page),
+    make_route("POST", "subscriptions", "subscriptions.create", "nothing", subscriptions.create),
+    make_route("GET", "subscriptions/*", "subscriptions.get", "nothing", subscriptions.get),
+    make_route("PATCH", "subscriptions/*", "subscriptions.update", "nothing", subscriptions.update),
+    make_route("DELETE", "subscriptions/*", "subscriptions.delete", "nothing", subscriptions.delete),
+    make_route(
+        "POST",
+        "subscriptions/*/reauthorize",
+        "subscriptions.reauthorize",
+        "nothing",
+        subscriptions.reauthorize,
+    ),
 )
 
 
-async def _batch(call: Call) -> Answer:
-    return await batch.run(call, answer)
+async def _batch(call: GraphCall) -> GraphResponse:
+    return await batch.run_batch(call, handle)
 
 
-def _under(one: Place, prefix: str) -> Place:
-    return replace(one, pattern=(*prefix.split("/"), *one.pattern[1:]))
+def _prefix_route(route: GraphRoute, prefix: str) -> GraphRoute:
+    return replace(route, pattern=(*prefix.split("/"), *route.pattern[1:]))
 
 
-MAP = Map(
+ROUTES = RouteTable(
     (
-        *(_under(one, "users/*/messages") for one in _MESSAGES),
-        *(_under(one, "users/*/mailfolders/*/messages") for one in _MESSAGES),
-        *_OTHERS,
-        place("POST", "$batch", "batch", "nothing", _batch),
+        *(_prefix_route(route, "users/*/messages") for route in _MESSAGE_ROUTES),
+        *(_prefix_route(route, "users/*/mailfolders/*/messages") for route in _MESSAGE_ROUTES),
+        *_OTHER_ROUTES,
+        make_route("POST", "$batch", "batch", "nothing", _batch),
     )
 )
 
 
-def budget(client_id: str, address: str) -> str:
-    """What shares Exchange's limits: one application on one mailbox."""
+def limit_key(client_id: str, address: str) -> str:
+    """Return the key of Exchange's limits, which apply per application and mailbox."""
     return f"{client_id} {address.lower()}"
 
 
-async def answer(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
-    """The answer to a request, refusals included. Raises nothing that a client can cause."""
-    request_id = graph.guid()
-    client_id = wanted.headers.get("client-request-id") or request_id
+async def handle(graph: GraphContext, request: GraphRequest, exchange: HttpExchange) -> GraphResponse:
+    """Return the response to a request, errors included. No client error escapes as an exception."""
+    request_id = graph.new_guid()
+    client_id = request.headers.get("client-request-id") or request_id
     try:
-        given = await _given(graph, wanted, exchange)
+        response = await _dispatch(graph, request, exchange)
     except GraphError as error:
         if error.status == 429:
-            graph.sim.meters.of(exchange.mailbox).rejections += 1
+            graph.sim.meters.get(exchange.mailbox).rejections += 1
         now = graph.sim.clock.time()
-        refusal = body(error, now=now, request_id=request_id, client_request_id=client_id)
-        given = Answer(error.status, refusal, headers=error.headers)
-    exchange.status = given.status
-    return replace(given, headers={**given.headers, "request-id": request_id, "client-request-id": client_id})
+        refusal = error_body(error, now=now, request_id=request_id, client_request_id=client_id)
+        response = GraphResponse(error.status, refusal, headers=error.headers)
+    exchange.status = response.status
+    return replace(
+        response, headers={**response.headers, "request-id": request_id, "client-request-id": client_id}
+    )
 
 
-async def _given(graph: Graph, wanted: Wanted, exchange: Exchange) -> Answer:
-    token = access.authenticate(graph, wanted.headers.get("authorization", ""))
-    found, names = MAP.find(wanted.method, wanted.path)
-    exchange.endpoint = found.endpoint
-    if wanted.part and found.endpoint == "batch":
+async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpExchange) -> GraphResponse:
+    token = authorization.authenticate(graph, request.headers.get("authorization", ""))
+    route, names = ROUTES.find(request.method, request.path)
+    exchange.endpoint = route.endpoint
+    if request.is_batch_part and route.endpoint == "batch":
         raise bad_request("A batch cannot hold another batch.")
-    raw = odata.pairs(wanted.query)
-    if wanted.body is None:
+    raw = odata.parse_options(request.query)
+    if request.body is None:
         raise GraphError(413, "RequestEntityTooLarge", "The request payload is too large.")
-    call = Call(
+    call = GraphCall(
         graph,
         exchange,
-        wanted.method,
-        wanted.path,
+        request.method,
+        request.path,
         names,
         raw,
-        wanted.headers,
-        wanted.body,
-        wanted.base_url,
+        request.headers,
+        request.body,
+        request.base_url,
         token,
     )
     now = graph.sim.clock.time()
-    if found.pattern[0] == "users":
-        user = access.owner(graph, token, names[0], mail=len(found.pattern) > 2)
+    if route.pattern[0] == "users":
+        user = authorization.resolve_user(graph, token, names[0], mail=len(route.pattern) > 2)
         exchange.mailbox = user.upn
-        if wanted.part:
-            _fault(graph, exchange)
-        if graph.sim.options.quota != "off" and found.need != "user":
-            shared = budget(token.application.client_id, user.upn)
-            width = graph.sim.meters.flying[shared] + 1 if wanted.part else wanted.width
-            graph.throttle.mailbox(shared, width, now, graph.options.retry_after)
-        call = replace(call, user=user, basic=access.permit(graph, token, user, found.need), names=names[1:])
-    elif found.pattern[0] == "subscriptions" and graph.sim.options.quota != "off":
+        if request.is_batch_part:
+            _raise_planned_fault(graph, exchange)
+        if graph.sim.options.quota != "off" and route.permission != "user":
+            key = limit_key(token.application.client_id, user.upn)
+            concurrent = graph.sim.meters.concurrent[key] + 1 if request.is_batch_part else request.concurrent
+            graph.throttle.check_mailbox(key, concurrent, now, graph.options.retry_after)
+        call = replace(
+            call,
+            user=user,
+            basic=authorization.check_permission(graph, token, user, route.permission),
+            names=names[1:],
+        )
+    elif route.pattern[0] == "subscriptions" and graph.sim.options.quota != "off":
         key = f"{token.application.client_id} {token.tid}"
-        graph.throttle.subscription(found.endpoint, key, now, graph.options.retry_after)
-    return await found.work(call)
+        graph.throttle.check_subscription(route.endpoint, key, now, graph.options.retry_after)
+    return await route.handler(call)
 
 
-def _fault(graph: Graph, exchange: Exchange) -> None:
-    """The gate sees only the batch; what shall go wrong with one part of it happens here."""
-    reply = graph.sim.refused("outlook", exchange.mailbox, exchange.endpoint, exchange)
-    if reply is not None:
-        told = msgspec.json.decode(reply.body)["error"]
-        headers = {name: text for name, text in reply.headers if name == "retry-after"}
-        raise GraphError(reply.status, told["code"], told["message"], headers=headers)
+def _raise_planned_fault(graph: GraphContext, exchange: HttpExchange) -> None:
+    """Raise a scheduled fault of one batch part; the middleware sees only the whole batch."""
+    fault_response = graph.sim.take_part_fault("outlook", exchange.mailbox, exchange.endpoint, exchange)
+    if fault_response is not None:
+        error = msgspec.json.decode(fault_response.body)["error"]
+        headers = {name: text for name, text in fault_response.headers if name == "retry-after"}
+        raise GraphError(fault_response.status, error["code"], error["message"], headers=headers)
 
 
-class Endpoint:
-    """The ASGI side: reads the request, writes the answer."""
+class GraphApp:
+    """The ASGI app: reads the request and sends the response."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphContext) -> None:
         self._graph = graph
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,48 +183,54 @@ class Endpoint:
         prefer = [value.decode("latin-1") for name, value in scope["headers"] if name == b"prefer"]
         if len(prefer) > 1:
             headers["prefer"] = ", ".join(prefer)
-        content = await _read(receive)
-        wanted = Wanted(
+        content = await _read_body(receive)
+        request = GraphRequest(
             method=scope["method"],
-            path=path_of(scope),
+            path=get_path(scope),
             query=scope["query_string"].decode("latin-1"),
             headers=headers,
             body=content,
             base_url=f"{scope['scheme']}://{headers.get('host', 'localhost')}",
-            width=scope.get("mailsim.width", 1),
+            concurrent=scope.get("mailsim.concurrent", 1),
         )
-        await _write(send, await answer(self._graph, wanted, scope["mailsim.exchange"]))
+        await _send_response(send, await handle(self._graph, request, scope["mailsim.exchange"]))
 
 
-def path_of(scope: Scope) -> str:
-    """The path after the version, still percent-encoded."""
+def get_path(scope: Scope) -> str:
+    """Return the path after the version, still percent-encoded."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.decode("latin-1").partition("?")[0].removeprefix("/v1.0")
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body; None when it is longer than Graph takes."""
+async def _read_body(receive: Receive) -> bytes | None:
+    """Return the body, or None if it is larger than Graph accepts."""
     content = b""
     more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        if len(content) <= LONGEST_BODY:
+        if len(content) <= MAX_BODY_SIZE:
             content += message.get("body", b"")
         more = message.get("more_body", False)
-    return content if len(content) <= LONGEST_BODY else None
+    return content if len(content) <= MAX_BODY_SIZE else None
 
 
-async def _write(send: Send, given: Answer) -> None:
+async def _send_response(send: Send, response: GraphResponse) -> None:
     content = (
-        given.body if isinstance(given.body, bytes) else b"" if given.body is None else encode(given.body)
+        response.body
+        if isinstance(response.body, bytes)
+        else b""
+        if response.body is None
+        else encode_json(response.body)
     )
-    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in given.headers.items()]
-    if given.body is not None:
-        headers.append((b"content-type", given.content_type.encode("latin-1", "replace")))
-        if given.content_type == JSON:
+    headers = [
+        (name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers.items()
+    ]
+    if response.body is not None:
+        headers.append((b"content-type", response.content_type.encode("latin-1", "replace")))
+        if response.content_type == JSON:
             headers.append((b"odata-version", b"4.0"))
     headers.append((b"content-length", str(len(content)).encode()))
-    await send({"type": "http.response.start", "status": given.status, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

@@ -1,4 +1,4 @@
-"""$batch: up to twenty requests in one, some after others, each with an answer of its own."""
+"""The $batch endpoint: up to twenty requests in one, with dependencies, each with its own response."""
 
 import base64
 import binascii
@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mailsim.graph.context import JSON, Answer, Call, Graph, Wanted, encode
-from mailsim.graph.errors import GraphError, bad_request
-from mailsim.graph.errors import body as error_body
-from mailsim.log import Exchange
+from mailsim.graph.context import GraphContext
+from mailsim.graph.errors import GraphError, bad_request, error_body
+from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
+from mailsim.request_log import HttpExchange
 
-MOST = 20
+MAX_PARTS = 20
 METHODS = frozenset({"GET", "POST", "PATCH", "PUT", "DELETE"})
-Serve = Callable[[Graph, Wanted, Exchange], Awaitable[Answer]]
+PartHandler = Callable[[GraphContext, GraphRequest, HttpExchange], Awaitable[GraphResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphBatchPart:
     id: str
     method: str
     url: str
@@ -26,27 +26,27 @@ class Part:
     after: tuple[str, ...]
 
 
-async def run(call: Call, serve: Serve) -> Answer:
-    parts = _parts(call.json())
-    done: dict[str, dict[str, Any]] = {}
-    for part in _in_order(parts):
-        failed = [name for name in part.after if done[name]["status"] >= 400]
-        done[part.id] = _dependency_failed(part) if failed else await _served(call, part, serve)
-    responses = list(done.values())
-    call.graph.random.shuffle(responses)  # the order of answers means nothing
-    return Answer(200, {"responses": responses}, "application/json")
+async def run_batch(call: GraphCall, handle: PartHandler) -> GraphResponse:
+    parts = _parse_parts(call.json())
+    responses_by_id: dict[str, dict[str, Any]] = {}
+    for part in _sort_by_dependency(parts):
+        failed = [name for name in part.after if responses_by_id[name]["status"] >= 400]
+        responses_by_id[part.id] = _dependency_failed(part) if failed else await _run_part(call, part, handle)
+    responses = list(responses_by_id.values())
+    call.graph.random.shuffle(responses)  # Graph does not keep the order
+    return GraphResponse(200, {"responses": responses}, "application/json")
 
 
-def _parts(wanted: dict[str, Any]) -> list[Part]:
-    given = wanted.get("requests")
-    if not isinstance(given, list):
+def _parse_parts(body: dict[str, Any]) -> list[GraphBatchPart]:
+    requests = body.get("requests")
+    if not isinstance(requests, list):
         raise bad_request("Invalid batch payload format.")
-    items = cast("list[Any]", given)
-    if len(items) > MOST:
+    items = cast("list[Any]", requests)
+    if len(items) > MAX_PARTS:
         raise bad_request(
-            f"Number of batch request steps exceeds the maximum value of {MOST}.", "MaximumValueExceeded"
+            f"Number of batch request steps exceeds the maximum value of {MAX_PARTS}.", "MaximumValueExceeded"
         )
-    parts = [_part(one) for one in items]
+    parts = [_parse_part(item) for item in items]
     ids = [part.id for part in parts]
     if len(set(ids)) != len(ids):
         raise bad_request("Invalid batch payload format. Request ids must be unique.")
@@ -57,27 +57,27 @@ def _parts(wanted: dict[str, Any]) -> list[Part]:
     return parts
 
 
-def _part(value: Any) -> Part:
+def _parse_part(value: Any) -> GraphBatchPart:
     if not isinstance(value, dict):
         raise bad_request("Invalid batch payload format.")
-    one = cast("dict[str, Any]", value)
-    name, method, url = one.get("id"), one.get("method"), one.get("url")
-    headers: Any = {} if one.get("headers") is None else one["headers"]
-    after: Any = [] if one.get("dependsOn") is None else one["dependsOn"]
+    fields = cast("dict[str, Any]", value)
+    name, method, url = fields.get("id"), fields.get("method"), fields.get("url")
+    headers: Any = {} if fields.get("headers") is None else fields["headers"]
+    after: Any = [] if fields.get("dependsOn") is None else fields["dependsOn"]
     if not (isinstance(name, str) and name and isinstance(url, str) and url and isinstance(method, str)):
         raise bad_request("Invalid batch payload format. Every request needs id, method and url.")
     if method.upper() not in METHODS:
         raise bad_request(f"The method '{method[:20]}' of a batch request is not valid.")
     if not isinstance(headers, dict) or not isinstance(after, list):
         raise bad_request("Invalid batch payload format.")
-    known = {str(key).lower(): str(text) for key, text in cast("dict[Any, Any]", headers).items()}
+    lowered = {str(key).lower(): str(text) for key, text in cast("dict[Any, Any]", headers).items()}
     names = tuple(str(other) for other in cast("list[Any]", after))
-    return Part(name, method.upper(), url, known, one.get("body"), names)
+    return GraphBatchPart(name, method.upper(), url, lowered, fields.get("body"), names)
 
 
-def _in_order(parts: list[Part]) -> list[Part]:
-    """Each after those it depends on."""
-    order: list[Part] = []
+def _sort_by_dependency(parts: list[GraphBatchPart]) -> list[GraphBatchPart]:
+    """Order the parts so that each comes after those it depends on."""
+    order: list[GraphBatchPart] = []
     placed: set[str] = set()
     waiting = list(parts)
     while waiting:
@@ -90,7 +90,7 @@ def _in_order(parts: list[Part]) -> list[Part]:
     return order
 
 
-def _dependency_failed(part: Part) -> dict[str, Any]:
+def _dependency_failed(part: GraphBatchPart) -> dict[str, Any]:
     error = {"code": "FailedDependency", "message": "A request that this one depends on has failed."}
     return {
         "id": part.id,
@@ -100,61 +100,63 @@ def _dependency_failed(part: Part) -> dict[str, Any]:
     }
 
 
-async def _served(call: Call, part: Part, serve: Serve) -> dict[str, Any]:
+async def _run_part(call: GraphCall, part: GraphBatchPart, handle: PartHandler) -> dict[str, Any]:
     path, _, query = part.url.partition("?")
     sim = call.graph.sim
-    exchange = sim.log.open(
+    exchange = sim.request_log.open(
         sim.clock.milliseconds(), part.method, f"/v1.0{path}", query, via=call.exchange.number
     )
     exchange.provider = "outlook"
     try:
-        wanted = Wanted(
+        request = GraphRequest(
             method=part.method,
             path=path if path.startswith("/") else f"/{path}",
             query=query,
             headers={"authorization": call.headers.get("authorization", ""), **part.headers},
-            body=_body(part),
+            body=_decode_body(part),
             base_url=call.base_url,
-            part=True,
+            is_batch_part=True,
         )
-        given = await serve(call.graph, wanted, exchange)
+        response = await handle(call.graph, request, exchange)
     except GraphError as error:
         refusal = error_body(error, now=sim.clock.time(), request_id="", client_request_id="")
-        given = Answer(error.status, refusal)
+        response = GraphResponse(error.status, refusal)
         exchange.status = error.status
-    meter = sim.meters.of(exchange.mailbox)
+    meter = sim.meters.get(exchange.mailbox)
     meter.calls[exchange.endpoint] += 1
     meter.statuses[exchange.status] += 1
-    if sim.log.bodies and not isinstance(given.body, bytes) and given.body is not None:
-        exchange.response_body = encode(given.body)
-        exchange.response_headers = (("content-type", given.content_type),)
-    return _response(part, given)
+    if sim.request_log.keep_bodies and not isinstance(response.body, bytes) and response.body is not None:
+        exchange.response_body = encode_json(response.body)
+        exchange.response_headers = (("content-type", response.content_type),)
+    return _to_json(part, response)
 
 
-def _body(part: Part) -> bytes:
-    """JSON as it is; anything else as base64."""
+def _decode_body(part: GraphBatchPart) -> bytes:
+    """Return the body: JSON as it is, anything else decoded from base64."""
     if part.body is None:
         return b""
     kind = part.headers.get("content-type", "")
     if not kind:
         raise bad_request("A batch request with a body needs a Content-Type header.")
     if "json" in kind.lower():
-        return encode(part.body)
+        return encode_json(part.body)
     try:
         return base64.b64decode(str(part.body), validate=True)
     except (binascii.Error, ValueError) as error:
         raise bad_request("The body of a batch request is not valid base64.") from error
 
 
-def _response(part: Part, given: Answer) -> dict[str, Any]:
-    shown = {
+def _to_json(part: GraphBatchPart, response: GraphResponse) -> dict[str, Any]:
+    headers = {
         name.title(): text
-        for name, text in given.headers.items()
+        for name, text in response.headers.items()
         if name not in {"request-id", "client-request-id"}
     }
-    answer: dict[str, Any] = {"id": part.id, "status": given.status, "headers": shown}
-    if given.body is not None:
-        shown["Content-Type"] = "application/json" if given.content_type == JSON else given.content_type
-        binary = isinstance(given.body, bytes)
-        answer["body"] = base64.b64encode(given.body).decode() if binary else given.body
+    answer: dict[str, Any] = {"id": part.id, "status": response.status, "headers": headers}
+    if response.body is not None:
+        headers["Content-Type"] = (
+            "application/json" if response.content_type == JSON else response.content_type
+        )
+        binary = isinstance(response.body, bytes)
+        answer["body"] = base64.b64encode(response.body).decode() if binary else response.body
     return answer

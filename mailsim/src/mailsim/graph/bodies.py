@@ -1,4 +1,4 @@
-"""What Outlook makes of a message's text: HTML or plain, safe or not, its preview, its newest part. Pure."""
+"""Conversions of message bodies as Outlook does them: HTML and text, sanitizing, preview, unquoted part."""
 
 import re
 from html import unescape
@@ -32,13 +32,13 @@ _QUOTE_TEXT = re.compile(
     r"^(?:>|-{2,}\s*(?:Original|Forwarded)|_{10,}|From: .+\r?\n(?:Sent|Date): |On .{5,80} wrote:)",
     re.MULTILINE,
 )
-_TOP = 8192  # characters within which a page says what it is
+_TOP = 8192  # characters in which to look for <html>, <head> and charset
 PREVIEW = 255
 
 
-def safe(html: str) -> str:
-    """Without what could run: scripts, frames, forms, handlers."""
-    low = html.encode("utf-8", "replace").lower()  # far cheaper than the lower case of text
+def sanitize_html(html: str) -> str:
+    """Remove active content: scripts, frames, forms, event handlers."""
+    low = html.encode("utf-8", "replace").lower()  # much cheaper than str.lower
     if not _UNSAFE.search(low) and b"script:" not in low and not _EVENT.search(low):
         return html
     html = _TAGS.sub("", _BLOCKS.sub("", html))
@@ -50,8 +50,8 @@ def safe(html: str) -> str:
     return _SCHEMES.sub("", html)
 
 
-def whole(html: str) -> str:
-    """A complete page, declared as UTF-8, whatever the sender declared."""
+def complete_page(html: str) -> str:
+    """Return a complete page that declares UTF-8, whatever the sender declared."""
     if declared := _CHARSET.search(html, 0, _TOP):
         html = html[: declared.start()] + html[declared.end() :]
     page = _PAGE.search(html, 0, _TOP)
@@ -62,10 +62,10 @@ def whole(html: str) -> str:
     return f"{html[: page.end()]}<head>\r\n{_HEAD}</head>{html[page.end() :]}"
 
 
-def from_text(text: str) -> str:
-    """Plain text as Outlook shows it where HTML is asked for."""
+def text_to_html(text: str) -> str:
+    """Convert plain text as Outlook does when a client requests HTML."""
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        if character in text:  # to look is far cheaper than to replace nothing
+        if character in text:  # the check is much cheaper than a replace without matches
             text = text.replace(character, entity)
     if _BARE.search(text):
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
@@ -73,8 +73,8 @@ def from_text(text: str) -> str:
     return f'<html><head>\r\n{_HEAD}</head><body><div class="PlainText">{lines}</div></body></html>'
 
 
-def to_text(html: str) -> str:
-    """HTML as plain text: no mark-up, line breaks where blocks end."""
+def html_to_text(html: str) -> str:
+    """Convert HTML to plain text, with line breaks at the end of blocks."""
     if "<!--" in html or _HIDING.search(html):
         html = _HIDDEN.sub("", html)
     text = _BREAK.sub("\n", " ".join(html.split()))
@@ -82,8 +82,8 @@ def to_text(html: str) -> str:
     return _SPACES.sub("\r\n", text).strip()
 
 
-def preview(text: str) -> str:
-    """The first 255 characters of the text, on one line."""
+def preview_text(text: str) -> str:
+    """Return the first 255 characters of the text on one line."""
     for length in (350, 1000):
         source = " ".join(text[:length].split())
         if len(source) >= PREVIEW:
@@ -91,22 +91,22 @@ def preview(text: str) -> str:
     return source[:PREVIEW]
 
 
-def html_preview(html: str) -> str:
-    """The same of a page."""
+def preview_html(html: str) -> str:
+    """Return the first 255 characters of a page's text on one line."""
     start = max(html.find("<body"), 0)
     for length in (1500, 6000, len(html)):
-        source = " ".join(to_text(html[start : start + length]).split())
-        if len(source) >= PREVIEW + 20 or start + length >= len(html):  # the end may hold half a tag
+        source = " ".join(html_to_text(html[start : start + length]).split())
+        if len(source) >= PREVIEW + 20 or start + length >= len(html):  # the end may contain half a tag
             break
     return source[:PREVIEW]
 
 
-def unique_html(html: str) -> str:
-    """What is new in this message: everything before the first quotation."""
-    found = _QUOTE_HTML.search(html)
-    return html if found is None else html[: found.start()] + "</body></html>"
+def cut_quoted_html(html: str) -> str:
+    """Return everything before the first quoted message."""
+    quote = _QUOTE_HTML.search(html)
+    return html if quote is None else html[: quote.start()] + "</body></html>"
 
 
-def unique_text(text: str) -> str:
-    found = _QUOTE_TEXT.search(text)
-    return text if found is None else text[: found.start()].rstrip()
+def cut_quoted_text(text: str) -> str:
+    quote = _QUOTE_TEXT.search(text)
+    return text if quote is None else text[: quote.start()].rstrip()

@@ -1,30 +1,30 @@
-"""Microsoft's own part of the control API: tokens without a browser, options, refusals on order, settings."""
+"""The Microsoft part of the control API: tokens without a browser, options, sign-in refusals, settings."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from mailsim.control.endpoint import Call, Endpoint, change_options
-from mailsim.control.shapes import Done, Given
+from mailsim.control.endpoint import ControlCall, ControlEndpoint, change_options
+from mailsim.control.schemas import AffectedCount, ControlInput
 from mailsim.entra.aadsts import EntraError
-from mailsim.entra.directory import Ordered, Refusal, User
-from mailsim.entra.grants import Refresh
+from mailsim.entra.directory import EntraUser, PlannedRefusal, SignInRefusal
+from mailsim.entra.grants import EntraRefreshToken
 from mailsim.entra.scopes import APPLICATION, DELEGATED, IDENTITY
 from mailsim.entra.signing import read_certificate
-from mailsim.errors import Invalid, Unknown
-from mailsim.graph.context import Graph
+from mailsim.errors import InvalidRequest, NotFound
+from mailsim.graph.context import GraphContext
 from mailsim.graph.options import MicrosoftOptions
-from mailsim.world import Application
+from mailsim.registry import OAuthApplication
 
-Tokens = dict[str, Any]  # as the token endpoint gives them
-OptionChanges = dict[str, Any]  # some of the options, by name
+Tokens = dict[str, Any]  # as returned by the token endpoint
+OptionChanges = dict[str, Any]  # options to change, by name
 
 
-class NewMicrosoftTokens(Given, frozen=True):
-    """What a user would have agreed to, or with `roles` an admin for the whole tenant of the address.
+class NewMicrosoftTokens(ControlInput, frozen=True):
+    """Tokens to issue: for a user's consent, or with `roles` for an admin's consent in the user's tenant.
 
-    Without a client id: the application that is there from the start.
+    Without a client id, they are issued to the default application.
     """
 
     address: str
@@ -34,8 +34,8 @@ class NewMicrosoftTokens(Given, frozen=True):
     seconds: int | None = None
 
 
-class RefusalOrder(Given, frozen=True):
-    """An AADSTS code for whom it may concern. `times` None: until cancelled."""
+class NewRefusal(ControlInput, frozen=True):
+    """An AADSTS error to return on sign-in. `times` null means until cancelled."""
 
     code: int
     mailbox: str = ""
@@ -44,7 +44,7 @@ class RefusalOrder(Given, frozen=True):
     times: int | None = None
 
 
-class RefusalShape(msgspec.Struct, frozen=True):
+class RefusalInfo(msgspec.Struct, frozen=True):
     number: int
     code: int
     mailbox: str
@@ -53,163 +53,196 @@ class RefusalShape(msgspec.Struct, frozen=True):
     left: int | None
 
 
-class Secret(Given, frozen=True):
+class NewClientSecret(ControlInput, frozen=True):
     secret: str
-    seconds: float  # for how long it is good; 0 or less: it has expired
+    seconds: float  # lifetime; 0 or less: already expired
 
 
-class ApplicationSettings(Given, frozen=True):
-    """Only what is named changes.
+class ApplicationSettingsChange(ControlInput, frozen=True):
+    """Settings to change; missing ones stay the same.
 
-    `consented`: tenants whose admin agreed to the roles. `mailboxes`: the application access policy.
+    `consented` lists the tenants whose admin consented to the roles. `mailboxes` is the application access
+    policy.
     """
 
     roles: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     consented: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
     mailboxes: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
     spa_redirect_uris: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    secrets: tuple[Secret, ...] | msgspec.UnsetType = msgspec.UNSET
+    secrets: tuple[NewClientSecret, ...] | msgspec.UnsetType = msgspec.UNSET
     certificates: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     public: bool | msgspec.UnsetType = msgspec.UNSET
     disabled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class AccountSettings(Given, frozen=True):
-    """`challenge`: Graph asks for another sign-in before it takes the tokens issued so far."""
+class AccountSettingsChange(ControlInput, frozen=True):
+    """Account state to change. With `challenge`, Graph rejects the tokens issued so far."""
 
     disabled: bool | None = None
-    mailbox: bool | None = None  # False: the mailbox is not in Exchange Online
+    mailbox: bool | None = None  # false: the mailbox is not in Exchange Online
     challenge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    graph: Graph
+class MicrosoftControl:
+    graph: GraphContext
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        at, options, refusals = "/microsoft", "/microsoft/options", "/microsoft/refusals"
-        mint = "Tokens for an Outlook account, as if its user or its admin had agreed"
-        order, configure = "Refuse sign-ins with an AADSTS code", "What Microsoft keeps about an application"
-        decide = "What was decided about an account"
-        clients, accounts = at + "/applications/{id}", at + "/accounts/{address}"
+    def endpoints(self) -> tuple[ControlEndpoint, ...]:
+        base, options, refusals = "/microsoft", "/microsoft/options", "/microsoft/refusals"
+        mint = "Issue tokens for an Outlook account, as if its user or its admin had consented"
+        plan, configure = "Refuse sign-ins with an AADSTS error", "Change the settings of an application"
+        clients, accounts = base + "/applications/{id}", base + "/accounts/{address}"
         return (
-            Endpoint("POST", f"{at}/tokens", mint, self.mint_microsoft_tokens, Tokens, NewMicrosoftTokens,
-                     status=201),
-            Endpoint("GET", options, "How Microsoft behaves", self.microsoft_options, MicrosoftOptions),
-            Endpoint("PATCH", options, "Change how Microsoft behaves", self.change_microsoft_options,
-                     MicrosoftOptions, OptionChanges),
-            Endpoint("GET", refusals, "Refusals on order", self.list_refusals, list[RefusalShape]),
-            Endpoint("POST", refusals, order, self.order_refusal, RefusalShape, RefusalOrder, status=201),
-            Endpoint("DELETE", refusals, "Cancel all refusals", self.clear_refusals),
-            Endpoint("DELETE", refusals + "/{number}", "Cancel a refusal", self.cancel_refusal),
-            Endpoint("PATCH", clients, configure, self.configure_application, Done, ApplicationSettings),
-            Endpoint("POST", accounts, decide, self.configure_account, Done, AccountSettings),
-        )  # fmt: skip
+            ControlEndpoint(
+                "POST",
+                f"{base}/tokens",
+                mint,
+                self.mint_microsoft_tokens,
+                Tokens,
+                NewMicrosoftTokens,
+                status=201,
+            ),
+            ControlEndpoint(
+                "GET",
+                options,
+                "Show the options of simulated Microsoft",
+                self.microsoft_options,
+                MicrosoftOptions,
+            ),
+            ControlEndpoint(
+                "PATCH",
+                options,
+                "Change the options of simulated Microsoft",
+                self.change_microsoft_options,
+                MicrosoftOptions,
+                OptionChanges,
+            ),
+            ControlEndpoint("GET", refusals, "List planned refusals", self.list_refusals, list[RefusalInfo]),
+            ControlEndpoint("POST", refusals, plan, self.order_refusal, RefusalInfo, NewRefusal, status=201),
+            ControlEndpoint("DELETE", refusals, "Cancel all refusals", self.clear_refusals),
+            ControlEndpoint("DELETE", refusals + "/{number}", "Cancel a refusal", self.cancel_refusal),
+            ControlEndpoint(
+                "PATCH",
+                clients,
+                configure,
+                self.configure_application,
+                AffectedCount,
+                ApplicationSettingsChange,
+            ),
+            ControlEndpoint(
+                "POST",
+                accounts,
+                "Disable or challenge an account",
+                self.configure_account,
+                AffectedCount,
+                AccountSettingsChange,
+            ),
+        )
 
-    async def mint_microsoft_tokens(self, call: Call) -> Tokens:
-        order: NewMicrosoftTokens = call.body
+    async def mint_microsoft_tokens(self, call: ControlCall) -> Tokens:
+        body: NewMicrosoftTokens = call.body
         entra = self.graph.entra
-        user, application = self._user(order.address), self._application(order.client_id)
-        base = self.graph.sim.places.get("https", "")
-        unknown = set(order.scopes) - {*DELEGATED, *IDENTITY} | set(order.roles) - set(APPLICATION)
+        user, application = self._get_user(body.address), self._get_application(body.client_id)
+        base_url = self.graph.sim.base_urls.get("https", "")
+        unknown = set(body.scopes) - {*DELEGATED, *IDENTITY} | set(body.roles) - set(APPLICATION)
         if unknown:
-            raise Invalid(f"no permission {', '.join(sorted(unknown))}")
-        if order.roles:
-            access, seconds = entra.grants.new_access(
-                application, user.tid, base, roles=order.roles, seconds=order.seconds
+            raise InvalidRequest(f"unknown permissions {', '.join(sorted(unknown))}")
+        if body.roles:
+            access, seconds = entra.grants.issue_access_token(
+                application, user.tid, base_url, roles=body.roles, seconds=body.seconds
             )
             return {"token_type": "Bearer", "expires_in": seconds, "access_token": access}
-        scopes = list(order.scopes)
-        entra.directory.consented(user, application.client_id).update(scopes)
-        refresh = Refresh(application, user, scopes, self.graph.sim.clock.time(), 0, spa=False)
-        answer = entra.grants.answer(refresh, scopes, base, keep="offline_access" in scopes)
-        if order.seconds is not None:
-            access = entra.grants.accesses[answer["access_token"]]
-            access.expires = access.issued + order.seconds
-            answer["expires_in"] = order.seconds
+        scopes = list(body.scopes)
+        entra.directory.get_consent(user, application.client_id).update(scopes)
+        refresh = EntraRefreshToken(application, user, scopes, self.graph.sim.clock.time(), 0, spa=False)
+        answer = entra.grants.token_response(refresh, scopes, base_url, keep="offline_access" in scopes)
+        if body.seconds is not None:
+            access = entra.grants.access_tokens[answer["access_token"]]
+            access.expires = access.issued + body.seconds
+            answer["expires_in"] = body.seconds
         return answer
 
-    async def microsoft_options(self, _call: Call) -> MicrosoftOptions:
+    async def microsoft_options(self, _call: ControlCall) -> MicrosoftOptions:
         return self.graph.options
 
-    async def change_microsoft_options(self, call: Call) -> MicrosoftOptions:
+    async def change_microsoft_options(self, call: ControlCall) -> MicrosoftOptions:
         return change_options(self.graph.options, call.body)
 
-    async def list_refusals(self, _call: Call) -> list[RefusalShape]:
-        return [_shape(ordered) for ordered in self.graph.entra.directory.refusals.values()]
+    async def list_refusals(self, _call: ControlCall) -> list[RefusalInfo]:
+        return [_refusal_info(planned) for planned in self.graph.entra.directory.refusals.values()]
 
-    async def order_refusal(self, call: Call) -> RefusalShape:
-        given: RefusalOrder = call.body
-        refusal = Refusal(given.code, given.mailbox, given.application, given.where)
-        return _shape(self.graph.entra.directory.order(refusal, given.times))
+    async def order_refusal(self, call: ControlCall) -> RefusalInfo:
+        body: NewRefusal = call.body
+        refusal = SignInRefusal(body.code, body.mailbox, body.application, body.where)
+        return _refusal_info(self.graph.entra.directory.plan_refusal(refusal, body.times))
 
-    async def clear_refusals(self, _call: Call) -> None:
+    async def clear_refusals(self, _call: ControlCall) -> None:
         self.graph.entra.directory.refusals.clear()
 
-    async def cancel_refusal(self, call: Call) -> None:
+    async def cancel_refusal(self, call: ControlCall) -> None:
         number = call.path["number"]
-        self.graph.entra.directory.cancel(int(number) if number.isdecimal() else 0)
+        self.graph.entra.directory.cancel_refusal(int(number) if number.isdecimal() else 0)
 
-    async def configure_application(self, call: Call) -> Done:
-        given: ApplicationSettings = call.body
-        settings = self.graph.entra.directory.settings(self._application(call.path["id"]))
+    async def configure_application(self, call: ControlCall) -> AffectedCount:
+        body: ApplicationSettingsChange = call.body
+        settings = self.graph.entra.directory.get_settings(self._get_application(call.path["id"]))
         now = self.graph.sim.clock.time()
         try:
             values: dict[str, Any] = {
-                "roles": given.roles,
-                "consented": _set_of(given.consented),
-                "mailboxes": _set_of(given.mailboxes, lower=True),
-                "spa_redirect_uris": given.spa_redirect_uris,
-                "secrets": {one.secret: now + one.seconds for one in given.secrets or ()},
-                "certificates": [read_certificate(pem) for pem in given.certificates or ()],
-                "public": given.public,
-                "disabled": given.disabled,
+                "roles": body.roles,
+                "consented": _to_set(body.consented),
+                "mailboxes": _to_set(body.mailboxes, lower=True),
+                "spa_redirect_uris": body.spa_redirect_uris,
+                "secrets": {one.secret: now + one.seconds for one in body.secrets or ()},
+                "certificates": [read_certificate(pem) for pem in body.certificates or ()],
+                "public": body.public,
+                "disabled": body.disabled,
             }
         except ValueError as error:
-            raise Invalid(f"the certificate is not right: {error}") from error
-        named = [name for name in values if getattr(given, name) is not msgspec.UNSET]
-        for name in named:
+            raise InvalidRequest(f"invalid certificate: {error}") from error
+        changed = [name for name in values if getattr(body, name) is not msgspec.UNSET]
+        for name in changed:
             setattr(settings, name, values[name])
-        return Done(len(named))
+        return AffectedCount(len(changed))
 
-    async def configure_account(self, call: Call) -> Done:
-        given: AccountSettings = call.body
-        user = self._user(call.path["address"])
-        if given.disabled is not None:
-            (self._disabled.add if given.disabled else self._disabled.discard)(user.oid)
-        if given.mailbox is not None:
-            elsewhere = self.graph.without_mailbox
-            (elsewhere.discard if given.mailbox else elsewhere.add)(user.upn.lower())
-        return Done(self.graph.entra.grants.challenge(user) if given.challenge else 1)
+    async def configure_account(self, call: ControlCall) -> AffectedCount:
+        body: AccountSettingsChange = call.body
+        user = self._get_user(call.path["address"])
+        if body.disabled is not None:
+            (self._disabled.add if body.disabled else self._disabled.discard)(user.oid)
+        if body.mailbox is not None:
+            without_mailbox = self.graph.without_mailbox
+            (without_mailbox.discard if body.mailbox else without_mailbox.add)(user.upn.lower())
+        return AffectedCount(self.graph.entra.grants.challenge_access_tokens(user) if body.challenge else 1)
 
     @property
     def _disabled(self) -> set[str]:
         return self.graph.entra.directory.disabled
 
-    def _user(self, address: str) -> User:
-        user = self.graph.entra.directory.find(address)
+    def _get_user(self, address: str) -> EntraUser:
+        user = self.graph.entra.directory.find_user(address)
         if user is None:
-            raise Unknown(f"no Outlook mailbox {address}")
+            raise NotFound(f"Outlook mailbox {address} does not exist")
         return user
 
-    def _application(self, client_id: str) -> Application:
-        world = self.graph.sim.world
+    def _get_application(self, client_id: str) -> OAuthApplication:
+        registry = self.graph.sim.registry
         if not client_id:
-            return next(app for app in world.applications.values() if app.provider == "outlook")
+            return next(app for app in registry.applications.values() if app.provider == "outlook")
         try:
-            return self.graph.entra.directory.application(client_id, "")
+            return self.graph.entra.directory.get_application(client_id, "")
         except EntraError as error:
-            found = world.application(client_id, "outlook")
-            if found is None:
-                raise Unknown(f"no Outlook application {client_id}") from error
-            return found
+            application = registry.find_application(client_id, "outlook")
+            if application is None:
+                raise NotFound(f"Outlook application {client_id} does not exist") from error
+            return application
 
 
-def _set_of(names: tuple[str, ...] | msgspec.UnsetType | None, *, lower: bool = False) -> set[str] | None:
+def _to_set(names: tuple[str, ...] | msgspec.UnsetType | None, *, lower: bool = False) -> set[str] | None:
     if not isinstance(names, tuple):
         return None
     return {name.lower() if lower else name for name in names}
 
 
-def _shape(ordered: Ordered) -> RefusalShape:
-    return RefusalShape(number=ordered.number, left=ordered.left, **asdict(ordered.refusal))
+def _refusal_info(planned: PlannedRefusal) -> RefusalInfo:
+    return RefusalInfo(number=planned.number, left=planned.left, **asdict(planned.refusal))

@@ -1,7 +1,8 @@
-"""Delta: what a folder holds, then what changed in it, page by page, along links that hold everything.
+"""The delta queries of messages and folders: the listing, then the changes, page by page.
 
-A round is a listing (the first) or a walk along the mailbox's log of changes. Every round is a new generation
-of its folder's feed, and only the newest three live. Links are sealed: nothing can be added to them.
+A round is a listing (the first one) or a walk along the mailbox's change log. Every round is a new generation
+of its folder's feed, and only links of the newest three generations are valid. Links are signed and contain
+the complete state, so clients cannot add query options to them.
 """
 
 import base64
@@ -14,29 +15,29 @@ from typing import Any, Literal
 
 import msgspec
 
-from mailsim.generated import stable
-from mailsim.graph import filters, folders, kinds, messages, odata
-from mailsim.graph.context import Answer, Call, gone
+from mailsim.graph import entity_types, filters, folders, messages, odata
 from mailsim.graph.errors import bad_request
-from mailsim.state import Change, Folder, State
+from mailsim.graph.request import GraphCall, GraphResponse, sync_state_gone
+from mailsim.hashing import stable_hash
+from mailsim.message_state import Folder, MailboxChange, MessageState
 
-MOST_FILTERED = 5000
+MAX_FILTERED = 5000
 CHANGES: tuple[str, ...] = ("created", "updated", "deleted")
-_MAC = 10
+_MAC_BYTES = 10
 
 
-class Link(msgspec.Struct, frozen=True, array_like=True):
-    """Everything that a delta link remembers."""
+class DeltaLink(msgspec.Struct, frozen=True, array_like=True):
+    """The state encoded in a delta link."""
 
-    feed: str  # folder key; "" for the folders themselves
+    feed: str  # folder key; "" for the feed of folders
     user: str
     generation: int
     phase: Literal["list", "changes", "idle"]
-    at: int  # list: the next message number; changes: the last sequence seen
+    at: int  # list: the next message number; changes: the last sequence returned
     end: int  # sequence at which the round ends
     select: str | None = None
     changes: str = ""
-    since: int = -1  # received at or after, in milliseconds
+    since: int = -1  # only messages received at or after, in milliseconds; -1: all
     newest: bool = False
     size: int = 0
     expand: str | None = None
@@ -45,78 +46,78 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Entries, and where to go on; `done` ends the round."""
+class DeltaPage:
+    """The entries of a page and where the next one continues; `done` ends the round."""
 
     value: list[dict[str, Any]]
     at: int
     done: bool
 
 
-def _key(call: Call) -> bytes:
-    return stable(call.graph.sim.world.seed, "delta links").to_bytes(8, "big")
+def _key(call: GraphCall) -> bytes:
+    return stable_hash(call.graph.sim.registry.seed, "delta links").to_bytes(8, "big")
 
 
-def _sealed(call: Call, link: Link) -> str:
+def _encode_link(call: GraphCall, link: DeltaLink) -> str:
     data = msgspec.msgpack.encode(link)
-    seal = blake2b(data, key=_key(call), digest_size=_MAC).digest()
-    return base64.urlsafe_b64encode(seal + data).decode().rstrip("=")
+    mac = blake2b(data, key=_key(call), digest_size=_MAC_BYTES).digest()
+    return base64.urlsafe_b64encode(mac + data).decode().rstrip("=")
 
 
-def _opened(call: Call, text: str) -> Link:
+def _decode_link(call: GraphCall, text: str) -> DeltaLink:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        seal, data = data[:_MAC], data[_MAC:]
-        if blake2b(data, key=_key(call), digest_size=_MAC).digest() != seal:
+        mac, data = data[:_MAC_BYTES], data[_MAC_BYTES:]
+        if blake2b(data, key=_key(call), digest_size=_MAC_BYTES).digest() != mac:
             raise bad_request("Badly formed token.")
-        return msgspec.msgpack.decode(data, type=Link)
+        return msgspec.msgpack.decode(data, type=DeltaLink)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise bad_request("Badly formed token.") from error
 
 
-async def messages_delta(call: Call) -> Answer:
+async def messages_delta(call: GraphCall) -> GraphResponse:
     folder = folders.find(call, call.names[0])
-    link = _begin(call, folder.key, kinds.MESSAGE)
-    names = messages.names_for(call, odata.parse(_shape_options(link), kinds.MESSAGE))
-    size = _size(call, link)
+    link = _start_or_resume(call, folder.key, entity_types.MESSAGE)
+    names = messages.select_names(call, odata.parse_query(_shape_options(link), entity_types.MESSAGE))
+    size = _page_size(call, link)
     if call.graph.sim.faults.take("delta_empty_page", call.mailbox.address, "messages.delta", "outlook"):
-        page = Page([], link.at, done=False)
+        page = DeltaPage([], link.at, done=False)
     elif link.phase == "list":
-        page = _listing(call, folder, link, names, size)
+        page = _list_page(call, folder, link, names, size)
     else:
-        page = _changes(call, folder, link, names, size)
+        page = _changes_page(call, folder, link, names, size)
     value = page.value
     if value and call.graph.sim.faults.take(
         "delta_repeat", call.mailbox.address, "messages.delta", "outlook"
     ):
         value = [*value, *value[: 1 + len(value) // 3]]
-    return _answer(
-        call, link, page, value, f"mailFolders('{call.ids.folder(folder.key)}')/messages", "message"
+    return _page_response(
+        call, link, page, value, f"mailFolders('{call.ids.folder_id(folder.key)}')/messages", "message"
     )
 
 
-async def folders_delta(call: Call) -> Answer:
-    link = _begin(call, "", kinds.FOLDER)
-    select = odata.parse(_shape_options(link), kinds.FOLDER).select
-    page = _folders(call, link, select, _size(call, link))
-    return _answer(call, link, page, page.value, "mailFolders", "mailFolder")
+async def folders_delta(call: GraphCall) -> GraphResponse:
+    link = _start_or_resume(call, "", entity_types.FOLDER)
+    select = odata.parse_query(_shape_options(link), entity_types.FOLDER).select
+    page = _folders_page(call, link, select, _page_size(call, link))
+    return _page_response(call, link, page, page.value, "mailFolders", "mailFolder")
 
 
 # Links
 
 
-def _begin(call: Call, feed: str, kind: filters.Kind) -> Link:
-    """The link that was followed, or the start of a first round; a followed deltaLink starts the next."""
+def _start_or_resume(call: GraphCall, feed: str, kind: filters.EntityType) -> DeltaLink:
+    """Return the state of the followed link or of a new listing. A followed deltaLink starts a new round."""
     token = call.raw.get("$deltatoken", call.raw.get("$skiptoken"))
     if not token:
-        return _first(call, feed, kind)
+        return _start_listing(call, feed, kind)
     if len(call.raw) > 1:
         raise bad_request("A delta link is complete: other query options cannot be added to it.")
-    link = _opened(call, token)
+    link = _decode_link(call, token)
     user = call.user.oid if call.user else ""
     if (link.feed, link.user) != (feed, user):
         raise bad_request("Badly formed token.")
-    _check_alive(call, link)
+    _check_not_expired(call, link)
     if link.phase != "idle":
         return link
     generation = _next_generation(call, feed)
@@ -125,18 +126,18 @@ def _begin(call: Call, feed: str, kind: filters.Kind) -> Link:
     )
 
 
-def _first(call: Call, feed: str, kind: filters.Kind) -> Link:
+def _start_listing(call: GraphCall, feed: str, kind: filters.EntityType) -> DeltaLink:
     raw = call.raw
-    query = odata.parse(raw, kind)
+    query = odata.parse_query(raw, kind)
     if query.search or query.skip or query.count:
         raise bad_request(
             "$search, $skip and $count are not supported for change tracking.", "ErrorInvalidUrlQuery"
         )
-    since, newest = _restriction(query) if feed else (-1, False)
+    since, newest = _parse_restriction(query) if feed else (-1, False)
     changes = next((text for name, text in raw.items() if name.lower() == "changetype"), "")
     if any(part not in CHANGES for part in changes.lower().split(",") if changes):
         raise bad_request(f"The value '{changes[:50]}' of changeType is not valid.", "ErrorInvalidUrlQuery")
-    return Link(
+    return DeltaLink(
         feed=feed,
         user=call.user.oid if call.user else "",
         generation=_next_generation(call, feed),
@@ -149,17 +150,19 @@ def _first(call: Call, feed: str, kind: filters.Kind) -> Link:
         newest=newest,
         size=query.top or 0,
         expand=raw.get("$expand"),
-        hidden=odata.flag(raw, "includeHiddenFolders"),
+        hidden=odata.get_flag(raw, "includeHiddenFolders"),
     )
 
 
-def _restriction(query: odata.Query) -> tuple[int, bool]:
-    """Delta filters by receivedDateTime ge or gt alone, and orders by it, descending, or not at all."""
+def _parse_restriction(query: odata.ODataQuery) -> tuple[int, bool]:
+    """Return the lower bound and whether to order newest first: all that delta supports."""
     since = -1
     if query.where is not None:
         node = query.where
         if not (
-            isinstance(node, filters.Compare) and node.path == "receivedDateTime" and node.op in {"ge", "gt"}
+            isinstance(node, filters.Comparison)
+            and node.path == "receivedDateTime"
+            and node.op in {"ge", "gt"}
         ):
             raise bad_request(
                 "Change tracking supports only $filter=receivedDateTime ge or gt.", "ErrorInvalidUrlQuery"
@@ -174,106 +177,114 @@ def _restriction(query: odata.Query) -> tuple[int, bool]:
     return since, bool(query.orderby)
 
 
-def _counter(call: Call, feed: str) -> tuple[str, str, str]:
-    """Whose rounds push out whose links: those of one application in one folder."""
+def _feed_key(call: GraphCall, feed: str) -> tuple[str, str, str]:
+    """Return the key of a feed: generations count per mailbox, folder and application."""
     return call.mailbox.address, feed, call.access.application.client_id
 
 
-def _next_generation(call: Call, feed: str) -> int:
-    known = call.graph.generations
-    key = _counter(call, feed)
-    if key not in known:
-        known[key] = 100 + stable(*key) % 400
-    known[key] += 1
-    return known[key]
+def _next_generation(call: GraphCall, feed: str) -> int:
+    generations = call.graph.delta_generations
+    key = _feed_key(call, feed)
+    if key not in generations:
+        generations[key] = 100 + stable_hash(*key) % 400
+    generations[key] += 1
+    return generations[key]
 
 
-def _check_alive(call: Call, link: Link) -> None:
-    highest = call.graph.generations[_counter(call, link.feed)]
-    most = call.graph.options.generations
-    dead = most > 0 and link.generation <= highest - most
-    lost = link.phase != "list" and link.at < call.mailbox.oldest_sequence
+def _check_not_expired(call: GraphCall, link: DeltaLink) -> None:
+    highest = call.graph.delta_generations[_feed_key(call, link.feed)]
+    limit = call.graph.options.generations
+    expired = limit > 0 and link.generation <= highest - limit
+    changes_dropped = link.phase != "list" and link.at < call.mailbox.oldest_sequence
     endpoint = "messages.delta" if link.feed else "folders.delta"
     if (
-        dead
-        or lost
+        expired
+        or changes_dropped
         or call.graph.sim.faults.take("cursor_expired", call.mailbox.address, endpoint, "outlook")
     ):
-        shown = f"[highest={highest}][{highest}][{highest - 2}][{highest - 1}]"
-        text = f"The sync state generation is not found; generation={link.generation};{shown}."
+        generations = f"[highest={highest}][{highest}][{highest - 2}][{highest - 1}]"
+        text = f"The sync state generation is not found; generation={link.generation};{generations}."
         location = {"location": f"{call.url}?$deltatoken="} if call.graph.options.gone_location else {}
-        raise gone(text, location)
+        raise sync_state_gone(text, location)
 
 
-def _size(call: Call, link: Link) -> int:
+def _page_size(call: GraphCall, link: DeltaLink) -> int:
     text = call.preferences.get("odata.maxpagesize", "")
-    asked = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
-    wanted = asked or link.size or call.graph.options.delta_page
-    return min(wanted, call.graph.options.delta_largest_page)
+    requested = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    size = requested or link.size or call.graph.options.delta_page
+    return min(size, call.graph.options.delta_largest_page)
 
 
-def _shape_options(link: Link) -> dict[str, str]:
+def _shape_options(link: DeltaLink) -> dict[str, str]:
     pairs = {"$select": link.select, "$expand": link.expand}
     return {name: text for name, text in pairs.items() if text is not None}
 
 
-def _answer(call: Call, link: Link, page: Page, value: list[dict[str, Any]], tail: str, kind: str) -> Answer:
+def _page_response(
+    call: GraphCall, link: DeltaLink, page: DeltaPage, value: list[dict[str, Any]], tail: str, kind: str
+) -> GraphResponse:
     assert call.user is not None
     answer: dict[str, Any] = {"@odata.context": call.context(f"Collection({kind})"), "value": value}
     url = f"{call.base_url}/v1.0/users/{call.user.oid}/{tail}/delta"
     if page.done:
-        ended = msgspec.structs.replace(link, phase="idle", at=link.end)
-        # One example in Microsoft's documents names the token of a deltaLink $skiptoken.
+        next_link = msgspec.structs.replace(link, phase="idle", at=link.end)
+        # In one example of Microsoft's documentation, the token of a deltaLink is named $skiptoken.
         name = "$skiptoken" if link.generation % 5 == 0 else "$deltatoken"
-        answer["@odata.deltaLink"] = f"{url}?{name}={_sealed(call, ended)}"
+        answer["@odata.deltaLink"] = f"{url}?{name}={_encode_link(call, next_link)}"
     else:
-        onward = msgspec.structs.replace(link, at=page.at, served=link.served + len(page.value))
-        answer["@odata.nextLink"] = f"{url}?$skiptoken={_sealed(call, onward)}"
-    headers = call.applied()
+        next_link = msgspec.structs.replace(link, at=page.at, served=link.served + len(page.value))
+        answer["@odata.nextLink"] = f"{url}?$skiptoken={_encode_link(call, next_link)}"
+    headers = call.preference_headers()
     if "odata.maxpagesize" in call.preferences:
-        said = f"odata.maxpagesize={call.preferences['odata.maxpagesize']}"
-        headers["preference-applied"] = ", ".join(filter(None, (headers.get("preference-applied"), said)))
-    return Answer(200, answer, headers=headers)
+        applied = f"odata.maxpagesize={call.preferences['odata.maxpagesize']}"
+        headers["preference-applied"] = ", ".join(filter(None, (headers.get("preference-applied"), applied)))
+    return GraphResponse(200, answer, headers=headers)
 
 
 # The first round
 
 
-def _listing(call: Call, folder: Folder, link: Link, names: tuple[str, ...], size: int) -> Page:
-    """The next messages of the folder, by number, so that what happens meanwhile moves nothing."""
+def _list_page(
+    call: GraphCall, folder: Folder, link: DeltaLink, names: tuple[str, ...], size: int
+) -> DeltaPage:
+    """Return the next messages of the folder by number, so that concurrent changes do not shift pages."""
     mailbox = call.mailbox
-    first = mailbox.number_at(link.since) if link.since >= 0 else 0
-    inside = mailbox.inside(folder.key)
+    first = mailbox.first_number_since(link.since) if link.since >= 0 else 0
+    inside = mailbox.in_folder(folder.key)
     if link.newest:
         numbers = mailbox.states.newest(inside, below=link.at)
     else:
         numbers = mailbox.states.oldest(inside, max(link.at, first))
-    room = min(size, MOST_FILTERED - link.served) if link.since >= 0 else size
-    found = list(islice(_from(numbers, first), room + 1))
-    shown = found[:room]
-    value = _full(call, shown, link, names)
-    onward = (shown[-1] if link.newest else shown[-1] + 1) if shown else link.at
-    capped = link.since >= 0 and link.served + room >= MOST_FILTERED
-    return Page(value, onward, done=capped or len(found) <= room)
+    limit = min(size, MAX_FILTERED - link.served) if link.since >= 0 else size
+    found_numbers = list(islice(_take_while_newer(numbers, first), limit + 1))
+    listed = found_numbers[:limit]
+    value = _full_entries(call, listed, link, names)
+    next_at = (listed[-1] if link.newest else listed[-1] + 1) if listed else link.at
+    capped = link.since >= 0 and link.served + limit >= MAX_FILTERED
+    return DeltaPage(value, next_at, done=capped or len(found_numbers) <= limit)
 
 
-def _from(numbers: Iterator[int], first: int) -> Iterator[int]:
-    """Up to the first that is older than the filter allows."""
+def _take_while_newer(numbers: Iterator[int], first: int) -> Iterator[int]:
+    """Iterate up to the first number that is older than the filter allows."""
     return takewhile(lambda number: number >= first, numbers)
 
 
-def _full(call: Call, numbers: list[int], link: Link, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    query = odata.parse(_shape_options(link), kinds.MESSAGE)
-    found = (call.graph.view(call.mailbox, number, call.prefer) for number in numbers)
-    return messages.shapes(call, (view for view in found if view is not None), query, names, typed=True)
+def _full_entries(
+    call: GraphCall, numbers: list[int], link: DeltaLink, names: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    query = odata.parse_query(_shape_options(link), entity_types.MESSAGE)
+    views = (call.graph.make_view(call.mailbox, number, call.prefer) for number in numbers)
+    return messages.to_json(call, (view for view in views if view is not None), query, names, typed=True)
 
 
 # Later rounds
 
 
-def _changes(call: Call, folder: Folder, link: Link, names: tuple[str, ...], size: int) -> Page:
-    """The next changed messages of the folder, each once, as they are after the last change on this page."""
-    groups: dict[int, list[Change]] = {}
+def _changes_page(
+    call: GraphCall, folder: Folder, link: DeltaLink, names: tuple[str, ...], size: int
+) -> DeltaPage:
+    """Return the next changed messages of the folder, each once, in their state after this page."""
+    groups: dict[int, list[MailboxChange]] = {}
     at, done = link.at, True
     for change in call.mailbox.changes_after(link.at):
         if change.sequence > link.end:
@@ -284,59 +295,68 @@ def _changes(call: Call, folder: Folder, link: Link, names: tuple[str, ...], siz
                 break
             groups.setdefault(change.number, []).append(change)
         at = change.sequence
-    entries = (_entries(call, folder.key, link, names, group) for group in groups.values())
-    return Page([entry for several in entries for entry in several], at, done)
+    entries = (_change_entries(call, folder.key, link, names, group) for group in groups.values())
+    return DeltaPage([entry for message_entries in entries for entry in message_entries], at, done)
 
 
-def _touches(change: Change, key: str) -> bool:
-    return any(state is not None and key in state.places for state in (change.before, change.after))
+def _touches(change: MailboxChange, key: str) -> bool:
+    return any(state is not None and key in state.folder_keys for state in (change.before, change.after))
 
 
-def _entries(
-    call: Call, key: str, link: Link, names: tuple[str, ...], group: list[Change]
+def _change_entries(
+    call: GraphCall, key: str, link: DeltaLink, names: tuple[str, ...], group: list[MailboxChange]
 ) -> list[dict[str, Any]]:
-    """What is told of one message: gone, changed, or here; where ids change with a move, both."""
-    wanted = set(link.changes.split(",")) if link.changes else set(CHANGES)
-    left = [one for one in group if _inside(one.before, key) and not _inside(one.after, key)]
-    stays = _inside(group[-1].after, key)
-    told: list[dict[str, Any]] = []
-    if left and "deleted" in wanted and not (stays and call.prefer.immutable):
-        told.append(_removed(call, left[-1]))
-    # A message that has left since is told of by a later page.
-    if stays and _inside(call.mailbox.state(group[0].number), key):
-        came = bool(left) or not _inside(group[0].before, key)
-        if ("created" if came else "updated") in wanted:
-            told += _present(call, link, names, group, came=came)
-    return told
+    """Return the entries of one message: removed, changed or added; both if a move changed its id."""
+    change_types = set(link.changes.split(",")) if link.changes else set(CHANGES)
+    departures = [
+        change for change in group if _is_inside(change.before, key) and not _is_inside(change.after, key)
+    ]
+    stays = _is_inside(group[-1].after, key)
+    entries: list[dict[str, Any]] = []
+    if departures and "deleted" in change_types and not (stays and call.prefer.immutable):
+        entries.append(_removed_entry(call, departures[-1]))
+    # If the message has left the folder since, a later page reports it.
+    if stays and _is_inside(call.mailbox.state(group[0].number), key):
+        arrived = bool(departures) or not _is_inside(group[0].before, key)
+        if ("created" if arrived else "updated") in change_types:
+            entries += _present_entries(call, link, names, group, arrived=arrived)
+    return entries
 
 
-def _removed(call: Call, change: Change) -> dict[str, Any]:
-    identifier = call.ids.left(change, immutable=call.prefer.immutable)
+def _removed_entry(call: GraphCall, change: MailboxChange) -> dict[str, Any]:
+    identifier = call.ids.former_message_id(change, immutable=call.prefer.immutable)
     return {"@odata.type": "#microsoft.graph.message", "id": identifier, "@removed": {"reason": "deleted"}}
 
 
-def _present(
-    call: Call, link: Link, names: tuple[str, ...], group: list[Change], *, came: bool
+def _present_entries(
+    call: GraphCall, link: DeltaLink, names: tuple[str, ...], group: list[MailboxChange], *, arrived: bool
 ) -> list[dict[str, Any]]:
-    """A filter keeps out what comes; changes of what is outside of it are told all the same."""
+    """Return the entry of a message in the folder.
+
+    The filter excludes arrivals only; changes of messages outside of it are reported anyway.
+    """
     number = group[0].number
-    if came and link.since >= 0 and call.mailbox.received_ms(number) < link.since:
+    if arrived and link.since >= 0 and call.mailbox.received_ms(number) < link.since:
         return []
-    whole = came or any(one.kind == "edited" for one in group)
-    if whole or not call.graph.options.partial_updates:
-        return _full(call, [number], link, names)
-    return [_partial(call, number, group[0].before, call.mailbox.state(number), names)]
+    is_complete = arrived or any(change.kind == "edited" for change in group)
+    if is_complete or not call.graph.options.partial_updates:
+        return _full_entries(call, [number], link, names)
+    return [_partial_entry(call, number, group[0].before, call.mailbox.state(number), names)]
 
 
-def _inside(state: State | None, key: str) -> bool:
-    return state is not None and key in state.places
+def _is_inside(state: MessageState | None, key: str) -> bool:
+    return state is not None and key in state.folder_keys
 
 
-def _partial(
-    call: Call, number: int, before: State | None, after: State | None, names: tuple[str, ...]
+def _partial_entry(
+    call: GraphCall,
+    number: int,
+    before: MessageState | None,
+    after: MessageState | None,
+    names: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Only what changed, as Exchange tells of a message being read."""
-    view = call.graph.view(call.mailbox, number, call.prefer)
+    """Return only the changed properties, as Exchange does when a message is read."""
+    view = call.graph.make_view(call.mailbox, number, call.prefer)
     assert view is not None
     assert before is not None
     assert after is not None
@@ -348,23 +368,23 @@ def _partial(
         "isDraft": before.draft != after.draft,
     }
     changed = [name for name, differs in pairs.items() if differs and name in names]
-    shown = {name: view(name) for name in changed}
+    properties = {name: view(name) for name in changed}
     etag = f'W/"{view.change_key}"'
-    return {"@odata.type": "#microsoft.graph.message", "@odata.etag": etag, "id": view.id, **shown}
+    return {"@odata.type": "#microsoft.graph.message", "@odata.etag": etag, "id": view.id, **properties}
 
 
 # Folders
 
 
-def _folders(call: Call, link: Link, select: tuple[str, ...] | None, size: int) -> Page:
-    """Every folder, nested ones too, then those added, renamed, moved and removed."""
+def _folders_page(call: GraphCall, link: DeltaLink, select: tuple[str, ...] | None, size: int) -> DeltaPage:
+    """Return a page of all folders, nested ones included, or of added, changed and removed folders."""
     mailbox = call.mailbox
     if link.phase == "list":
-        known = [f for f in mailbox.folders.values() if f.parent and (link.hidden or not f.hidden)]
-        shown = known[link.at : link.at + size]
-        value = [folders.shape(call, folder, select) for folder in shown]
-        return Page(value, link.at + len(shown), done=link.at + size >= len(known))
-    latest: dict[str, Change] = {}
+        visible = [f for f in mailbox.folders.values() if f.parent and (link.hidden or not f.hidden)]
+        listed = visible[link.at : link.at + size]
+        value = [folders.to_json(call, folder, select) for folder in listed]
+        return DeltaPage(value, link.at + len(listed), done=link.at + size >= len(visible))
+    latest: dict[str, MailboxChange] = {}
     for change in mailbox.changes_after(link.at):
         if change.sequence <= link.end and change.folder is not None:
             latest.pop(change.folder.key, None)
@@ -372,13 +392,15 @@ def _folders(call: Call, link: Link, select: tuple[str, ...] | None, size: int) 
     rest = list(latest.values())
     value = [_folder_entry(call, change, select) for change in rest[:size]]
     at = rest[size - 1].sequence if len(rest) > size else link.end
-    return Page([one for one in value if one is not None], at, done=len(rest) <= size)
+    return DeltaPage([entry for entry in value if entry is not None], at, done=len(rest) <= size)
 
 
-def _folder_entry(call: Call, change: Change, select: tuple[str, ...] | None) -> dict[str, Any] | None:
+def _folder_entry(
+    call: GraphCall, change: MailboxChange, select: tuple[str, ...] | None
+) -> dict[str, Any] | None:
     folder = change.folder
     assert folder is not None
     if change.kind == "folder_deleted":
-        return {"id": call.ids.folder(folder.key), "@removed": {"reason": "deleted"}}
+        return {"id": call.ids.folder_id(folder.key), "@removed": {"reason": "deleted"}}
     current = call.mailbox.folders.get(folder.key)
-    return folders.shape(call, current, select) if current is not None else None
+    return folders.to_json(call, current, select) if current is not None else None

@@ -1,11 +1,11 @@
-"""Graph's refusals: status, code and message, and the shape they travel in. Pure."""
+"""Graph's errors: status, code, message, and the JSON body."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 
 class GraphError(Exception):
-    """One refused request. `bare` bodies carry no innerError, as Exchange's own throttling answers do."""
+    """A failed request. With `bare`, the body has no innerError, as in Exchange's throttling responses."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class GraphError(Exception):
         self.inner = inner
 
 
-def body(error: GraphError, *, now: float, request_id: str, client_request_id: str) -> dict[str, Any]:
+def error_body(error: GraphError, *, now: float, request_id: str, client_request_id: str) -> dict[str, Any]:
     answer: dict[str, Any] = {"code": error.code, "message": error.message}
     if not error.bare:
         answer["innerError"] = {
@@ -43,7 +43,7 @@ def bad_request(message: str, code: str = "BadRequest") -> GraphError:
 
 
 def unknown_property(name: str, kind: str) -> GraphError:
-    """Graph's parser knows the types it serves and refuses a property they do not have."""
+    """Return the error of Graph's parser for a property that the entity type does not have."""
     return GraphError(
         400,
         "RequestBroker--ParseUri",

@@ -1,6 +1,6 @@
-"""`$filter`: a small language over message properties, parsed to a tree and evaluated on one item at a time.
+"""The parser and evaluator of `$filter`, and the EntityType that it checks properties against.
 
-An item is a function from a property's name to its JSON value, so that cheap properties stay cheap.
+An item is passed as a function from property name to JSON value, so that cheap properties stay cheap.
 """
 
 import operator
@@ -12,8 +12,8 @@ from typing import Any, Literal, assert_never, cast
 
 from mailsim.graph.errors import bad_request, unknown_property
 
-Type = Literal["text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id"]
-Item = Callable[[str], Any]
+PropertyType = Literal["text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id"]
+PropertyReader = Callable[[str], Any]
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
     "lt": operator.lt, "le": operator.le,
@@ -27,48 +27,52 @@ MAX_DEPTH = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A type of Graph: its properties (with sub-paths), what may be expanded, in Microsoft's spelling."""
+class EntityType:
+    """An entity type of Graph: its properties with sub-paths, and its navigation properties."""
 
     name: str
-    types: Mapping[str, Type]
+    types: Mapping[str, PropertyType]
     spellings: Mapping[str, str]
     navigation: Mapping[str, str]
 
-    def path(self, written: str) -> str:
+    def resolve_path(self, written: str) -> str:
         known = self.spellings.get(written.lower())
         if known is None:
             raise unknown_property(written.split("/", maxsplit=1)[0], self.name)
         return known
 
     def spelling(self, written: str) -> str:
-        """A name for $select: a property, a navigation property, or a sub-path, which selects its head."""
+        """Return Microsoft's spelling of a name in $select; a sub-path selects its first segment."""
         head = written.split("/", maxsplit=1)[0]
         known = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
         if known is None:
             raise unknown_property(head, self.name)
         return known
 
-    def kind_of(self, path: str) -> Type:
+    def property_type(self, path: str) -> PropertyType:
         return self.types[path]
 
 
-def make_kind(name: str, types: Mapping[str, Type], navigation: tuple[str, ...] = ()) -> Kind:
-    return Kind(name, types, {path.lower(): path for path in types}, {nav.lower(): nav for nav in navigation})
+def make_entity_type(
+    name: str, types: Mapping[str, PropertyType], navigation: tuple[str, ...] = ()
+) -> EntityType:
+    return EntityType(
+        name, types, {path.lower(): path for path in types}, {nav.lower(): nav for nav in navigation}
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Comparison:
     path: str
     op: str
     value: Any
-    kind: Type
+    kind: PropertyType
     folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """startswith, endswith, contains. Exchange compares text without regard to case."""
+class TextMatch:
+    """startswith, endswith or contains. Exchange ignores case."""
 
     path: str
     test: str
@@ -76,74 +80,74 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """`categories/any(c:c eq 'Red')`; `path` under the variable is empty for plain texts."""
+class AnyElement:
+    """`categories/any(c:c eq 'Red')`. The path below the variable is empty for strings."""
 
     path: str
-    inner: "Node"
+    inner: "FilterNode"
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
-    inner: "Node"
+class Negation:
+    inner: "FilterNode"
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
-    parts: tuple["Node", ...]
+class Conjunction:
+    parts: tuple["FilterNode", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
-    parts: tuple["Node", ...]
+class Disjunction:
+    parts: tuple["FilterNode", ...]
 
 
-Node = Compare | Match | Some | Not | Both | Either
+FilterNode = Comparison | TextMatch | AnyElement | Negation | Conjunction | Disjunction
 
 
-def paths(node: Node) -> Iterator[str]:
-    """The properties of a filter, in the order in which they are written."""
+def list_paths(node: FilterNode) -> Iterator[str]:
+    """Iterate over the property paths of a filter in written order."""
     match node:
-        case Compare() | Match() | Some():
+        case Comparison() | TextMatch() | AnyElement():
             yield node.path
-        case Not():
-            yield from paths(node.inner)
-        case Both() | Either():
+        case Negation():
+            yield from list_paths(node.inner)
+        case Conjunction() | Disjunction():
             for part in node.parts:
-                yield from paths(part)
+                yield from list_paths(part)
         case _:
             assert_never(node)
 
 
-def holds(node: Node, item: Item) -> bool:
-    """Does the filter let this item pass?"""
+def matches(node: FilterNode, item: PropertyReader) -> bool:
+    """Return whether the item passes the filter."""
     match node:
-        case Both():
-            return all(holds(part, item) for part in node.parts)
-        case Either():
-            return any(holds(part, item) for part in node.parts)
-        case Not():
-            return not holds(node.inner, item)
-        case Some():
-            values: list[Any] = reach(item, node.path) or []
-            return any(holds(node.inner, _under(value)) for value in values)
-        case Match():
-            text = reach(item, node.path)
+        case Conjunction():
+            return all(matches(part, item) for part in node.parts)
+        case Disjunction():
+            return any(matches(part, item) for part in node.parts)
+        case Negation():
+            return not matches(node.inner, item)
+        case AnyElement():
+            values: list[Any] = get_value(item, node.path) or []
+            return any(matches(node.inner, _element_reader(value)) for value in values)
+        case TextMatch():
+            text = get_value(item, node.path)
             return isinstance(text, str) and _TESTS[node.test](text.casefold(), node.value.casefold())
-        case Compare():
-            return _compare(node, reach(item, node.path))
+        case Comparison():
+            return _compare(node, get_value(item, node.path))
         case _:
             assert_never(node)
 
 
-def _under(value: Any) -> Item:
+def _element_reader(value: Any) -> PropertyReader:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).get
     return lambda _name: value
 
 
-def reach(item: Item, path: str) -> Any:
-    """The value at `from/emailAddress/address`, None where something on the way is missing."""
+def get_value(item: PropertyReader, path: str) -> Any:
+    """Return the value at a path such as `from/emailAddress/address`, or None if a part is missing."""
     head, *rest = path.split("/")
     value = item(head)
     for name in rest:
@@ -151,16 +155,16 @@ def reach(item: Item, path: str) -> Any:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _compare(node: Compare, value: Any) -> bool:
-    wanted = node.value
-    if value is None or wanted is None:
-        same = value is None and wanted is None
+def _compare(node: Comparison, value: Any) -> bool:
+    expected = node.value
+    if value is None or expected is None:
+        same = value is None and expected is None
         return same if node.op == "eq" else not same if node.op == "ne" else False
     if node.kind == "date":
         value = datetime.fromisoformat(value)
     elif node.kind in {"text", "enum"} and isinstance(value, str):
-        value, wanted = value.casefold(), wanted.casefold()
-    return _OPERATORS[node.op](value, wanted)
+        value, expected = value.casefold(), expected.casefold()
+    return _OPERATORS[node.op](value, expected)
 
 
 _TOKEN = re.compile(
@@ -169,91 +173,93 @@ _TOKEN = re.compile(
 )
 
 
-def parse(text: str, kind: Kind) -> Node:
-    reader = _Reader(_tokens(text), kind, text)
-    node = reader.either()
-    reader.end()
+def parse(text: str, entity_type: EntityType) -> FilterNode:
+    parser = _FilterParser(_tokenize(text), entity_type, text)
+    node = parser.parse_disjunction()
+    parser.expect_end()
     return node
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    place = 0
+def _tokenize(text: str) -> list[tuple[str, str]]:
+    tokens: list[tuple[str, str]] = []
+    position = 0
     text = text.rstrip()
-    while place < len(text):
-        token = _TOKEN.match(text, place)
+    while position < len(text):
+        token = _TOKEN.match(text, position)
         if token is None or token.lastgroup is None:
-            raise bad_request(f"Invalid filter clause: Syntax error at position {place} in '{text[:100]}'.")
-        found.append((token.lastgroup, token.group(token.lastgroup)))
-        place = token.end()
-    return found
+            raise bad_request(
+                f"Invalid filter clause: Syntax error at position {position} in '{text[:100]}'."
+            )
+        tokens.append((token.lastgroup, token.group(token.lastgroup)))
+        position = token.end()
+    return tokens
 
 
-class _Reader:
-    """Recursive descent; `variable` is what the lambda being read binds, `within` its collection's type."""
+class _FilterParser:
+    """A recursive descent parser. `_variable` is bound by the current lambda, `_within` its collection."""
 
-    def __init__(self, tokens: list[tuple[str, str]], kind: Kind, text: str) -> None:
+    def __init__(self, tokens: list[tuple[str, str]], entity_type: EntityType, text: str) -> None:
         self._tokens = tokens
-        self._kind = kind
+        self._entity_type = entity_type
         self._text = text
-        self._place = 0
+        self._position = 0
         self._depth = 0
         self._variable: str | None = None
-        self._within: Type = "object"
+        self._within: PropertyType = "object"
 
-    def either(self) -> Node:
+    def parse_disjunction(self) -> FilterNode:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise bad_request("Invalid filter clause: The node count limit has been exceeded.")
-        parts = [self._both()]
-        while self._word("or"):
-            parts.append(self._both())
+        parts = [self._parse_conjunction()]
+        while self._accept_word("or"):
+            parts.append(self._parse_conjunction())
         self._depth -= 1
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+        return parts[0] if len(parts) == 1 else Disjunction(tuple(parts))
 
-    def end(self) -> None:
-        if self._place != len(self._tokens):
-            raise self._wrong()
+    def expect_end(self) -> None:
+        if self._position != len(self._tokens):
+            raise self._syntax_error()
 
-    def _both(self) -> Node:
-        parts = [self._single()]
-        while self._word("and"):
-            parts.append(self._single())
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+    def _parse_conjunction(self) -> FilterNode:
+        parts = [self._parse_single()]
+        while self._accept_word("and"):
+            parts.append(self._parse_single())
+        return parts[0] if len(parts) == 1 else Conjunction(tuple(parts))
 
-    def _single(self) -> Node:
-        if self._word("not"):
+    def _parse_single(self) -> FilterNode:
+        if self._accept_word("not"):
             self._depth += 1
             if self._depth > MAX_DEPTH:
                 raise bad_request("Invalid filter clause: The node count limit has been exceeded.")
-            node = Not(self._single())
+            node = Negation(self._parse_single())
             self._depth -= 1
             return node
-        if self._mark("("):
-            node = self.either()
+        if self._accept_mark("("):
+            node = self.parse_disjunction()
             self._expect(")")
             return node
         sort, value = self._next()
         if sort != "word":
-            raise self._wrong()
-        if value.lower() in _TESTS and self._mark("("):
-            return self._test(value.lower())
-        if value.lower() in {"tolower", "toupper"} and self._mark("("):
-            path, kind = self._operand(self._next())
+            raise self._syntax_error()
+        if value.lower() in _TESTS and self._accept_mark("("):
+            return self._parse_text_match(value.lower())
+        if value.lower() in {"tolower", "toupper"} and self._accept_mark("("):
+            path, kind = self._parse_operand(self._next())
             self._expect(")")
-            return self._comparison(path, kind)
+            return self._parse_comparison(path, kind)
         head, _, last = value.rpartition("/")
-        if last.lower() == "any" and self._mark("("):
-            return self._lambda(head)
-        path, kind = self._operand((sort, value))
-        return self._comparison(path, kind)
+        if last.lower() == "any" and self._accept_mark("("):
+            return self._parse_lambda(head)
+        path, kind = self._parse_operand((sort, value))
+        return self._parse_comparison(path, kind)
 
-    def _test(self, name: str) -> Node:
+    def _parse_text_match(self, name: str) -> FilterNode:
         token = self._next()
-        if token[1].lower() in {"tolower", "toupper"} and self._mark("("):
+        if token[1].lower() in {"tolower", "toupper"} and self._accept_mark("("):
             token = self._next()
             self._expect(")")
-        path, kind = self._operand(token)
+        path, kind = self._parse_operand(token)
         self._expect(",")
         sort, value = self._next()
         self._expect(")")
@@ -263,87 +269,87 @@ class _Reader:
             )
         tail, value_word = self._peek()
         if tail == "word" and value_word.lower() == "eq":
-            return self._equals_boolean(Match(path, name, _unquote(value)))
-        return Match(path, name, _unquote(value))
+            return self._parse_boolean_suffix(TextMatch(path, name, _unquote(value)))
+        return TextMatch(path, name, _unquote(value))
 
-    def _equals_boolean(self, node: Node) -> Node:
-        """`contains(subject,'x') eq true`, as some clients write it."""
+    def _parse_boolean_suffix(self, node: FilterNode) -> FilterNode:
+        """Parse `contains(subject,'x') eq true`, as some clients write it."""
         self._next()
         _, word = self._next()
         if word.lower() not in {"true", "false"}:
-            raise self._wrong()
-        return node if word.lower() == "true" else Not(node)
+            raise self._syntax_error()
+        return node if word.lower() == "true" else Negation(node)
 
-    def _lambda(self, written: str) -> Node:
+    def _parse_lambda(self, written: str) -> FilterNode:
         if self._variable is not None:
-            raise self._wrong()
-        path = self._kind.path(written)
-        collection = self._kind.kind_of(path)
+            raise self._syntax_error()
+        path = self._entity_type.resolve_path(written)
+        collection = self._entity_type.property_type(path)
         if collection not in {"texts", "recipients"}:
             raise bad_request("Invalid filter clause: any may only follow a collection.")
         sort, name = self._next()
-        if sort != "word" or not self._mark(":"):
-            raise self._wrong()
+        if sort != "word" or not self._accept_mark(":"):
+            raise self._syntax_error()
         self._variable, self._within = name, collection
-        inner = self.either()
+        inner = self.parse_disjunction()
         self._variable = None
         self._expect(")")
-        return Some(path, inner)
+        return AnyElement(path, inner)
 
-    def _operand(self, token: tuple[str, str]) -> tuple[str, Type]:
+    def _parse_operand(self, token: tuple[str, str]) -> tuple[str, PropertyType]:
         sort, written = token
         if sort != "word":
-            raise self._wrong()
+            raise self._syntax_error()
         if self._variable is None:
-            path = self._kind.path(written)
-            return path, self._kind.kind_of(path)
+            path = self._entity_type.resolve_path(written)
+            return path, self._entity_type.property_type(path)
         head, _, rest = written.partition("/")
         if head != self._variable:
             raise bad_request(f"Invalid filter clause: the range variable '{head}' is not known.")
-        known = {"texts": {"": ""}, "recipients": {"emailaddress/address": "", "emailaddress/name": ""}}
-        if rest.lower() not in known.get(self._within, {}):
+        allowed = {"texts": {"": ""}, "recipients": {"emailaddress/address": "", "emailaddress/name": ""}}
+        if rest.lower() not in allowed.get(self._within, {}):
             raise unknown_property(rest or head, "recipient")
         spelled = {"emailaddress/address": "emailAddress/address", "emailaddress/name": "emailAddress/name"}
         return spelled.get(rest.lower(), ""), "text"
 
-    def _comparison(self, path: str, kind: Type) -> Node:
+    def _parse_comparison(self, path: str, kind: PropertyType) -> FilterNode:
         sort, op = self._peek()
         if sort != "word" or op.lower() not in _OPERATORS:
             if kind == "bool":
-                return Compare(path, "eq", value=True, kind=kind)
-            raise self._wrong()
+                return Comparison(path, "eq", value=True, kind=kind)
+            raise self._syntax_error()
         self._next()
-        return Compare(path, op.lower(), _literal(self._next(), kind), kind)
+        return Comparison(path, op.lower(), _parse_literal(self._next(), kind), kind)
 
     def _next(self) -> tuple[str, str]:
-        if self._place >= len(self._tokens):
-            raise self._wrong()
-        self._place += 1
-        return self._tokens[self._place - 1]
+        if self._position >= len(self._tokens):
+            raise self._syntax_error()
+        self._position += 1
+        return self._tokens[self._position - 1]
 
     def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._place] if self._place < len(self._tokens) else ("end", "")
+        return self._tokens[self._position] if self._position < len(self._tokens) else ("end", "")
 
-    def _word(self, word: str) -> bool:
+    def _accept_word(self, word: str) -> bool:
         sort, value = self._peek()
         if sort == "word" and value.lower() == word:
-            self._place += 1
+            self._position += 1
             return True
         return False
 
-    def _mark(self, mark: str) -> bool:
+    def _accept_mark(self, mark: str) -> bool:
         if self._peek() == ("mark", mark):
-            self._place += 1
+            self._position += 1
             return True
         return False
 
     def _expect(self, mark: str) -> None:
-        if not self._mark(mark):
-            raise self._wrong()
+        if not self._accept_mark(mark):
+            raise self._syntax_error()
 
-    def _wrong(self) -> Exception:
+    def _syntax_error(self) -> Exception:
         return bad_request(
-            f"Invalid filter clause: Syntax error at position {self._place} in '{self._text[:100]}'."
+            f"Invalid filter clause: Syntax error at position {self._position} in '{self._text[:100]}'."
         )
 
 
@@ -351,8 +357,8 @@ def _unquote(text: str) -> str:
     return text[1:-1].replace("''", "'")
 
 
-def _literal(token: tuple[str, str], kind: Type) -> Any:
-    """The right side of a comparison, of the type that the left side has."""
+def _parse_literal(token: tuple[str, str], kind: PropertyType) -> Any:
+    """Parse the right side of a comparison as the type of the left side."""
     sort, text = token
     if sort == "word" and text.lower() == "null":
         return None
@@ -363,14 +369,14 @@ def _literal(token: tuple[str, str], kind: Type) -> Any:
     if kind == "number" and sort == "number":
         return float(text)
     if kind == "date" and sort == "date":
-        return read_date(text)
+        return parse_date(text)
     raise bad_request("Invalid filter clause: A binary operator with incompatible types was detected.")
 
 
-def read_date(text: str) -> datetime:
-    """A DateTimeOffset; a date alone, or a time without zone, is not one."""
+def parse_date(text: str) -> datetime:
+    """Parse a DateTimeOffset. A date alone or a time without zone is invalid."""
     try:
-        moment = datetime.fromisoformat(_seven_digits.sub(r"\1", text))
+        moment = datetime.fromisoformat(_EXCESS_DIGITS.sub(r"\1", text))
     except ValueError as error:
         raise bad_request(f"Invalid filter clause: '{text}' is not a DateTimeOffset.") from error
     if moment.tzinfo is None:
@@ -378,22 +384,22 @@ def read_date(text: str) -> datetime:
     return moment
 
 
-_seven_digits = re.compile(r"(\.\d{6})\d+")
+_EXCESS_DIGITS = re.compile(r"(\.\d{6})\d+")
 
 
-def equal_to(node: Node | None, path: str) -> Any:
-    """The value that every passing item has at this path, if the filter says so."""
-    for part in node.parts if isinstance(node, Both) else (node,):
-        if isinstance(part, Compare) and part.path == path and part.op == "eq":
+def find_required_value(node: FilterNode | None, path: str) -> Any:
+    """Return the value that the filter requires at this path, if any."""
+    for part in node.parts if isinstance(node, Conjunction) else (node,):
+        if isinstance(part, Comparison) and part.path == path and part.op == "eq":
             return part.value
     return None
 
 
-def not_before(node: Node | None, path: str) -> datetime | None:
-    """A lower bound that every passing item keeps, so that lists need not look at older mail."""
+def find_lower_bound(node: FilterNode | None, path: str) -> datetime | None:
+    """Return the lower bound that the filter sets at this path, so that lists can skip older mail."""
     bound: datetime | None = None
-    for part in node.parts if isinstance(node, Both) else (node,):
-        if isinstance(part, Compare) and part.path == path and part.op in {"ge", "gt", "eq"}:
+    for part in node.parts if isinstance(node, Conjunction) else (node,):
+        if isinstance(part, Comparison) and part.path == path and part.op in {"ge", "gt", "eq"}:
             value = part.value
             if isinstance(value, datetime) and (bound is None or value > bound):
                 bound = value

@@ -1,14 +1,14 @@
-"""Mail folders: found by id or well-known name, listed level by level, created, renamed, moved, deleted."""
+"""The mail folder routes of Graph: find by id or well-known name, list, create, rename, move, delete."""
 
 from typing import Any
 
 from mailsim.errors import SimulatorError
-from mailsim.graph import filters, kinds, odata
-from mailsim.graph.context import Answer, Call, argument, text_of
+from mailsim.graph import entity_types, filters, odata
 from mailsim.graph.errors import GraphError, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
+from mailsim.graph.request import GraphCall, GraphResponse, get_argument, get_text
 from mailsim.mailbox import Mailbox
-from mailsim.state import OUTLOOK_ROOT, Folder
+from mailsim.message_state import OUTLOOK_ROOT, Folder
 
 DEFAULT_PAGE = 10
 WELL_KNOWN = frozenset(
@@ -34,15 +34,15 @@ WELL_KNOWN = frozenset(
 )
 
 
-def find(call: Call, name: str) -> Folder:
-    """The folder of a path, by id or by well-known name in any case."""
+def find(call: GraphCall, name: str) -> Folder:
+    """Return a folder by id or by well-known name in any case."""
     if name.lower() in WELL_KNOWN:
-        found = call.mailbox.folders.get(name.lower())
-        if found is None:
+        folder = call.mailbox.folders.get(name.lower())
+        if folder is None:
             raise not_found()
-        return found
+        return folder
     try:
-        key = call.ids.read_folder(name)
+        key = call.ids.parse_folder_id(name)
     except MalformedIdError as error:
         raise malformed_id() from error
     if key is None:
@@ -50,24 +50,25 @@ def find(call: Call, name: str) -> Folder:
     return call.mailbox.folders[key]
 
 
-def _visible(folder: Folder, *, hidden: bool) -> bool:
+def _is_visible(folder: Folder, *, hidden: bool) -> bool:
     return hidden or not folder.hidden
 
 
-def _children(mailbox: Mailbox, key: str, *, hidden: bool) -> list[Folder]:
-    return [one for one in mailbox.folders.values() if one.parent == key and _visible(one, hidden=hidden)]
+def _list_children(mailbox: Mailbox, key: str, *, hidden: bool) -> list[Folder]:
+    folders = mailbox.folders.values()
+    return [folder for folder in folders if folder.parent == key and _is_visible(folder, hidden=hidden)]
 
 
-def shape(call: Call, folder: Folder, select: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Search folders say their type; counts are those of now."""
+def to_json(call: GraphCall, folder: Folder, select: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Return the JSON of a folder with current counts. Only search folders state their type."""
     mailbox, ids = call.mailbox, call.ids
     states = mailbox.states
-    inside = mailbox.inside(folder.key)
+    inside = mailbox.in_folder(folder.key)
     answer: dict[str, Any] = {
-        "id": ids.folder(folder.key),
+        "id": ids.folder_id(folder.key),
         "displayName": folder.name,
-        "parentFolderId": ids.folder(folder.parent or OUTLOOK_ROOT),
-        "childFolderCount": len(_children(mailbox, folder.key, hidden=False)),
+        "parentFolderId": ids.folder_id(folder.parent or OUTLOOK_ROOT),
+        "childFolderCount": len(_list_children(mailbox, folder.key, hidden=False)),
         "unreadItemCount": states.count(lambda state: inside(state) and not state.read),
         "totalItemCount": states.count(inside),
         "isHidden": folder.hidden,
@@ -76,118 +77,124 @@ def shape(call: Call, folder: Folder, select: tuple[str, ...] | None = None) -> 
         answer = {name: value for name, value in answer.items() if name in select or name == "id"}
     if folder.kind != "search":
         return answer
-    sources = [ids.folder(OUTLOOK_ROOT)]
-    extra: dict[str, Any] = {"isSupported": True, "includeNestedFolders": True, "sourceFolderIds": sources}
-    typed = {"@odata.type": "#microsoft.graph.mailSearchFolder", **answer}
-    return typed | ({**extra, "filterQuery": folder.query} if select is None else {})
+    sources = [ids.folder_id(OUTLOOK_ROOT)]
+    search_properties: dict[str, Any] = {
+        "isSupported": True,
+        "includeNestedFolders": True,
+        "sourceFolderIds": sources,
+    }
+    answer = {"@odata.type": "#microsoft.graph.mailSearchFolder", **answer}
+    return answer | ({**search_properties, "filterQuery": folder.query} if select is None else {})
 
 
-async def page(call: Call) -> Answer:
-    return _listed(call, OUTLOOK_ROOT, "mailFolders")
+async def list_page(call: GraphCall) -> GraphResponse:
+    return _folders_page(call, OUTLOOK_ROOT, "mailFolders")
 
 
-async def children(call: Call) -> Answer:
+async def list_children(call: GraphCall) -> GraphResponse:
     parent = find(call, call.names[0])
-    return _listed(call, parent.key, f"mailFolders('{call.ids.folder(parent.key)}')/childFolders")
+    return _folders_page(call, parent.key, f"mailFolders('{call.ids.folder_id(parent.key)}')/childFolders")
 
 
-def _listed(call: Call, parent: str, tail: str) -> Answer:
-    """One level only, ten at a time unless asked otherwise."""
+def _folders_page(call: GraphCall, parent: str, tail: str) -> GraphResponse:
+    """Return a page of one folder level, by default ten folders."""
     assert call.user is not None
-    query = call.query(kinds.FOLDER)
+    query = call.query(entity_types.FOLDER)
     if query.search:
         raise bad_request("The query parameter '$search' is not supported.", "ErrorInvalidUrlQuery")
-    found = _children(call.mailbox, parent, hidden=odata.flag(call.raw, "includeHiddenFolders"))
+    found = _list_children(call.mailbox, parent, hidden=odata.get_flag(call.raw, "includeHiddenFolders"))
     if query.where is not None or query.orderby:
-        found = _chosen(call, found, query)
+        found = _filter_and_sort(call, found, query)
     size = query.top or DEFAULT_PAGE
-    part = [shape(call, folder, query.select) for folder in found[query.skip : query.skip + size]]
+    part = [to_json(call, folder, query.select) for folder in found[query.skip : query.skip + size]]
     answer: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
     if query.count:
         answer["@odata.count"] = len(found)
     answer["value"] = part
     if query.skip + size < len(found):
         options = {**call.raw, "$skip": str(query.skip + size)}
-        answer["@odata.nextLink"] = odata.link(call.url, options)
-    return Answer(200, answer)
+        answer["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, answer)
 
 
-def _chosen(call: Call, found: list[Folder], query: odata.Query) -> list[Folder]:
-    """Filtered and ordered by what the folders would show."""
-    shown = [(shape(call, folder), folder) for folder in found]
+def _filter_and_sort(call: GraphCall, found: list[Folder], query: odata.ODataQuery) -> list[Folder]:
+    """Filter and sort folders by their JSON."""
+    pairs = [(to_json(call, folder), folder) for folder in found]
     where = query.where
     if where is not None:
-        shown = [pair for pair in shown if filters.holds(where, pair[0].get)]
+        pairs = [pair for pair in pairs if filters.matches(where, pair[0].get)]
     for path, descending in reversed(query.orderby):
-        shown.sort(key=lambda pair: _sortable(pair[0][path]), reverse=descending)
-    return [folder for _, folder in shown]
+        pairs.sort(key=lambda pair: _sortable(pair[0][path]), reverse=descending)
+    return [folder for _, folder in pairs]
 
 
 def _sortable(value: Any) -> Any:
     return value.casefold() if isinstance(value, str) else value
 
 
-async def get(call: Call) -> Answer:
-    return _entity(call, find(call, call.names[0]), 200)
+async def get(call: GraphCall) -> GraphResponse:
+    return _entity_response(call, find(call, call.names[0]), 200)
 
 
-def _entity(call: Call, folder: Folder, status: int) -> Answer:
+def _entity_response(call: GraphCall, folder: Folder, status: int) -> GraphResponse:
     assert call.user is not None
-    query = call.query(kinds.FOLDER)
+    query = call.query(entity_types.FOLDER)
     context = call.context(f"users('{call.user.oid}')/mailFolders/$entity")
-    return Answer(status, {"@odata.context": context, **shape(call, folder, query.select)})
+    return GraphResponse(status, {"@odata.context": context, **to_json(call, folder, query.select)})
 
 
-async def count(call: Call) -> Answer:
+async def count(call: GraphCall) -> GraphResponse:
     parent = find(call, call.names[0]).key if call.names else OUTLOOK_ROOT
-    hidden = odata.flag(call.raw, "includeHiddenFolders")
-    number = len(_children(call.mailbox, parent, hidden=hidden))
-    return Answer(200, str(number).encode(), "text/plain")
+    hidden = odata.get_flag(call.raw, "includeHiddenFolders")
+    number = len(_list_children(call.mailbox, parent, hidden=hidden))
+    return GraphResponse(200, str(number).encode(), "text/plain")
 
 
-async def create(call: Call) -> Answer:
-    """Under the root, or under the folder that the path names; with a filterQuery, a search folder."""
-    wanted = call.json()
-    name = text_of(wanted, "displayName")
+async def create(call: GraphCall) -> GraphResponse:
+    """Create a folder under the root or the folder of the path; a filterQuery makes it a search folder."""
+    body = call.json()
+    name = get_text(body, "displayName")
     if not name.strip():
         raise bad_request("The property 'displayName' is required.", "ErrorInvalidRequest")
     parent = find(call, call.names[0]).key if call.names else OUTLOOK_ROOT
-    query = text_of(wanted, "filterQuery")
+    query = get_text(body, "filterQuery")
     if query:
-        filters.parse(query, kinds.MESSAGE)
+        filters.parse(query, entity_types.MESSAGE)
     try:
-        made = call.mailbox.add_folder(name, parent, hidden=wanted.get("isHidden") is True, query=query)
+        created = call.mailbox.add_folder(name, parent, hidden=body.get("isHidden") is True, query=query)
     except SimulatorError as error:
         message = f"A folder with the specified name already exists., {error}"
         raise GraphError(409, "ErrorFolderExists", message) from error
-    return _entity(call, made, 201)
+    return _entity_response(call, created, 201)
 
 
-def _changed(call: Call, folder: Folder, name: str | None, parent: str | None, status: int) -> Answer:
+def _change(
+    call: GraphCall, folder: Folder, name: str | None, parent: str | None, status: int
+) -> GraphResponse:
     try:
         changed = call.mailbox.change_folder(folder.key, name=name, parent=parent)
     except SimulatorError as error:
         if error.status == 409:
             raise GraphError(409, "ErrorFolderExists", str(error)) from error
         raise bad_request(str(error), "ErrorInvalidOperation") from error
-    return _entity(call, changed, status)
+    return _entity_response(call, changed, status)
 
 
-async def update(call: Call) -> Answer:
+async def update(call: GraphCall) -> GraphResponse:
     folder = find(call, call.names[0])
-    return _changed(call, folder, text_of(call.json(), "displayName") or None, None, 200)
+    return _change(call, folder, get_text(call.json(), "displayName") or None, None, 200)
 
 
-async def move(call: Call) -> Answer:
+async def move(call: GraphCall) -> GraphResponse:
     folder = find(call, call.names[0])
-    target = find(call, str(argument(call.json(), "destinationId")))
-    return _changed(call, folder, None, target.key, 201)
+    target = find(call, str(get_argument(call.json(), "destinationId")))
+    return _change(call, folder, None, target.key, 201)
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: GraphCall) -> GraphResponse:
     folder = find(call, call.names[0])
     if folder.kind == "system":
         message = "Distinguished folders cannot be deleted."
         raise GraphError(403, "ErrorDeleteDistinguishedFolder", message)
     call.mailbox.delete_folder(folder.key)
-    return Answer(204)
+    return GraphResponse(204)

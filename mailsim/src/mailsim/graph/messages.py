@@ -1,4 +1,4 @@
-"""Messages read one by one and page by page: $select, $expand, $filter, $orderby, $search, $count."""
+"""The read routes for messages: one message or a page, with $select, $expand, $filter, $orderby, $search."""
 
 import asyncio
 import re
@@ -7,73 +7,82 @@ from contextlib import aclosing
 from itertools import islice, takewhile
 from typing import Any
 
-from mailsim.graph import attachments, filters, folders, kinds, odata, wire
-from mailsim.graph.context import Answer, Call
+from mailsim.graph import attachments, entity_types, filters, folders, message_json, odata
 from mailsim.graph.errors import GraphError, access_denied, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
-from mailsim.graph.wire import View
-from mailsim.state import Folder, State
+from mailsim.graph.message_json import MessageView
+from mailsim.graph.request import GraphCall, GraphResponse
+from mailsim.message_state import Folder, MessageState
 
 DEFAULT_PAGE = 10
-MOST_SORTED = 50_000  # ordering more than this is what Exchange calls inefficient
-MOST_SEARCHED = 5_000
-MOST_LOOKED_AT = 50_000  # of the messages that a filter must read one by one
-INDEXED = 1_000  # a mailbox with more messages than this is not read through for a Message-ID
-_BREATH = 50  # messages looked at between two looks at other requests
+MAX_SORTED = 50_000  # Exchange rejects ordering more than this as inefficient
+MAX_SEARCHED = 5_000
+MAX_SCANNED = 50_000  # messages that a filter may read one by one
+INDEX_THRESHOLD = 1_000  # larger mailboxes are searched for a Message-ID by index, not by scan
+_YIELD_EVERY = 50  # messages scanned, then let other requests run
 SEARCH_PAGE = 25
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})
 _TERM = re.compile(r'(?:(\w+):)?("[^"]*"|\S+)')
 
 
-def find(call: Call, name: str) -> View:
-    """The message of a path; under a folder it must lie in that folder."""
+def find(call: GraphCall, name: str) -> MessageView:
+    """Return the message with this id."""
     try:
-        number = call.ids.read_message(name)
+        number = call.ids.parse_message_id(name)
     except MalformedIdError as error:
         raise malformed_id() from error
-    if number is None or not call.graph.readable(call.mailbox, number):
+    if number is None or not call.graph.is_readable(call.mailbox, number):
         raise not_found()
-    view = call.graph.view(call.mailbox, number, call.prefer)
+    view = call.graph.make_view(call.mailbox, number, call.prefer)
     if view is None:
         raise not_found()
     return view
 
 
-def found(call: Call) -> View:
-    """The message that the path names, with or without its folder before it."""
-    folder, name = place(call)
+def find_in_path(call: GraphCall) -> MessageView:
+    """Return the message of the path; if the path names a folder, the message must be in it."""
+    folder, name = split_path(call)
     view = find(call, name)
     if folder is not None and view.state.folder != folder.key:
         raise not_found()
     return view
 
 
-def place(call: Call) -> tuple[Folder | None, str]:
-    """The folder and the message id of a path, or only the id."""
+def split_path(call: GraphCall) -> tuple[Folder | None, str]:
+    """Return the folder, if the path names one, and the message id."""
     nested = "/mailfolders" in call.path.lower()
     return (folders.find(call, call.names[0]), call.names[1]) if nested else (None, call.names[0])
 
 
-def names_for(call: Call, query: odata.Query) -> tuple[str, ...]:
-    """The properties to show: the selected ones, or the default set; less of it with Mail.ReadBasic."""
+def select_names(call: GraphCall, query: odata.ODataQuery) -> tuple[str, ...]:
+    """Return the properties to show: the selected or the default ones, fewer with Mail.ReadBasic."""
     if query.select is None:
-        return tuple(n for n in wire.DEFAULT if n not in kinds.PRIVATE) if call.basic else wire.DEFAULT
-    wanted = {"id", *query.select}
-    if call.basic and wanted & kinds.PRIVATE:
+        return (
+            tuple(n for n in message_json.DEFAULT if n not in entity_types.PRIVATE)
+            if call.basic
+            else message_json.DEFAULT
+        )
+    selected = {"id", *query.select}
+    if call.basic and selected & entity_types.PRIVATE:
         raise access_denied()
-    return tuple(name for name in wire.BUILDERS if name in wanted)
+    return tuple(name for name in message_json.BUILDERS if name in selected)
 
 
-def shapes(
-    call: Call, views: Iterable[View], query: odata.Query, names: tuple[str, ...], *, typed: bool = False
+def to_json(
+    call: GraphCall,
+    views: Iterable[MessageView],
+    query: odata.ODataQuery,
+    names: tuple[str, ...],
+    *,
+    typed: bool = False,
 ) -> list[dict[str, Any]]:
     if query.expand and call.basic:
         raise access_denied()
     answers: list[dict[str, Any]] = []
-    for view, answer in wire.messages(views, names, typed=typed):
+    for view, answer in message_json.to_json_many(views, names, typed=typed):
         for expand in query.expand:
             if expand.name == "attachments":
-                shown = attachments.shapes(call, view, expand.options)
+                shown = attachments.expand(call, view, expand.options)
                 base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
                 answer["attachments@odata.context"] = call.context(base)
                 answer["attachments"] = shown
@@ -81,159 +90,170 @@ def shapes(
     return answers
 
 
-async def get(call: Call) -> Answer:
+async def get(call: GraphCall) -> GraphResponse:
     assert call.user is not None
-    query = call.query(kinds.MESSAGE)
-    view = found(call)
-    tail = f"users('{call.user.oid}')/messages{_selection(query)}/$entity"
-    [shown] = shapes(call, [view], query, names_for(call, query))
-    return Answer(200, {"@odata.context": call.context(tail), **shown}, headers=call.applied())
+    query = call.query(entity_types.MESSAGE)
+    view = find_in_path(call)
+    tail = f"users('{call.user.oid}')/messages{_format_selection(query)}/$entity"
+    [shown] = to_json(call, [view], query, select_names(call, query))
+    return GraphResponse(
+        200, {"@odata.context": call.context(tail), **shown}, headers=call.preference_headers()
+    )
 
 
-def _selection(query: odata.Query) -> str:
+def _format_selection(query: odata.ODataQuery) -> str:
     return f"({','.join(query.select)})" if query.select else ""
 
 
-async def value(call: Call) -> Answer:
+async def get_mime(call: GraphCall) -> GraphResponse:
     """The message as MIME."""
-    return Answer(200, call.mailbox.raw(found(call).number), "text/plain")
+    return GraphResponse(200, call.mailbox.raw(find_in_path(call).number), "text/plain")
 
 
-async def count(call: Call) -> Answer:
-    query = call.query(kinds.MESSAGE)
-    return Answer(200, str(await _count(call, query)).encode(), "text/plain")
+async def count(call: GraphCall) -> GraphResponse:
+    query = call.query(entity_types.MESSAGE)
+    return GraphResponse(200, str(await _count_matching(call, query)).encode(), "text/plain")
 
 
-async def page(call: Call) -> Answer:
+async def list_page(call: GraphCall) -> GraphResponse:
     assert call.user is not None
-    query = call.query(kinds.MESSAGE)
-    names = names_for(call, query)
+    query = call.query(entity_types.MESSAGE)
+    names = select_names(call, query)
     if query.search is not None:
-        return await _searched(call, query, names)
+        return await _search_page(call, query, names)
     odata.check_efficiency(query)
     if (
         call.basic
         and query.where is not None
-        and kinds.PRIVATE & {p.split("/")[0] for p in filters.paths(query.where)}
+        and entity_types.PRIVATE & {p.split("/")[0] for p in filters.list_paths(query.where)}
     ):
         raise access_denied()
     size = query.top or DEFAULT_PAGE
-    views = await _ordered(call, query, size + 1)
-    tail = f"users('{call.user.oid}')/messages{_selection(query)}"
+    views = await _list_ordered(call, query, size + 1)
+    tail = f"users('{call.user.oid}')/messages{_format_selection(query)}"
     answer: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
-        answer["@odata.count"] = await _count(call, query)
-    answer["value"] = shapes(call, views[:size], query, names)
+        answer["@odata.count"] = await _count_matching(call, query)
+    answer["value"] = to_json(call, views[:size], query, names)
     if len(views) > size:
         options = {**call.raw, "$skip": str(query.skip + size)}
-        answer["@odata.nextLink"] = odata.link(call.url, options)
-    return Answer(200, answer, headers=call.applied())
+        answer["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, answer, headers=call.preference_headers())
 
 
-def _folder_of(call: Call) -> Folder | None:
+def _find_folder(call: GraphCall) -> Folder | None:
     return folders.find(call, call.names[0]) if "/mailfolders" in call.path.lower() else None
 
 
-def _where(call: Call, query: odata.Query) -> tuple[Callable[[State], bool], filters.Node | None]:
-    """What the state alone decides, once for all messages of equal state, and what is left of the filter."""
-    folder = _folder_of(call)
+def _split_filter(
+    call: GraphCall, query: odata.ODataQuery
+) -> tuple[Callable[[MessageState], bool], filters.FilterNode | None]:
+    """Split the filter into a predicate on the message state and the rest.
+
+    The predicate is evaluated once for all messages with equal state.
+    """
+    folder = _find_folder(call)
     parts = (
-        query.where.parts if isinstance(query.where, filters.Both) else (query.where,) if query.where else ()
+        query.where.parts
+        if isinstance(query.where, filters.Conjunction)
+        else (query.where,)
+        if query.where
+        else ()
     )
     if folder is not None and folder.kind == "search":
-        parts = (*parts, filters.parse(folder.query, kinds.MESSAGE))
-    cheap = [part for part in parts if _STATE_PATHS.issuperset(filters.paths(part))]
+        parts = (*parts, filters.parse(folder.query, entity_types.MESSAGE))
+    cheap = [part for part in parts if _STATE_PATHS.issuperset(filters.list_paths(part))]
     rest = tuple(part for part in parts if part not in cheap)
     key = folder.key if folder is not None and folder.kind != "search" else None
 
-    def fits(state: State) -> bool:
+    def fits(state: MessageState) -> bool:
         if key is None:
-            if "recoverableitemsdeletions" in state.places:
+            if "recoverableitemsdeletions" in state.folder_keys:
                 return False
-        elif key not in state.places:
+        elif key not in state.folder_keys:
             return False
-        return all(filters.holds(part, lambda name: _of_state(state, name)) for part in cheap)
+        return all(filters.matches(part, lambda name: _get_state_property(state, name)) for part in cheap)
 
-    return fits, filters.Both(rest) if rest else None
+    return fits, filters.Conjunction(rest) if rest else None
 
 
-def _of_state(state: State, name: str) -> Any:
-    known: dict[str, Any] = {
+def _get_state_property(state: MessageState, name: str) -> Any:
+    properties: dict[str, Any] = {
         "isRead": state.read,
         "isDraft": state.draft,
         "flag": {"flagStatus": state.flag},
         "categories": state.categories,
     }
-    return known[name]
+    return properties[name]
 
 
-async def _matching(
-    call: Call, query: odata.Query, *, oldest: bool = False, skip: int = 0
-) -> AsyncGenerator[View]:
-    """Messages that pass the filter, newest first unless asked otherwise, each made when it is needed.
+async def _iterate_matching(
+    call: GraphCall, query: odata.ODataQuery, *, oldest: bool = False, skip: int = 0
+) -> AsyncGenerator[MessageView]:
+    """Iterate lazily over the messages that pass the filter, newest first unless `oldest`.
 
-    However many must be looked at, other requests are answered meanwhile.
+    It yields to other requests while it scans.
     """
-    fits, rest = _where(call, query)
-    numbers = _numbers(call, fits, rest, oldest=oldest)
-    if rest is None:  # then passing over some costs nothing
+    fits, rest = _split_filter(call, query)
+    numbers = _iterate_candidates(call, fits, rest, oldest=oldest)
+    if rest is None:  # then skipping costs nothing
         numbers, skip = islice(numbers, skip, None), 0
-    costly = rest is not None and not wire.CHEAP.issuperset(filters.paths(rest))
-    for looked, number in enumerate(numbers):
-        if costly and looked > MOST_LOOKED_AT:
+    costly = rest is not None and not message_json.CHEAP.issuperset(filters.list_paths(rest))
+    for scanned, number in enumerate(numbers):
+        if costly and scanned > MAX_SCANNED:
             raise GraphError(504, "UnknownError", "The request timed out: the filter is too costly.")
-        if looked % _BREATH == _BREATH - 1:
+        if scanned % _YIELD_EVERY == _YIELD_EVERY - 1:
             await asyncio.sleep(0)
-        view = call.graph.view(call.mailbox, number, call.prefer)
-        if view is not None and (rest is None or filters.holds(rest, view)):
+        view = call.graph.make_view(call.mailbox, number, call.prefer)
+        if view is not None and (rest is None or filters.matches(rest, view)):
             if skip:
                 skip -= 1
             else:
                 yield view
 
 
-def _numbers(
-    call: Call, fits: Callable[[State], bool], rest: filters.Node | None, *, oldest: bool
+def _iterate_candidates(
+    call: GraphCall, fits: Callable[[MessageState], bool], rest: filters.FilterNode | None, *, oldest: bool
 ) -> Iterator[int]:
-    """Candidates, by the bounds that a filter sets; a Message-ID in a large mailbox is found by its index."""
+    """Iterate over candidates within the filter's bounds; large mailboxes look up a Message-ID by index."""
     mailbox = call.mailbox
-    wanted = filters.equal_to(rest, "internetMessageId")
-    if wanted is not None and len(mailbox) > INDEXED:
-        known = mailbox.all_by_message_id(str(wanted))
-        states = ((number, mailbox.state(number)) for number in (known if oldest else reversed(known)))
+    message_id = filters.find_required_value(rest, "internetMessageId")
+    if message_id is not None and len(mailbox) > INDEX_THRESHOLD:
+        numbers = mailbox.find_all_by_message_id(str(message_id))
+        states = ((number, mailbox.state(number)) for number in (numbers if oldest else reversed(numbers)))
         return (number for number, state in states if state is not None and fits(state))
-    since = filters.not_before(rest, "receivedDateTime")
-    first = mailbox.number_at(int(since.timestamp() * 1000)) if since is not None else 0
+    since = filters.find_lower_bound(rest, "receivedDateTime")
+    first = mailbox.first_number_since(int(since.timestamp() * 1000)) if since is not None else 0
     if oldest:
         return mailbox.states.oldest(fits, first)
     return takewhile(lambda number: number >= first, mailbox.states.newest(fits))
 
 
-async def _first(views: AsyncGenerator[View], count: int) -> list[View]:
-    found: list[View] = []
+async def _take(views: AsyncGenerator[MessageView], count: int) -> list[MessageView]:
+    taken: list[MessageView] = []
     async with aclosing(views):
         async for view in views:
-            found.append(view)
-            if len(found) == count:
+            taken.append(view)
+            if len(taken) == count:
                 break
-    return found
+    return taken
 
 
-async def _ordered(call: Call, query: odata.Query, count: int) -> list[View]:
-    """The first so many messages after the skipped ones."""
+async def _list_ordered(call: GraphCall, query: odata.ODataQuery, count: int) -> list[MessageView]:
+    """Return the first `count` messages in order, after the skipped ones."""
     order = query.orderby
     if not order or order[0][0] in {"receivedDateTime", "createdDateTime"}:
         oldest = bool(order) and not order[0][1]
-        return await _first(_matching(call, query, oldest=oldest, skip=query.skip), count)
-    found: list[tuple[View, list[tuple[bool, Any]]]] = []
-    async for view in _matching(call, query):
-        found.append((view, [_sortable(filters.reach(view, path)) for path, _ in order]))
-        if len(found) > MOST_SORTED:
+        return await _take(_iterate_matching(call, query, oldest=oldest, skip=query.skip), count)
+    found: list[tuple[MessageView, list[tuple[bool, Any]]]] = []
+    async for view in _iterate_matching(call, query):
+        found.append((view, [_sortable(filters.get_value(view, path)) for path, _ in order]))
+        if len(found) > MAX_SORTED:
             raise bad_request(
                 "The restriction or sort order is too complex for this operation.", "InefficientFilter"
             )
-    for place, (_, descending) in reversed([*enumerate(order)]):
-        found.sort(key=lambda one, place=place: one[1][place], reverse=descending)
+    for position, (_, descending) in reversed([*enumerate(order)]):
+        found.sort(key=lambda row, position=position: row[1][position], reverse=descending)
     return [view for view, _ in found[query.skip : query.skip + count]]
 
 
@@ -241,15 +261,15 @@ def _sortable(value: Any) -> tuple[bool, Any]:
     return value is not None, value.casefold() if isinstance(value, str) else value
 
 
-async def _count(call: Call, query: odata.Query) -> int:
-    fits, rest = _where(call, query)
+async def _count_matching(call: GraphCall, query: odata.ODataQuery) -> int:
+    fits, rest = _split_filter(call, query)
     if rest is None:
         return call.mailbox.states.count(fits)
-    return len([1 async for _ in _matching(call, query)])
+    return len([1 async for _ in _iterate_matching(call, query)])
 
 
-async def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> Answer:
-    """$search looks at the newest mail for words, and goes with neither $filter nor $orderby."""
+async def _search_page(call: GraphCall, query: odata.ODataQuery, names: tuple[str, ...]) -> GraphResponse:
+    """Return a page of $search, which covers the newest mail and excludes $filter and $orderby."""
     assert call.user is not None
     assert query.search is not None
     if call.basic:
@@ -263,49 +283,51 @@ async def _searched(call: Call, query: odata.Query, names: tuple[str, ...]) -> A
             "The query parameter '$filter' is not supported with '$search'.", "SearchWithFilter"
         )
     size = query.top or SEARCH_PAGE
-    start = _skipped(call)
-    hits = await _hits(call, query, _terms(query.search), start + size + 1)
+    start = _parse_skip_token(call)
+    hits = await _find_hits(call, query, _parse_terms(query.search), start + size + 1)
     hits = hits[start:]
     answer: dict[str, Any] = {
-        "@odata.context": call.context(f"users('{call.user.oid}')/messages{_selection(query)}"),
-        "value": shapes(call, hits[:size], query, names),
+        "@odata.context": call.context(f"users('{call.user.oid}')/messages{_format_selection(query)}"),
+        "value": to_json(call, hits[:size], query, names),
     }
     if len(hits) > size:
         options = {**call.raw, "$skiptoken": str(start + size)}
-        answer["@odata.nextLink"] = odata.link(call.url, options)
-    return Answer(200, answer, headers=call.applied())
+        answer["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, answer, headers=call.preference_headers())
 
 
-async def _hits(call: Call, query: odata.Query, terms: list[tuple[str, str]], most: int) -> list[View]:
-    """Of the newest mail, what holds all the words."""
-    hits: list[View] = []
-    looked = 0
-    async with aclosing(_matching(call, query)) as newest:
+async def _find_hits(
+    call: GraphCall, query: odata.ODataQuery, terms: list[tuple[str, str]], limit: int
+) -> list[MessageView]:
+    """Return the newest messages that contain all terms."""
+    hits: list[MessageView] = []
+    scanned = 0
+    async with aclosing(_iterate_matching(call, query)) as newest:
         async for view in newest:
-            looked += 1
-            if all(_hit(view, *term) for term in terms):
+            scanned += 1
+            if all(_is_hit(view, *term) for term in terms):
                 hits.append(view)
-            if len(hits) == most or looked == MOST_SEARCHED:
+            if len(hits) == limit or scanned == MAX_SEARCHED:
                 break
     return hits
 
 
-def _skipped(call: Call) -> int:
+def _parse_skip_token(call: GraphCall) -> int:
     text = call.raw.get("$skiptoken", "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise bad_request("The query parameter '$skiptoken' is not valid.")
     return int(text)
 
 
-def _terms(text: str) -> list[tuple[str, str]]:
+def _parse_terms(text: str) -> list[tuple[str, str]]:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].replace('\\"', '"')
     return [(name.lower(), word.strip('"').casefold()) for name, word in _TERM.findall(text)]
 
 
-def _hit(view: View, name: str, word: str) -> bool:
-    """A property's words, or with no property named those of subject, sender and body."""
+def _is_hit(view: MessageView, name: str, word: str) -> bool:
+    """Match a term in the named property, or in subject, sender and body if none is named."""
     sources = {"subject": ("subject",), "from": ("from",), "body": ("body",), "to": ("toRecipients",)}
-    named = sources.get(name, ("subject", "from", "bodyPreview", "body"))
-    return any(word in str(view(one)).casefold() for one in named)
+    searched = sources.get(name, ("subject", "from", "bodyPreview", "body"))
+    return any(word in str(view(property_name)).casefold() for property_name in searched)

@@ -1,6 +1,6 @@
-"""OData query options as mail clients write them: parsed and checked here, applied by the routes.
+"""The parser of OData query options, and helpers for links. Routes apply the options.
 
-Knows names and syntax, no mail. Every mistake is Graph's own 400.
+Every error is Graph's own 400.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,30 +28,30 @@ MAX_SKIP = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Expand:
-    """`attachments($select=id,name)`: the navigation property and its own options, unparsed."""
+class ExpandOption:
+    """`attachments($select=id,name)`: the navigation property and its unparsed options."""
 
     name: str
     options: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What stood behind the question mark. `raw` keeps every option as it was written, `$` included."""
+class ODataQuery:
+    """The parsed query options. `raw` contains every option as written, with `$`."""
 
     select: tuple[str, ...] | None = None
-    expand: tuple[Expand, ...] = ()
+    expand: tuple[ExpandOption, ...] = ()
     top: int | None = None
     skip: int = 0
-    where: filters.Node | None = None
+    where: filters.FilterNode | None = None
     orderby: tuple[tuple[str, bool], ...] = ()
     count: bool = False
     search: str | None = None
     raw: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def pairs(query_string: str) -> dict[str, str]:
-    """Options by name; `$` may be left out, names ignore case, and none may come twice."""
+def parse_options(query_string: str) -> dict[str, str]:
+    """Return the options by name. `$` is optional, names ignore case, duplicates are rejected."""
     found: dict[str, str] = {}
     try:
         items = parse_qsl(query_string, keep_blank_values=True, errors="strict", max_num_fields=100)
@@ -70,22 +70,22 @@ def pairs(query_string: str) -> dict[str, str]:
     return found
 
 
-def parse(raw: Mapping[str, str], kind: filters.Kind) -> Query:
-    """Read the options against the type they are applied to."""
-    return Query(
-        select=_select(raw.get("$select"), kind),
-        expand=_expand(raw.get("$expand"), kind),
-        top=_number("$top", raw.get("$top"), 1, MAX_TOP),
-        skip=_number("$skip", raw.get("$skip"), 0, MAX_SKIP) or 0,
-        where=filters.parse(raw["$filter"], kind) if raw.get("$filter") else None,
-        orderby=_orderby(raw.get("$orderby"), kind),
-        count=_boolean("$count", raw.get("$count")),
+def parse_query(raw: Mapping[str, str], entity_type: filters.EntityType) -> ODataQuery:
+    """Parse the options for an entity type."""
+    return ODataQuery(
+        select=_parse_select(raw.get("$select"), entity_type),
+        expand=_parse_expand(raw.get("$expand"), entity_type),
+        top=_parse_number("$top", raw.get("$top"), 1, MAX_TOP),
+        skip=_parse_number("$skip", raw.get("$skip"), 0, MAX_SKIP) or 0,
+        where=filters.parse(raw["$filter"], entity_type) if raw.get("$filter") else None,
+        orderby=_parse_orderby(raw.get("$orderby"), entity_type),
+        count=_parse_boolean("$count", raw.get("$count")),
         search=raw.get("$search") or None,
         raw=raw,
     )
 
 
-def _number(name: str, text: str | None, low: int, high: int) -> int | None:
+def _parse_number(name: str, text: str | None, low: int, high: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 12):
@@ -102,7 +102,7 @@ def _number(name: str, text: str | None, low: int, high: int) -> int | None:
     return value
 
 
-def _boolean(name: str, text: str | None) -> bool:
+def _parse_boolean(name: str, text: str | None) -> bool:
     if text is None or text.lower() == "false":
         return False
     if text.lower() != "true":
@@ -112,13 +112,13 @@ def _boolean(name: str, text: str | None) -> bool:
     return True
 
 
-def flag(raw: Mapping[str, str], name: str) -> bool:
-    """An option without `$` that is true or false, such as includeHiddenFolders."""
+def get_flag(raw: Mapping[str, str], name: str) -> bool:
+    """Return a boolean option without `$`, such as includeHiddenFolders."""
     value = next((text for key, text in raw.items() if key.lower() == name.lower()), None)
-    return _boolean(name, value)
+    return _parse_boolean(name, value)
 
 
-def _select(text: str | None, kind: filters.Kind) -> tuple[str, ...] | None:
+def _parse_select(text: str | None, entity_type: filters.EntityType) -> tuple[str, ...] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
@@ -126,38 +126,38 @@ def _select(text: str | None, kind: filters.Kind) -> tuple[str, ...] | None:
         raise bad_request("Syntax error: $select holds an empty property name.")
     if "*" in names:
         return None
-    return tuple(dict.fromkeys(kind.spelling(name) for name in names))
+    return tuple(dict.fromkeys(entity_type.spelling(name) for name in names))
 
 
-def _expand(text: str | None, kind: filters.Kind) -> tuple[Expand, ...]:
+def _parse_expand(text: str | None, entity_type: filters.EntityType) -> tuple[ExpandOption, ...]:
     if text is None:
         return ()
-    found: list[Expand] = []
-    for part in _top_level(text):
+    found: list[ExpandOption] = []
+    for part in _split_top_level(text):
         name, bracket, rest = part.partition("(")
         if bracket and not rest.endswith(")"):
             raise bad_request("Syntax error: unbalanced parentheses in $expand.")
-        spelling = kind.navigation.get(name.strip().lower())
+        spelling = entity_type.navigation.get(name.strip().lower())
         if spelling is None:
-            raise unknown_property(name.strip(), kind.name)
-        found.append(Expand(spelling, rest[:-1] if bracket else ""))
+            raise unknown_property(name.strip(), entity_type.name)
+        found.append(ExpandOption(spelling, rest[:-1] if bracket else ""))
     return tuple(found)
 
 
-def _top_level(text: str) -> Iterable[str]:
-    """Split at commas that stand outside parentheses."""
+def _split_top_level(text: str) -> Iterable[str]:
+    """Split at commas outside of parentheses."""
     depth, start = 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
         if depth < 0:
             raise bad_request("Syntax error: unbalanced parentheses in $expand.")
-        if letter == "," and depth == 0:
-            yield text[start:place].strip()
-            start = place + 1
+        if character == "," and depth == 0:
+            yield text[start:position].strip()
+            start = position + 1
     yield text[start:].strip()
 
 
-def _orderby(text: str | None, kind: filters.Kind) -> tuple[tuple[str, bool], ...]:
+def _parse_orderby(text: str | None, entity_type: filters.EntityType) -> tuple[tuple[str, bool], ...]:
     if not text:
         return ()
     order: list[tuple[str, bool]] = []
@@ -165,26 +165,26 @@ def _orderby(text: str | None, kind: filters.Kind) -> tuple[tuple[str, bool], ..
         words = part.split()
         if not words or len(words) > 2 or (len(words) == 2 and words[1].lower() not in {"asc", "desc"}):
             raise bad_request(f"Syntax error at position 0 in '{part[:80]}'.")
-        path = kind.path(words[0])
-        if kind.kind_of(path) not in {"text", "date", "bool", "enum", "number"}:
+        path = entity_type.resolve_path(words[0])
+        if entity_type.property_type(path) not in {"text", "date", "bool", "enum", "number"}:
             raise bad_request(f"The property '{words[0]}' does not support ordering.", "ErrorInvalidUrlQuery")
         order.append((path, len(words) == 2 and words[1].lower() == "desc"))
     return tuple(order)
 
 
-def check_efficiency(query: Query) -> None:
-    """Exchange answers filter and order together only when the filter begins with the order's properties."""
+def check_efficiency(query: ODataQuery) -> None:
+    """Raise unless the filter begins with the properties of $orderby, as Exchange requires."""
     if query.where is None or not query.orderby:
         return
-    used = list(dict.fromkeys(filters.paths(query.where)))
+    used = list(dict.fromkeys(filters.list_paths(query.where)))
     if used[: len(query.orderby)] != [path for path, _ in query.orderby]:
         raise bad_request(
             "The restriction or sort order is too complex for this operation.", "InefficientFilter"
         )
 
 
-def link(url: str, options: Mapping[str, str]) -> str:
-    """An absolute link with options as Graph writes them: `$` stays readable, values are encoded."""
+def build_link(url: str, options: Mapping[str, str]) -> str:
+    """Return an absolute link with options as Graph writes them: `$` stays, values are encoded."""
     return (
         url
         + "?"

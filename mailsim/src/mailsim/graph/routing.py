@@ -1,83 +1,85 @@
-"""Paths as Graph understands them: names in any case, keys as segments or in parentheses, `me`. Pure."""
+"""The route table of Graph and its path syntax: any case, keys as segments or in parentheses, `me`."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from mailsim.graph.access import Need
-from mailsim.graph.context import Answer, Call
+from mailsim.graph.authorization import RequiredPermission
 from mailsim.graph.errors import bad_request, method_not_allowed, no_such_path
+from mailsim.graph.request import GraphCall, GraphResponse
 
-Work = Callable[[Call], Awaitable[Answer]]
+RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
-LONGEST_PATH = 8192
+MAX_PATH_LENGTH = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A method on a path. `pattern`: names in lower case, `*` where a value stands."""
+class GraphRoute:
+    """A method on a path. `pattern` has names in lower case and `*` for variable segments."""
 
     method: str
     pattern: tuple[str, ...]
     endpoint: str
-    need: Need
-    work: Work
+    permission: RequiredPermission
+    handler: RouteHandler
 
 
-def place(method: str, pattern: str, endpoint: str, need: Need, work: Work) -> Place:
-    return Place(method, tuple(pattern.split("/")), endpoint, need, work)
+def make_route(
+    method: str, pattern: str, endpoint: str, permission: RequiredPermission, handler: RouteHandler
+) -> GraphRoute:
+    return GraphRoute(method, tuple(pattern.split("/")), endpoint, permission, handler)
 
 
-def segments(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """`/me/mailFolders('inbox')/messages/delta()` -> users, me, mailFolders, inbox, messages, delta."""
-    if len(path) > LONGEST_PATH:
+    if len(path) > MAX_PATH_LENGTH:
         raise bad_request("The request URI is too long.")
-    found: list[str] = []
+    parts: list[str] = []
     for piece in path.split("/"):
         if not piece:
             continue
         text = unquote(piece)
         keyed = _KEYED.fullmatch(text)
         if keyed is None:
-            found.append(text)
+            parts.append(text)
             continue
-        found.append(keyed[1])
+        parts.append(keyed[1])
         if keyed[2]:
-            found.append(keyed[2][1:-1].replace("''", "'") if keyed[2][:1] == "'" else keyed[2])
-    if found and found[0].lower() == "me":
-        found[0:1] = ["users", "me"]
-    return _without_parents(found)
+            parts.append(keyed[2][1:-1].replace("''", "'") if keyed[2][:1] == "'" else keyed[2])
+    if parts and parts[0].lower() == "me":
+        parts[0:1] = ["users", "me"]
+    return _drop_parent_folders(parts)
 
 
-def _without_parents(found: list[str]) -> list[str]:
-    """mailFolders/{a}/childFolders/{b}/… is about b alone."""
-    while len(found) > 5 and found[4].lower() == "childfolders" and not found[5].startswith("$"):
-        del found[3:5]
-    return found
+def _drop_parent_folders(parts: list[str]) -> list[str]:
+    """Shorten mailFolders/{a}/childFolders/{b}/… to mailFolders/{b}/…."""
+    while len(parts) > 5 and parts[4].lower() == "childfolders" and not parts[5].startswith("$"):
+        del parts[3:5]
+    return parts
 
 
-class Map:
-    """Finds the place of a request among those of one service."""
+class RouteTable:
+    """Finds the route of a request."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
-        self.places = tuple(places)
-        self._by_length: dict[int, list[Place]] = {}
-        for one in sorted(places, key=lambda one: one.pattern.count("*")):
-            self._by_length.setdefault(len(one.pattern), []).append(one)
+    def __init__(self, routes: Sequence[GraphRoute]) -> None:
+        self.routes = tuple(routes)
+        self._by_length: dict[int, list[GraphRoute]] = {}
+        for route in sorted(routes, key=lambda route: route.pattern.count("*")):
+            self._by_length.setdefault(len(route.pattern), []).append(route)
 
-    def find(self, method: str, path: str) -> tuple[Place, tuple[str, ...]]:
-        """The place, and what stands at its stars."""
-        found = segments(path)
-        lowered = [name.lower().removeprefix("microsoft.graph.") for name in found]
-        known = False
-        for one in self._by_length.get(len(found), []):
-            pairs = zip(one.pattern, lowered, strict=True)
-            if all(wanted in {"*", name} for wanted, name in pairs):
-                if one.method == method:
-                    stars = zip(one.pattern, found, strict=True)
-                    return one, tuple(name for wanted, name in stars if wanted == "*")
-                known = True
-        if known:
+    def find(self, method: str, path: str) -> tuple[GraphRoute, tuple[str, ...]]:
+        """Return the route and the values of its variable segments."""
+        parts = split_path(path)
+        lowered = [name.lower().removeprefix("microsoft.graph.") for name in parts]
+        path_exists = False
+        for route in self._by_length.get(len(parts), []):
+            pairs = zip(route.pattern, lowered, strict=True)
+            if all(expected in {"*", name} for expected, name in pairs):
+                if route.method == method:
+                    pairs = zip(route.pattern, parts, strict=True)
+                    return route, tuple(name for expected, name in pairs if expected == "*")
+                path_exists = True
+        if path_exists:
             raise method_not_allowed(method)
-        raise no_such_path(found[-1][:100] if found else "")
+        raise no_such_path(parts[-1][:100] if parts else "")

@@ -1,4 +1,4 @@
-"""/subscriptions: created after two handshakes, renewed, reauthorised, listed, deleted."""
+"""The /subscriptions routes of Graph: create after two handshakes, renew, reauthorize, list, delete."""
 
 import base64
 import binascii
@@ -9,22 +9,21 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from mailsim import notify
-from mailsim.entra.directory import User
-from mailsim.graph import filters, folders, kinds, odata, subscribed
-from mailsim.graph.access import owner, permit
-from mailsim.graph.context import Answer, Call, moment_of, text_of
+from mailsim.entra.directory import EntraUser
+from mailsim.graph import entity_types, filters, folders, notifications, odata, subscription_model
+from mailsim.graph.authorization import check_permission, resolve_user
 from mailsim.graph.errors import GraphError, bad_request
-from mailsim.graph.subscribed import CHANGE_TYPES, Resource, Subscription
+from mailsim.graph.request import GraphCall, GraphResponse, get_text, get_timestamp
+from mailsim.graph.subscription_model import CHANGE_TYPES, GraphSubscription, SubscriptionResource
 
-SHORTEST = 45 * 60
-LONGEST = 10_080 * 60
-LONGEST_RICH = 1_440 * 60
-ROUNDING = 1  # second: clients ask for the longest life in whole seconds, rounded up
-MOST_STATE = 128
+MIN_LIFETIME = 45 * 60
+MAX_LIFETIME = 10_080 * 60
+MAX_LIFETIME_WITH_RESOURCE_DATA = 1_440 * 60
+ROUNDING = 1  # second: clients request the longest lifetime in whole seconds, rounded up
+MAX_CLIENT_STATE = 128
 PAGE = 100
 _TLS = ("v1_0", "v1_1", "v1_2", "v1_3")
-_KNOWN = frozenset(
+_CREATABLE = frozenset(
     {
         "changeType",
         "notificationUrl",
@@ -41,7 +40,7 @@ _KNOWN = frozenset(
         "notificationContentType",
     }
 )
-_PATCHED = frozenset(
+_UPDATABLE = frozenset(
     {"expirationDateTime", "notificationUrl", "encryptionCertificate", "encryptionCertificateId"}
 )
 
@@ -50,82 +49,82 @@ def _invalid(message: str) -> GraphError:
     return bad_request(message, "InvalidRequest")
 
 
-async def create(call: Call) -> Answer:
-    wanted = _checked(call.json(), _KNOWN)
-    one = _read(call, wanted)
-    _check_unused(call, one)
-    await notify.validate(call.graph, one, one.url)
-    if one.lifecycle_url is not None:
-        await notify.validate(call.graph, one, one.lifecycle_url)
-    _check_unused(call, one)
-    call.graph.subscriptions.add(one)
-    notify.watch(call.graph, one)
+async def create(call: GraphCall) -> GraphResponse:
+    body = _check_properties(call.json(), _CREATABLE)
+    subscription = _parse_subscription(call, body)
+    _check_unused(call, subscription)
+    await notifications.validate_endpoint(call.graph, subscription, subscription.url)
+    if subscription.lifecycle_url is not None:
+        await notifications.validate_endpoint(call.graph, subscription, subscription.lifecycle_url)
+    _check_unused(call, subscription)
+    call.graph.subscriptions.add(subscription)
+    notifications.schedule_reminders(call.graph, subscription)
     context = call.context("subscriptions/$entity")
-    return Answer(201, subscribed.shape(one, context, secret=True))
+    return GraphResponse(201, subscription_model.to_json(subscription, context, secret=True))
 
 
-def _checked(wanted: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    for name in wanted:
-        if name not in known and not name.startswith("@odata."):
+def _check_properties(body: dict[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
+    for name in body:
+        if name not in allowed and not name.startswith("@odata."):
             raise _invalid(f"The property '{name[:80]}' cannot be set.")
-    return wanted
+    return body
 
 
-def _read(call: Call, wanted: dict[str, Any]) -> Subscription:
+def _parse_subscription(call: GraphCall, body: dict[str, Any]) -> GraphSubscription:
     for name in ("changeType", "notificationUrl", "resource", "expirationDateTime"):
-        if not text_of(wanted, name):
+        if not get_text(body, name):
             raise _invalid(f"{name[0].upper()}{name[1:]} is a required property for subscription creation.")
-    user, resource = _target(call, text_of(wanted, "resource"))
+    user, resource = _resolve_target(call, get_text(body, "resource"))
     folder = folders.find(replace(call, user=user), resource.folder).key if resource.folder else None
-    where, select = _restrictions(resource)
-    rich = wanted.get("includeResourceData") is True
-    text, certificate = _certificate(wanted) if rich else (None, None)
-    if rich and not select:
+    where, select = _parse_restrictions(resource)
+    resource_data = body.get("includeResourceData") is True
+    text, certificate = _parse_certificate(body) if resource_data else (None, None)
+    if resource_data and not select:
         raise _invalid("A subscription with resource data needs $select in its resource.")
-    state = wanted.get("clientState")
-    if state is not None and len(text_of(wanted, "clientState")) > MOST_STATE:
-        raise _invalid(f"ClientState cannot be longer than {MOST_STATE} characters.")
+    state = body.get("clientState")
+    if state is not None and len(get_text(body, "clientState")) > MAX_CLIENT_STATE:
+        raise _invalid(f"ClientState cannot be longer than {MAX_CLIENT_STATE} characters.")
     access = call.access
     creator = access.user.oid if access.user else call.graph.entra.directory.service_principal(
         access.application.client_id, access.tid
     )  # fmt: skip
-    return Subscription(
-        id=call.graph.sim.world.new_guid("subscription"),
+    return GraphSubscription(
+        id=call.graph.sim.registry.new_guid("subscription"),
         access=access,
         creator=creator,
         user=user,
-        resource=text_of(wanted, "resource"),
+        resource=get_text(body, "resource"),
         folder=folder,
-        change_types=_change_types(text_of(wanted, "changeType")),
-        change_type=text_of(wanted, "changeType"),
-        url=_url(text_of(wanted, "notificationUrl")),
-        lifecycle_url=_url(text_of(wanted, "lifecycleNotificationUrl"))
-        if wanted.get("lifecycleNotificationUrl")
+        change_types=_parse_change_types(get_text(body, "changeType")),
+        change_type=get_text(body, "changeType"),
+        url=_parse_url(get_text(body, "notificationUrl")),
+        lifecycle_url=_parse_url(get_text(body, "lifecycleNotificationUrl"))
+        if body.get("lifecycleNotificationUrl")
         else None,
         client_state=state,
-        expires=_expiry(call, wanted, rich=rich),
+        expires=_parse_expiry(call, body, resource_data=resource_data),
         token_expires=access.expires,
         immutable=call.prefer.immutable,
-        tls=_tls(text_of(wanted, "latestSupportedTlsVersion")),
-        where=where,
+        tls=_parse_tls_version(get_text(body, "latestSupportedTlsVersion")),
+        filter=where,
         select=select,
-        rich=rich,
+        includes_resource_data=resource_data,
         certificate=certificate,
         certificate_text=text,
-        certificate_id=text_of(wanted, "encryptionCertificateId") or None,
-        url_app_id=text_of(wanted, "notificationUrlAppId") or None,
+        certificate_id=get_text(body, "encryptionCertificateId") or None,
+        url_app_id=get_text(body, "notificationUrlAppId") or None,
         created=call.graph.sim.clock.time(),
     )
 
 
-def _target(call: Call, text: str) -> tuple[User, Resource]:
-    """The mailbox to watch: with a user's token the user's own, else any that the application may read."""
-    resource = subscribed.read_resource(text)
+def _resolve_target(call: GraphCall, text: str) -> tuple[EntraUser, SubscriptionResource]:
+    """Return the user to watch: with a user's token that user, else any user the application may read."""
+    resource = subscription_model.parse_resource(text)
     if resource is None:
         raise _invalid(f"Resource '{text[:100]}' is not supported for subscriptions.")
-    user = owner(call.graph, call.access, resource.user or "me", mail=True)
+    user = resolve_user(call.graph, call.access, resource.user or "me", mail=True)
     try:
-        permit(call.graph, call.access, user, "read")
+        check_permission(call.graph, call.access, user, "read")
     except GraphError as error:
         raise GraphError(
             403,
@@ -136,23 +135,23 @@ def _target(call: Call, text: str) -> tuple[User, Resource]:
     return user, resource
 
 
-def _restrictions(resource: Resource) -> tuple[filters.Node | None, tuple[str, ...]]:
+def _parse_restrictions(resource: SubscriptionResource) -> tuple[filters.FilterNode | None, tuple[str, ...]]:
     try:
-        options = odata.pairs(resource.query)
+        options = odata.parse_options(resource.query)
     except GraphError as error:
         raise _invalid(error.message) from error
     if set(options) - {"$filter", "$select"}:
         raise _invalid("The resource of a subscription takes $filter and $select only.")
-    query = odata.parse(options, kinds.MESSAGE)
+    query = odata.parse_query(options, entity_types.MESSAGE)
     select = query.select or ()
     if {"body", "uniqueBody"} & set(select):
         raise _invalid("Body and uniqueBody cannot be part of a notification.")
     return query.where, select
 
 
-def _certificate(wanted: dict[str, Any]) -> tuple[str, x509.Certificate]:
-    text = text_of(wanted, "encryptionCertificate")
-    if not text or not text_of(wanted, "encryptionCertificateId"):
+def _parse_certificate(body: dict[str, Any]) -> tuple[str, x509.Certificate]:
+    text = get_text(body, "encryptionCertificate")
+    if not text or not get_text(body, "encryptionCertificateId"):
         raise _invalid("Resource data needs encryptionCertificate and encryptionCertificateId.")
     try:
         data = base64.b64decode(text, validate=True)
@@ -166,21 +165,21 @@ def _certificate(wanted: dict[str, Any]) -> tuple[str, x509.Certificate]:
     return text, certificate
 
 
-def _change_types(text: str) -> frozenset[str]:
+def _parse_change_types(text: str) -> frozenset[str]:
     parts = [part.strip().lower() for part in text.split(",")]
     if not parts or any(part not in CHANGE_TYPES for part in parts):
         raise _invalid(f"The value '{text[:80]}' is not a valid changeType.")
     return frozenset(parts)
 
 
-def _tls(text: str) -> str:
+def _parse_tls_version(text: str) -> str:
     if text and text not in _TLS:
         raise _invalid(f"The value '{text[:20]}' is not a valid TLS version.")
     return text or "v1_2"
 
 
-def _url(text: str) -> str:
-    """https, or plain http to this machine, for development."""
+def _parse_url(text: str) -> str:
+    """Validate a URL: https, or http to loopback for development."""
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -194,96 +193,121 @@ def _url(text: str) -> str:
     return text
 
 
-def _expiry(call: Call, wanted: dict[str, Any], *, rich: bool) -> float:
-    """Under 45 minutes is raised to 45; beyond the longest life it is refused, as a time that is over."""
+def _parse_expiry(call: GraphCall, body: dict[str, Any], *, resource_data: bool) -> float:
+    """Return the expiry. Less than 45 minutes is raised to 45; too late or past times are refused."""
     now = call.graph.sim.clock.time()
-    asked = moment_of(wanted, "expirationDateTime")
-    longest = LONGEST_RICH if rich else LONGEST
-    if asked <= now:
+    requested = get_timestamp(body, "expirationDateTime")
+    longest = MAX_LIFETIME_WITH_RESOURCE_DATA if resource_data else MAX_LIFETIME
+    if requested <= now:
         raise _invalid("Subscription expiration can only be set to a time in the future.")
-    if asked > now + longest + ROUNDING:
+    if requested > now + longest + ROUNDING:
         raise _invalid(f"Subscription expiration can only be {longest // 60} minutes in the future.")
-    return max(asked, now + SHORTEST)
+    return max(requested, now + MIN_LIFETIME)
 
 
-def _check_unused(call: Call, new: Subscription) -> None:
+def _check_unused(call: GraphCall, new: GraphSubscription) -> None:
     now = call.graph.sim.clock.time()
-    around = [one for one in call.graph.subscriptions.of(new.user.oid) if one.active(now)]
-    for one in around:
-        same = (one.application_id, one.access.tid, one.folder, one.where, one.change_types)
-        if same == (new.application_id, new.access.tid, new.folder, new.where, new.change_types):
-            message = f"Subscription Id {one.id} already exists for the requested combination"
+    active = [
+        subscription
+        for subscription in call.graph.subscriptions.list_for_user(new.user.oid)
+        if subscription.is_active(now)
+    ]
+    for subscription in active:
+        same = (
+            subscription.application_id,
+            subscription.access.tid,
+            subscription.folder,
+            subscription.filter,
+            subscription.change_types,
+        )
+        if same == (new.application_id, new.access.tid, new.folder, new.filter, new.change_types):
+            message = f"Subscription Id {subscription.id} already exists for the requested combination"
             raise GraphError(409, "Conflict", message)
-    most = call.graph.options.subscriptions_per_mailbox
-    if len(around) >= most:
+    limit = call.graph.options.subscriptions_per_mailbox
+    if len(active) >= limit:
         raise GraphError(
-            403, "ExtensionError", f"The mailbox has reached its limit of {most} active subscriptions."
+            403, "ExtensionError", f"The mailbox has reached its limit of {limit} active subscriptions."
         )
 
 
-def _mine(call: Call, one: Subscription) -> bool:
-    """The same application in the same tenant; with a user's token, that user's only."""
+def _is_owned_by_caller(call: GraphCall, subscription: GraphSubscription) -> bool:
+    """Return whether the same application and tenant created it; with a user's token, the same user."""
     access = call.access
-    if one.application_id != access.application.client_id or one.access.tid != access.tid:
+    if subscription.application_id != access.application.client_id or subscription.access.tid != access.tid:
         return False
     creator = access.user.oid if access.user else None
-    return one.creator == creator if creator else one.access.user is None
+    return subscription.creator == creator if creator else subscription.access.user is None
 
 
-def _find(call: Call) -> Subscription:
-    one = call.graph.subscriptions.get(call.names[0].lower())
-    if one is None or not one.active(call.graph.sim.clock.time()) or not _mine(call, one):
+def _find(call: GraphCall) -> GraphSubscription:
+    subscription = call.graph.subscriptions.get(call.names[0].lower())
+    if (
+        subscription is None
+        or not subscription.is_active(call.graph.sim.clock.time())
+        or not _is_owned_by_caller(call, subscription)
+    ):
         raise GraphError(404, "ResourceNotFound", "The object was not found.")
-    return one
+    return subscription
 
 
-async def page(call: Call) -> Answer:
+async def list_page(call: GraphCall) -> GraphResponse:
     if set(call.raw) - {"$skiptoken"}:
         raise bad_request("Query options are not supported for subscriptions.")
     start = call.raw.get("$skiptoken", "0")
     if not (start.isascii() and start.isdecimal() and len(start) < 9):
         raise bad_request("The query parameter '$skiptoken' is not valid.")
     now = call.graph.sim.clock.time()
-    mine = [one for one in call.graph.subscriptions.all() if one.active(now) and _mine(call, one)]
+    owned = [
+        subscription
+        for subscription in call.graph.subscriptions.list_all()
+        if subscription.is_active(now) and _is_owned_by_caller(call, subscription)
+    ]
     first, end = int(start), int(start) + PAGE
     answer: dict[str, Any] = {"@odata.context": call.context("subscriptions")}
-    answer["value"] = [subscribed.shape(one) for one in mine[first:end]]
-    if end < len(mine):
+    answer["value"] = [subscription_model.to_json(subscription) for subscription in owned[first:end]]
+    if end < len(owned):
         answer["@odata.nextLink"] = f"{call.url}?$skiptoken={end}"
-    return Answer(200, answer)
+    return GraphResponse(200, answer)
 
 
-async def get(call: Call) -> Answer:
-    one = _find(call)
-    return Answer(200, subscribed.shape(one, call.context("subscriptions/$entity")))
+async def get(call: GraphCall) -> GraphResponse:
+    subscription = _find(call)
+    return GraphResponse(200, subscription_model.to_json(subscription, call.context("subscriptions/$entity")))
 
 
-async def update(call: Call) -> Answer:
-    """Renews, and by the token it brings reauthorises. Only expiration, URL and certificate can change."""
-    one = _find(call)
-    wanted = _checked(call.json(), _PATCHED)
-    if not wanted.keys() & {"expirationDateTime", "notificationUrl"}:
+async def update(call: GraphCall) -> GraphResponse:
+    """Renew a subscription, and reauthorize it with the request's token.
+
+    Only expiration, URL and certificate can change.
+    """
+    subscription = _find(call)
+    body = _check_properties(call.json(), _UPDATABLE)
+    if not body.keys() & {"expirationDateTime", "notificationUrl"}:
         raise _invalid("ExpirationDateTime or notificationUrl is required.")
-    expires = _expiry(call, wanted, rich=one.rich) if "expirationDateTime" in wanted else one.expires
-    url = _url(text_of(wanted, "notificationUrl")) if "notificationUrl" in wanted else one.url
-    if wanted.get("encryptionCertificate"):
-        one.certificate_text, one.certificate = _certificate(wanted)
-        one.certificate_id = text_of(wanted, "encryptionCertificateId")
-    if url != one.url or call.graph.options.revalidate:
-        await notify.validate(call.graph, one, url)
-    one.expires, one.url = expires, url
-    notify.reauthorized(call.graph, one, call.access.expires)
-    return Answer(200, subscribed.shape(one, call.context("subscriptions/$entity")))
+    expires = (
+        _parse_expiry(call, body, resource_data=subscription.includes_resource_data)
+        if "expirationDateTime" in body
+        else subscription.expires
+    )
+    url = _parse_url(get_text(body, "notificationUrl")) if "notificationUrl" in body else subscription.url
+    if body.get("encryptionCertificate"):
+        subscription.certificate_text, subscription.certificate = _parse_certificate(body)
+        subscription.certificate_id = get_text(body, "encryptionCertificateId")
+    if url != subscription.url or call.graph.options.revalidate:
+        await notifications.validate_endpoint(call.graph, subscription, url)
+    subscription.expires, subscription.url = expires, url
+    notifications.reauthorize(call.graph, subscription, call.access.expires)
+    return GraphResponse(200, subscription_model.to_json(subscription, call.context("subscriptions/$entity")))
 
 
-async def renew(call: Call) -> Answer:
-    """Reauthorise: vouched for again, not extended."""
-    one = _find(call)
-    notify.reauthorized(call.graph, one, call.access.expires)
-    return Answer(204)
+async def reauthorize(call: GraphCall) -> GraphResponse:
+    """Reauthorize a subscription without extending it."""
+    subscription = _find(call)
+    notifications.reauthorize(call.graph, subscription, call.access.expires)
+    return GraphResponse(204)
 
 
-async def delete(call: Call) -> Answer:
-    one = _find(call)
-    call.graph.subscriptions.remove(one)
-    return Answer(204)
+async def delete(call: GraphCall) -> GraphResponse:
+    subscription = _find(call)
+    call.graph.subscriptions.remove(subscription)
+    return GraphResponse(204)

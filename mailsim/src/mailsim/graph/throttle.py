@@ -1,6 +1,6 @@
-"""Exchange's limits per application and mailbox, and those of the subscription service. Counts and refuses.
+"""Graph's throttling: Exchange's limits per application and mailbox, and the subscription service's limits.
 
-Requests that are refused count too. How many requests are in flight is counted by the gate.
+Rejected requests count too. The middleware counts the requests in flight.
 """
 
 import math
@@ -25,71 +25,75 @@ _SLICES = 60
 
 
 @dataclass(slots=True)
-class Window:
-    """How many requests fell into the last so many seconds, to a sixtieth of them."""
+class RequestWindow:
+    """Counts the requests of the last `seconds`, with a resolution of one sixtieth."""
 
     seconds: float
     slices: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
     total: int = 0
 
     def add(self, now: float) -> int:
-        """Count one more; returns the sum."""
-        place = int(now / self.seconds * _SLICES)
-        while self.slices and self.slices[0][0] <= place - _SLICES:
+        """Count one more request and return the sum."""
+        slice_number = int(now / self.seconds * _SLICES)
+        while self.slices and self.slices[0][0] <= slice_number - _SLICES:
             self.total -= self.slices.popleft()[1]
-        if self.slices and self.slices[-1][0] == place:
-            self.slices[-1] = (place, self.slices[-1][1] + 1)
+        if self.slices and self.slices[-1][0] == slice_number:
+            self.slices[-1] = (slice_number, self.slices[-1][1] + 1)
         else:
-            self.slices.append((place, 1))
+            self.slices.append((slice_number, 1))
         self.total += 1
         return self.total
 
-    def wait(self, now: float, limit: int) -> int:
-        """After how many whole seconds the sum is below the limit, if nobody asks meanwhile."""
+    def seconds_until_below(self, now: float, limit: int) -> int:
+        """Return after how many whole seconds the sum falls below the limit without further requests."""
         left = self.total
-        for place, count in self.slices:
+        for slice_number, count in self.slices:
             left -= count
             if left < limit:
-                return max(1, math.ceil((place + _SLICES) * self.seconds / _SLICES - now))
+                return max(1, math.ceil((slice_number + _SLICES) * self.seconds / _SLICES - now))
         return 1
 
 
 @dataclass(slots=True)
-class Throttle:
-    windows: dict[str, Window] = field(default_factory=dict[str, Window])
+class GraphThrottle:
+    windows: dict[str, RequestWindow] = field(default_factory=dict[str, RequestWindow])
     refusals: int = 0
 
-    def mailbox(self, budget: str, in_flight: int, now: float, retry_after: str) -> None:
-        """Raise 429 when this application asks too much of this mailbox."""
-        window = self.windows.setdefault(budget, Window(WINDOW_SECONDS))
-        asked = window.add(now)
+    def check_mailbox(self, key: str, in_flight: int, now: float, retry_after: str) -> None:
+        """Raise 429 if the application exceeds its limits on this mailbox."""
+        window = self.windows.setdefault(key, RequestWindow(WINDOW_SECONDS))
+        count = window.add(now)
         if in_flight > CONCURRENT:
             raise GraphError(
                 429,
                 "ApplicationThrottled",
                 "Application is over its MailboxConcurrency limit.",
-                headers=self._header(10, retry_after),
+                headers=self._retry_after_header(10, retry_after),
                 bare=True,
             )
-        if asked > REQUESTS:
-            raise too_many(self._header(window.wait(now, REQUESTS), retry_after))
+        if count > REQUESTS:
+            raise too_many_requests(
+                self._retry_after_header(window.seconds_until_below(now, REQUESTS), retry_after)
+            )
 
-    def subscription(self, endpoint: str, key: str, now: float, retry_after: str) -> None:
+    def check_subscription(self, endpoint: str, key: str, now: float, retry_after: str) -> None:
         limit = _SUBSCRIPTION_LIMITS[endpoint]
         group = "write" if limit == 500 and endpoint != "subscriptions.get" else endpoint
-        window = self.windows.setdefault(f"{group} {key}", Window(SUBSCRIPTION_SECONDS))
+        window = self.windows.setdefault(f"{group} {key}", RequestWindow(SUBSCRIPTION_SECONDS))
         if window.add(now) > limit:
-            raise too_many(self._header(window.wait(now, limit), retry_after))
+            raise too_many_requests(
+                self._retry_after_header(window.seconds_until_below(now, limit), retry_after)
+            )
 
-    def _header(self, seconds: int, policy: str) -> dict[str, str]:
-        """Retry-After, which has been missing at times: here from every fourth refusal."""
+    def _retry_after_header(self, seconds: int, policy: str) -> dict[str, str]:
+        """Return Retry-After. Microsoft omits it at times; `sometimes` omits it in every fourth response."""
         self.refusals += 1
         if policy == "never" or (policy == "sometimes" and self.refusals % 4 == 0):
             return {}
         return {"retry-after": str(seconds)}
 
 
-def too_many(headers: dict[str, str]) -> GraphError:
+def too_many_requests(headers: dict[str, str]) -> GraphError:
     return GraphError(
         429,
         "TooManyRequests",

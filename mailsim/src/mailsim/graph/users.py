@@ -1,21 +1,21 @@
-"""The user itself, and ids in other formats."""
+"""The user routes of Graph: get the user, and translate ids between formats."""
 
 from typing import Any, cast
 
-from mailsim.graph import kinds
-from mailsim.graph.context import Answer, Call, argument
+from mailsim.graph import entity_types
 from mailsim.graph.errors import bad_request
 from mailsim.graph.ids import FORMATS
+from mailsim.graph.request import GraphCall, GraphResponse, get_argument
 
-MOST_IDS = 1000
+MAX_IDS = 1000
 
 
-async def get(call: Call) -> Answer:
+async def get(call: GraphCall) -> GraphResponse:
     user = call.user
     assert user is not None
-    query = call.query(kinds.USER)
+    query = call.query(entity_types.USER)
     given, _, family = user.name.rpartition(" ")
-    known: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "businessPhones": [],
         "displayName": user.name,
         "givenName": given or family,
@@ -29,34 +29,40 @@ async def get(call: Call) -> Answer:
         "id": user.oid,
     }
     if query.select is not None:
-        known |= {"accountEnabled": user.oid not in call.graph.entra.directory.disabled, "userType": "Member"}
-        known = {name: known[name] for name in query.select}
+        properties |= {
+            "accountEnabled": user.oid not in call.graph.entra.directory.disabled,
+            "userType": "Member",
+        }
+        properties = {name: properties[name] for name in query.select}
     tail = f"users({','.join(query.select)})/$entity" if query.select else "users/$entity"
-    return Answer(200, {"@odata.context": call.context(tail), **known})
+    return GraphResponse(200, {"@odata.context": call.context(tail), **properties})
 
 
-async def translate(call: Call) -> Answer:
-    """Ids of one mailbox in another format; those that cannot be read come back with an error each."""
-    wanted = call.json()
-    given = argument(wanted, "inputIds")
-    source, target = argument(wanted, "sourceIdType"), argument(wanted, "targetIdType")
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in cast("list[Any]", given)):
+async def translate_ids(call: GraphCall) -> GraphResponse:
+    """Convert ids of one mailbox to another format; each invalid id is returned with an error."""
+    body = call.json()
+    input_ids = get_argument(body, "inputIds")
+    source, target = get_argument(body, "sourceIdType"), get_argument(body, "targetIdType")
+    if not isinstance(input_ids, list) or not all(
+        isinstance(text, str) for text in cast("list[Any]", input_ids)
+    ):
         raise bad_request("The value of the parameter 'inputIds' must be a collection of strings.")
-    texts = cast("list[str]", given)
-    if not 1 <= len(texts) <= MOST_IDS:
-        raise bad_request(f"The number of ids must be between 1 and {MOST_IDS}.", "ErrorInvalidParameter")
+    texts = cast("list[str]", input_ids)
+    if not 1 <= len(texts) <= MAX_IDS:
+        raise bad_request(f"The number of ids must be between 1 and {MAX_IDS}.", "ErrorInvalidParameter")
     formats = {name.lower(): name for name in FORMATS}
     if str(source).lower() not in formats or str(target).lower() not in formats:
         raise bad_request("The id format is not supported.", "ErrorInvalidParameter")
     results = [
-        _translated(call, text, formats[str(source).lower()], formats[str(target).lower()]) for text in texts
+        _translate_id(call, text, formats[str(source).lower()], formats[str(target).lower()])
+        for text in texts
     ]
-    return Answer(
+    return GraphResponse(
         200, {"@odata.context": call.context("Collection(microsoft.graph.convertIdResult)"), "value": results}
     )
 
 
-def _translated(call: Call, text: str, source: str, target: str) -> dict[str, Any]:
+def _translate_id(call: GraphCall, text: str, source: str, target: str) -> dict[str, Any]:
     new = call.ids.translate(text, source, target)
     if new is not None:
         return {"sourceId": text, "targetId": new}

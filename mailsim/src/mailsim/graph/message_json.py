@@ -1,6 +1,6 @@
-"""One message as Graph shows it, property by property, made from its bytes and its state. Pure.
+"""The JSON of a message in Graph, built property by property from its bytes and state.
 
-Properties that need only the state cost nothing; the bytes are read when one of the others is asked for.
+Properties that need only the state are cheap; the bytes are parsed when another property is requested.
 """
 
 import base64
@@ -13,34 +13,37 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from mailsim import mime
-from mailsim.graph import attached, bodies, kinds, people
-from mailsim.graph.ids import Ids
-from mailsim.lazy import lazy
+from mailsim.graph import bodies, entity_types, mime_attachments, recipients
+from mailsim.graph.ids import GraphIds
+from mailsim.lazy_property import lazy_property
 from mailsim.mailbox import Mailbox
-from mailsim.state import State, importance_of
+from mailsim.message_state import MessageState, get_importance
 
 _MEETINGS = {
     "REQUEST": ("eventMessageRequest", "meetingRequest"),
     "REPLY": ("eventMessageResponse", "meetingAccepted"),
     "CANCEL": ("eventMessage", "meetingCancelled"),
 }
-_ANSWERS = {"DECLINED": "meetingDeclined", "TENTATIVE": "meetingTenativelyAccepted"}  # Graph's own spelling
+_MEETING_REPLIES = {
+    "DECLINED": "meetingDeclined",
+    "TENTATIVE": "meetingTenativelyAccepted",
+}  # Graph's own spelling
 _DATE = re.compile(
     r"(?:\w{3}, )?([0-3]?\d) (\w{3}) (\d{4}) ([0-2]\d):([0-5]\d):([0-5]\d) ([+-])(\d{4})", re.ASCII
 )
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written without its zone
-_GROUP = 1 << 20  # bytes of letters that are worked on together
+_GROUP_BYTES = 1 << 20  # size of messages that are processed together
 
 
-def stamp(milliseconds: int) -> str:
-    """A DateTimeOffset as Graph writes it: UTC, whole seconds."""
+def format_milliseconds(milliseconds: int) -> str:
+    """Format a DateTimeOffset as Graph does: UTC, whole seconds."""
     return (_EPOCH + timedelta(seconds=milliseconds // 1000)).isoformat() + "Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
-    """What the Prefer header asks of the shape of messages."""
+class MessagePreferences:
+    """The preferences of the Prefer header that change a message's JSON."""
 
     immutable: bool = False
     text: bool = False
@@ -48,82 +51,84 @@ class Preferences:
 
 
 @dataclass
-class View:
-    """One message as it is now, seen by somebody with preferences."""
+class MessageView:
+    """One message in its current state, with lazily computed properties and the client's preferences."""
 
     mailbox: Mailbox
     number: int
-    state: State
-    ids: Ids
-    prefer: Preferences
+    state: MessageState
+    ids: GraphIds
+    prefer: MessagePreferences
     drafts_received: bool = False
 
-    @lazy
+    @lazy_property
     def id(self) -> str:
-        return self.ids.message(self.number, self.state.folder, immutable=self.prefer.immutable)
+        return self.ids.message_id(self.number, self.state.folder, immutable=self.prefer.immutable)
 
-    @lazy
-    def tree(self) -> mime.Part:
+    @lazy_property
+    def tree(self) -> mime.MimePart:
         return self.mailbox.tree(self.number)
 
-    @lazy
+    @lazy_property
     def headers(self) -> dict[str, str]:
-        """The first header of each name, names in lower case."""
+        """Return the first header of each name, names in lower case."""
         return self.tree.named
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
 
-    @lazy
+    @lazy_property
     def received(self) -> int:
         return self.mailbox.received_ms(self.number)
 
-    @lazy
+    @lazy_property
     def arrived(self) -> str:
-        return stamp(self.received)
+        return format_milliseconds(self.received)
 
-    @lazy
+    @lazy_property
     def root(self) -> int:
-        """The number of the message that began the conversation."""
+        """Return the number of the message that started the conversation."""
         return self.mailbox.thread(self.number)
 
-    @lazy
-    def attachments(self) -> list[attached.Attached]:
-        return attached.listed(self.tree, self.tree.headers_named("x-mailsim-reference"))
+    @lazy_property
+    def attachments(self) -> list[mime_attachments.OutlookAttachment]:
+        return mime_attachments.list_attachments(self.tree, self.tree.headers_named("x-mailsim-reference"))
 
-    @lazy
-    def bodies(self) -> list[mime.Part]:
-        """The parts that may be a body: not attached, not inside another message."""
+    @lazy_property
+    def bodies(self) -> list[mime.MimePart]:
+        """Return the parts that may be a body: not attachments, not inside another message."""
         return list(_body_parts(self.tree))
 
-    @lazy
-    def html(self) -> mime.Part | None:
+    @lazy_property
+    def html(self) -> mime.MimePart | None:
         return next((part for part in self.bodies if part.content_type == "text/html"), None)
 
-    @lazy
-    def text(self) -> mime.Part | None:
-        """What is shown as plain text: the first text that is not the page."""
+    @lazy_property
+    def text(self) -> mime.MimePart | None:
+        """Return the plain text body: the first text part that is not the HTML body."""
         html = self.html
         texts = (part for part in self.bodies if part is not html and part.content_type.startswith("text/"))
         return next((part for part in texts if part.content_type != "text/calendar"), None)
 
-    @lazy
+    @lazy_property
     def meeting(self) -> tuple[str, str] | None:
-        """(type of message, type of meeting message) where the message carries an invitation."""
+        """Return (entity type, meetingMessageType) if the message contains a calendar part."""
         part = next((part for part in self.bodies if part.content_type == "text/calendar"), None)
         if part is None:
             return None
         method = part.params.get("method", "REQUEST").upper()
-        kind, said = _MEETINGS.get(method, ("eventMessage", "none"))
-        answer = next((word for name, word in _ANSWERS.items() if f"PARTSTAT={name}" in part.text), said)
-        return kind, answer if method == "REPLY" else said
+        entity_type, meeting_type = _MEETINGS.get(method, ("eventMessage", "none"))
+        reply = next(
+            (word for name, word in _MEETING_REPLIES.items() if f"PARTSTAT={name}" in part.text), meeting_type
+        )
+        return entity_type, reply if method == "REPLY" else meeting_type
 
     @property
     def version(self) -> int:
         change = self.mailbox.last_change(self.number)
         return change.sequence if change else 0
 
-    @lazy
+    @lazy_property
     def change_key(self) -> str:
         data = b"\x09\x00\x00\x00\x16\x00\x00\x00" + self.mailbox.account.key.to_bytes(8, "big")
         return base64.b64encode(
@@ -131,11 +136,11 @@ class View:
         ).decode()
 
     def __call__(self, name: str) -> Any:
-        """One property, as filters ask for it."""
+        """Return one property; filters call the view like a function."""
         return BUILDERS[name](self)
 
 
-def _body_parts(root: mime.Part) -> Iterator[mime.Part]:
+def _body_parts(root: mime.MimePart) -> Iterator[mime.MimePart]:
     waiting = [root]
     while waiting:
         part = waiting.pop(0)
@@ -145,20 +150,20 @@ def _body_parts(root: mime.Part) -> Iterator[mime.Part]:
             yield part
 
 
-def _subject(view: View) -> str:
+def _subject(view: MessageView) -> str:
     return " ".join(mime.decode_words(view.header("subject")).split())
 
 
-def _sent(view: View) -> str:
+def _sent(view: MessageView) -> str:
     text = view.header("date")
     usual = _DATE.match(text)
     if usual is not None and usual[2] in _MONTHS:
         day, month, year, hour, minute, second, sign, zone = usual.groups()
         try:
-            local = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 - its zone is taken off next
+            local = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 - the zone is subtracted next
             if zone != "0000":
-                away = timedelta(hours=int(zone[:2]), minutes=int(zone[2:]))
-                local = local - away if sign == "+" else local + away
+                offset = timedelta(hours=int(zone[:2]), minutes=int(zone[2:]))
+                local = local - offset if sign == "+" else local + offset
             return local.isoformat() + "Z"
         except (ValueError, OverflowError):
             return view.arrived
@@ -172,69 +177,73 @@ def _sent(view: View) -> str:
     return view.arrived
 
 
-def _received(view: View) -> str | None:
+def _received(view: MessageView) -> str | None:
     return None if view.state.draft and not view.drafts_received else view.arrived
 
 
-def _modified(view: View) -> str:
+def _modified(view: MessageView) -> str:
     change = view.mailbox.last_change(view.number)
-    return stamp(change.milliseconds) if change else view.arrived
+    return format_milliseconds(change.milliseconds) if change else view.arrived
 
 
-def _importance(view: View) -> str:
-    return importance_of(view.state, view.headers)
+def _importance(view: MessageView) -> str:
+    return get_importance(view.state, view.headers)
 
 
-def body(view: View) -> dict[str, str]:
+def message_body(view: MessageView) -> dict[str, str]:
     html, text = view.html, view.text
     if view.prefer.text:
-        content = text.text if text is not None else bodies.to_text(html.text if html is not None else "")
+        content = (
+            text.text if text is not None else bodies.html_to_text(html.text if html is not None else "")
+        )
         return {"contentType": "text", "content": content}
     if html is None:
-        return {"contentType": "html", "content": bodies.from_text(text.text if text is not None else "")}
-    shown = html.text if view.prefer.unsafe else bodies.safe(html.text)
-    return {"contentType": "html", "content": bodies.whole(shown)}
+        return {"contentType": "html", "content": bodies.text_to_html(text.text if text is not None else "")}
+    content = html.text if view.prefer.unsafe else bodies.sanitize_html(html.text)
+    return {"contentType": "html", "content": bodies.complete_page(content)}
 
 
-def _unique_body(view: View) -> dict[str, str]:
-    shown = body(view)
-    cut = bodies.unique_text if shown["contentType"] == "text" else bodies.unique_html
+def _unique_body(view: MessageView) -> dict[str, str]:
+    shown = message_body(view)
+    cut = bodies.cut_quoted_text if shown["contentType"] == "text" else bodies.cut_quoted_html
     return {"contentType": shown["contentType"], "content": cut(shown["content"])}
 
 
-def _preview(view: View) -> str:
+def _preview(view: MessageView) -> str:
     if view.text is not None:
-        return bodies.preview(view.text.beginning(1000))
-    return bodies.html_preview(view.html.text) if view.html is not None else ""
+        return bodies.preview_text(view.text.beginning(1000))
+    return bodies.preview_html(view.html.text) if view.html is not None else ""
 
 
-def _conversation_index(view: View) -> str:
+def _conversation_index(view: MessageView) -> str:
     first = view.received if view.root == view.number else view.mailbox.received_ms(view.root)
     return base64.b64encode(
         b"\x01" + (first // 1000).to_bytes(5, "big") + view.root.to_bytes(16, "big")
     ).decode()
 
 
-def _headers(view: View) -> list[dict[str, str]]:
+def _headers(view: MessageView) -> list[dict[str, str]]:
     return [{"name": name, "value": " ".join(value.split())} for name, value in view.tree.headers]
 
 
-def _link(view: View) -> str:
+def _link(view: MessageView) -> str:
     escaped = view.id.replace("=", "%3D")
     return f"https://outlook.office365.com/owa/?ItemID={escaped}&exvsurl=1&viewmodel=ReadMessageItem"
 
 
-def _inference(view: View) -> str:
+def _inference(view: MessageView) -> str:
     bulk = "list-unsubscribe" in view.headers or view.header("precedence").lower() in {"bulk", "list"}
     return "other" if bulk else "focused"
 
 
-def _people(name: str) -> Callable[[View], Any]:
-    return lambda view: people.recipients(view.tree.headers_named(name)) if name in view.headers else []
+def _recipients_of(name: str) -> Callable[[MessageView], Any]:
+    return lambda view: (
+        recipients.parse_recipients(view.tree.headers_named(name)) if name in view.headers else []
+    )
 
 
-# In the order in which Graph writes them.
-BUILDERS: dict[str, Callable[[View], Any]] = {
+# In Graph's order.
+BUILDERS: dict[str, Callable[[MessageView], Any]] = {
     "id": lambda view: view.id,
     "createdDateTime": lambda view: view.arrived,
     "lastModifiedDateTime": _modified,
@@ -242,13 +251,13 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
     "categories": lambda view: list(view.state.categories),
     "receivedDateTime": _received,
     "sentDateTime": _sent,
-    "hasAttachments": lambda view: any(not one.inline for one in view.attachments),
+    "hasAttachments": lambda view: any(not attachment.inline for attachment in view.attachments),
     "internetMessageId": lambda view: view.header("message-id").strip() or None,
     "subject": _subject,
     "bodyPreview": _preview,
     "importance": _importance,
-    "parentFolderId": lambda view: view.ids.folder(view.state.folder),
-    "conversationId": lambda view: view.ids.conversation(view.root),
+    "parentFolderId": lambda view: view.ids.folder_id(view.state.folder),
+    "conversationId": lambda view: view.ids.conversation_id(view.root),
     "conversationIndex": _conversation_index,
     "isDeliveryReceiptRequested": lambda view: "return-receipt-to" in view.headers,
     "isReadReceiptRequested": lambda view: "disposition-notification-to" in view.headers,
@@ -257,21 +266,23 @@ BUILDERS: dict[str, Callable[[View], Any]] = {
     "webLink": _link,
     "inferenceClassification": _inference,
     "internetMessageHeaders": _headers,
-    "body": body,
+    "body": message_body,
     "uniqueBody": _unique_body,
-    "sender": lambda view: people.first(view.headers.get("sender") or view.headers.get("from", "")),
-    "from": lambda view: people.first(view.headers.get("from", "")),
-    "toRecipients": _people("to"),
-    "ccRecipients": _people("cc"),
-    "bccRecipients": _people("bcc"),
-    "replyTo": _people("reply-to"),
+    "sender": lambda view: recipients.parse_first_recipient(
+        view.headers.get("sender") or view.headers.get("from", "")
+    ),
+    "from": lambda view: recipients.parse_first_recipient(view.headers.get("from", "")),
+    "toRecipients": _recipients_of("to"),
+    "ccRecipients": _recipients_of("cc"),
+    "bccRecipients": _recipients_of("bcc"),
+    "replyTo": _recipients_of("reply-to"),
     "flag": lambda view: {"flagStatus": view.state.flag},
     "meetingMessageType": lambda view: view.meeting[1] if view.meeting else None,
 }
 ONLY_SELECTED = frozenset({"internetMessageHeaders", "uniqueBody", "meetingMessageType"})
 DEFAULT = tuple(name for name in BUILDERS if name not in ONLY_SELECTED)
-_USUAL = frozenset(DEFAULT) - kinds.PRIVATE  # where nothing was selected
-# For these alone a message need not be read. Then not even its type is known: a list of ids must be cheap.
+_USUAL = frozenset(DEFAULT) - entity_types.PRIVATE  # without $select
+# These need no parsing. With only these, even the entity type stays unknown: a list of ids must be cheap.
 CHEAP = frozenset(
     {
         "id",
@@ -289,13 +300,13 @@ CHEAP = frozenset(
 )
 
 
-def messages(
-    views: Iterable[View], names: Sequence[str], *, typed: bool = False
-) -> Iterator[tuple[View, dict[str, Any]]]:
-    """The JSON of each message with these properties. `typed`: say the type of plain messages too.
+def to_json_many(
+    views: Iterable[MessageView], names: Sequence[str], *, typed: bool = False
+) -> Iterator[tuple[MessageView, dict[str, Any]]]:
+    """Yield each view with its JSON. `typed` adds the type of plain messages too.
 
-    One property of many messages after the other: the same code again and again runs much faster than all
-    the code of one message, then all of the next.
+    It builds one property for a whole group of messages before the next property, which runs much faster
+    than one message after the other.
     """
     cheap = CHEAP.issuperset(names)
     for group in [list(views)] if cheap else _groups(views):
@@ -311,31 +322,31 @@ def messages(
         yield from zip(group, answers, strict=True)
 
 
-def message(view: View, names: Sequence[str], *, typed: bool = False) -> dict[str, Any]:
-    [(_, answer)] = messages([view], names, typed=typed)
+def to_json(view: MessageView, names: Sequence[str], *, typed: bool = False) -> dict[str, Any]:
+    [(_, answer)] = to_json_many([view], names, typed=typed)
     return answer
 
 
-def _groups(views: Iterable[View]) -> Iterator[list[View]]:
-    """Written and read in a row, and so few at a time that large letters do not fill the memory."""
-    group: list[View] = []
+def _groups(views: Iterable[MessageView]) -> Iterator[list[MessageView]]:
+    """Group messages for parsing, limited by size so that large messages do not fill the memory."""
+    group: list[MessageView] = []
     size = 0
     for view in views:
         group.append(view)
         size += len(view.mailbox.raw(view.number))
-        if size > _GROUP:
-            yield _read(group)
+        if size > _GROUP_BYTES:
+            yield _parse_all(group)
             group, size = [], 0
-    yield _read(group)
+    yield _parse_all(group)
 
 
-def _read(group: list[View]) -> list[View]:
+def _parse_all(group: list[MessageView]) -> list[MessageView]:
     for view in group:
         _ = view.tree
     return group
 
 
-def _opening(view: View, meeting: tuple[str, str] | None, *, typed: bool) -> dict[str, Any]:
+def _opening(view: MessageView, meeting: tuple[str, str] | None, *, typed: bool) -> dict[str, Any]:
     etag = {"@odata.etag": f'W/"{view.change_key}"'}
     if meeting is None and not typed:
         return etag

@@ -1,16 +1,19 @@
-"""May this token do that? Authentication, whose mailbox, which permission. Raises Graph's own refusals."""
+"""Authentication and authorization of Graph requests: token, addressed user, permission.
+
+Failures are raised as Graph's own errors.
+"""
 
 import base64
 from typing import Literal
 
 import msgspec
 
-from mailsim.entra.directory import User
-from mailsim.entra.grants import Access
-from mailsim.graph.context import Graph
+from mailsim.entra.directory import EntraUser
+from mailsim.entra.grants import EntraAccessToken
+from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError, access_denied
 
-Need = Literal["read", "full", "write", "send", "user", "nothing"]
+RequiredPermission = Literal["read", "full", "write", "send", "user", "nothing"]
 _FULL = frozenset({"Mail.Read", "Mail.ReadWrite"})
 _BASIC = frozenset({"Mail.ReadBasic", "Mail.ReadBasic.All"})
 _RAOP = "Access to OData is disabled: [RAOP] : Blocked by tenant configured AppOnly AccessPolicy settings."
@@ -22,16 +25,16 @@ def _unauthenticated(message: str, challenge: str = "") -> GraphError:
     return GraphError(401, "InvalidAuthenticationToken", message, headers=headers)
 
 
-def authenticate(graph: Graph, authorization: str) -> Access:
+def authenticate(graph: GraphContext, authorization: str) -> EntraAccessToken:
     scheme, _, token = authorization.partition(" ")
     if not token.strip() or scheme.lower() != "bearer":
         raise _unauthenticated("Access token is empty.")
-    access = graph.entra.grants.find_access(token.strip())
+    access = graph.entra.grants.find_access_token(token.strip())
     if access is None:
-        shown = token.count(".") == 2
+        is_jwt = token.count(".") == 2
         raise _unauthenticated(
             "Access token validation failure. Invalid signature."
-            if shown
+            if is_jwt
             else "CompactToken parsing failed with error code: 80049217"
         )
     if access.expires <= graph.sim.clock.time():
@@ -48,19 +51,19 @@ def authenticate(graph: Graph, authorization: str) -> Access:
     return access
 
 
-def owner(graph: Graph, access: Access, name: str, *, mail: bool) -> User:
-    """The user that `me` or `users/{id}` means. `mail`: the path goes on into the mailbox."""
+def resolve_user(graph: GraphContext, access: EntraAccessToken, name: str, *, mail: bool) -> EntraUser:
+    """Return the user of `me` or `users/{id}`. `mail` means that the path continues into the mailbox."""
     if name == "me":
         if access.user is None:
             raise GraphError(
                 400, "BadRequest", "/me request is only valid with delegated authentication flow."
             )
-        found = graph.entra.directory.find(access.user.oid)
+        user = graph.entra.directory.find_user(access.user.oid)
     else:
-        found = graph.entra.directory.find(name)
-        if found is not None and found.tid != access.tid:
-            found = None
-    if found is None:
+        user = graph.entra.directory.find_user(name)
+        if user is not None and user.tid != access.tid:
+            user = None
+    if user is None:
         if mail:
             raise GraphError(404, "ResourceNotFound", "Resource could not be discovered.")
         raise GraphError(
@@ -69,35 +72,40 @@ def owner(graph: Graph, access: Access, name: str, *, mail: bool) -> User:
             f"Resource '{name[:100]}' does not exist or one of its queried reference-property objects "
             "are not present.",
         )
-    if mail and found.upn.lower() in graph.without_mailbox:
+    if mail and user.upn.lower() in graph.without_mailbox:
         raise GraphError(
             404,
             "MailboxNotEnabledForRESTAPI",
             "The mailbox is either inactive, soft-deleted, or is hosted on-premise.",
         )
-    return found
+    return user
 
 
-def permit(graph: Graph, access: Access, user: User, need: Need) -> bool:
-    """Raise unless the token may; True when it may see only what Mail.ReadBasic shows."""
+def check_permission(
+    graph: GraphContext, access: EntraAccessToken, user: EntraUser, required: RequiredPermission
+) -> bool:
+    """Raise unless the token has the permission.
+
+    Return True if it may only read what Mail.ReadBasic shows.
+    """
     if access.user is not None and access.user.oid != user.oid:
-        raise access_denied() if need != "user" else _denied_directory()
+        raise access_denied() if required != "user" else _directory_denied()
     held = access.scopes if access.user else access.roles
-    if need == "user":
+    if required == "user":
         if not any(name.startswith("User.Read") for name in held):
-            raise _denied_directory()
+            raise _directory_denied()
         return False
-    settings = graph.entra.directory.settings(access.application)
+    settings = graph.entra.directory.get_settings(access.application)
     if access.user is None and settings.mailboxes is not None and user.upn.lower() not in settings.mailboxes:
         raise access_denied(_RAOP)
-    allowed = {"write": {"Mail.ReadWrite"}, "send": {"Mail.Send"}}.get(need, _FULL)
+    allowed = {"write": {"Mail.ReadWrite"}, "send": {"Mail.Send"}}.get(required, _FULL)
     if held & allowed:
         return False
-    if need == "read" and held & _BASIC:
+    if required == "read" and held & _BASIC:
         return True
     raise access_denied()
 
 
-def _denied_directory() -> GraphError:
+def _directory_denied() -> GraphError:
     message = "Insufficient privileges to complete the operation."
     return GraphError(403, "Authorization_RequestDenied", message)

@@ -1,24 +1,27 @@
-"""The JSON that the control takes and gives. The OpenAPI document is generated from these structs."""
+"""The JSON bodies and query parameters of the control API, as msgspec structs.
+
+The OpenAPI document is generated from them.
+"""
 
 from typing import Annotated, Any
 
 import msgspec
 
-from mailsim.state import Flag, FolderKind, Importance, ProviderName
+from mailsim.message_state import Flag, FolderKind, Importance, ProviderName
 
 
-class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parent of what comes in: an unknown or misspelt property is an error, never ignored."""
+class ControlInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all request structs. Unknown properties are rejected."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What was wrong with a request, in one sentence."""
+    """An error response with one sentence about what was wrong."""
 
     error: str
 
 
-class Done(msgspec.Struct, frozen=True):
-    """How many things the request touched."""
+class AffectedCount(msgspec.Struct, frozen=True):
+    """The number of objects that a request affected."""
 
     count: int
 
@@ -26,7 +29,7 @@ class Done(msgspec.Struct, frozen=True):
 # The simulation
 
 
-class Summary(msgspec.Struct, frozen=True):
+class SimulationSummary(msgspec.Struct, frozen=True):
     seed: int
     now: str
     quota: str
@@ -34,25 +37,25 @@ class Summary(msgspec.Struct, frozen=True):
     http: str
     https: str
     mailboxes: int
-    kinds: list[str]  # of generated mail
-    faults: list[str]  # that can be ordered
+    kinds: list[str]  # of generated messages
+    faults: list[str]  # kinds that can be scheduled
 
 
-class Move(Given, frozen=True):
-    """Forward by so many seconds, or to a moment (ISO 8601 with zone)."""
+class ClockMove(ControlInput, frozen=True):
+    """Move the clock forward by `seconds`, or to a time (ISO 8601 with zone)."""
 
     seconds: float | None = None
     to: str | None = None
 
 
-class Moment(msgspec.Struct, frozen=True):
+class ClockReading(msgspec.Struct, frozen=True):
     now: str
     milliseconds: int
     manual: bool
 
 
-class NewApplication(Given, frozen=True):
-    """A client to register; what is left out is made up. No redirect URIs: any is accepted."""
+class NewApplication(ControlInput, frozen=True):
+    """A client to register. Missing values are generated; without redirect URIs, any is accepted."""
 
     provider: ProviderName
     name: str = "application"
@@ -65,7 +68,7 @@ class NewApplication(Given, frozen=True):
     certificate: str = ""
 
 
-class ApplicationShape(msgspec.Struct, frozen=True):
+class ApplicationInfo(msgspec.Struct, frozen=True):
     provider: ProviderName
     name: str
     client_id: str
@@ -80,16 +83,18 @@ class ApplicationShape(msgspec.Struct, frozen=True):
 # Mailboxes
 
 
-# The largest mail that any provider takes, with room for its encoding.
+# The largest message that any provider accepts, with room for its encoding.
 Size = Annotated[int, msgspec.Meta(ge=0, le=64 << 20)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-# Header values must not begin a header of their own.
+# A line break in a header value would start another header.
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\r\n\x00]*$", max_length=4000)]
 
 
-class NewMailbox(Given, frozen=True):
-    """`kinds` empty: the usual mix. `spread` false: all mail lies unread in the inbox. `size`: bytes of
-    each body.
+class NewMailbox(ControlInput, frozen=True):
+    """A mailbox to create.
+
+    Empty `kinds` means the usual mix. Without `spread`, all mail is unread in the inbox. `size` is the size
+    of each body in bytes.
     """
 
     provider: ProviderName
@@ -102,17 +107,17 @@ class NewMailbox(Given, frozen=True):
     size: Size | None = None
 
 
-class MailboxShape(msgspec.Struct, frozen=True):
+class MailboxInfo(msgspec.Struct, frozen=True):
     provider: ProviderName
     address: str
     name: str
     messages: int
     unread: int
-    changes: int  # since it was created
+    changes: int  # since its creation
 
 
-class FolderShape(msgspec.Struct, frozen=True):
-    """A folder or label. `key` is what the control calls it, `id` what the provider calls it."""
+class FolderInfo(msgspec.Struct, frozen=True):
+    """A folder or label. `key` is its name in the control API, `id` the provider's id."""
 
     key: str
     id: str
@@ -126,20 +131,20 @@ class FolderShape(msgspec.Struct, frozen=True):
 
 
 class MailboxDetails(msgspec.Struct, frozen=True):
-    mailbox: MailboxShape
+    mailbox: MailboxInfo
     threads: int
-    folders: list[FolderShape]
+    folders: list[FolderInfo]
     subscriptions: list[dict[str, Any]]
 
 
-class NewFolder(Given, frozen=True):
+class NewFolder(ControlInput, frozen=True):
     name: str
     parent: str | None = None
     hidden: bool = False
     query: str = ""  # makes it a search folder
 
 
-class FolderChange(Given, frozen=True):
+class FolderChange(ControlInput, frozen=True):
     name: str | None = None
     parent: str | None = None
 
@@ -147,10 +152,10 @@ class FolderChange(Given, frozen=True):
 # Messages
 
 
-class NewMail(Given, frozen=True, rename={"sender": "from"}):
-    """An order for generated mail. People are `Name <address>` or an address.
+class NewMessages(ControlInput, frozen=True, rename={"sender": "from"}):
+    """Messages to generate. People are given as an address or as `Name <address>`.
 
-    `reply_to` is a message of this mailbox, by number or id, which the new one answers.
+    `reply_to` is the number or id of a message in this mailbox to reply to.
     """
 
     kind: str = ""
@@ -168,29 +173,29 @@ class NewMail(Given, frozen=True, rename={"sender": "from"}):
     read: bool = False
 
 
-class Placing(Given, frozen=True):
-    """Where a message delivered byte for byte goes: default the inbox, unread."""
+class DeliveryQuery(ControlInput, frozen=True):
+    """Where to put a message that is delivered byte for byte. Default: unread in the inbox."""
 
     folder: str = ""
     read: bool = False
 
 
-class MessageName(msgspec.Struct, frozen=True):
+class MessageRef(msgspec.Struct, frozen=True):
     number: int
     id: str
     thread: str
 
 
-class MessageNames(msgspec.Struct, frozen=True):
-    messages: list[MessageName]
+class MessageRefs(msgspec.Struct, frozen=True):
+    messages: list[MessageRef]
 
 
-class FolderName(Given, frozen=True):
+class MoveDestination(ControlInput, frozen=True):
     folder: str
 
 
-class Marks(Given, frozen=True):
-    """What is given is set, the rest stays."""
+class MessageMarks(ControlInput, frozen=True):
+    """Properties to set; missing ones stay the same."""
 
     read: bool | None = None
     flag: Flag | None = None
@@ -198,13 +203,13 @@ class Marks(Given, frozen=True):
     categories: list[str] | None = None
 
 
-class Labels(Given, frozen=True):
+class LabelChange(ControlInput, frozen=True):
     add: list[str] = []
     remove: list[str] = []
 
 
-class Page(Given, frozen=True):
-    """`start`: the first message number. `digests` false leaves out what needs the bytes, which is quick."""
+class TruthQuery(ControlInput, frozen=True):
+    """`start` is the first message number. Without `digests`, everything that needs the bytes is left out."""
 
     start: int = 0
     limit: int = 1000
@@ -212,7 +217,7 @@ class Page(Given, frozen=True):
 
 
 class AttachmentTruth(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`part` is numbered as Gmail does. `nested`: it lies inside an attached message."""
+    """`part` is numbered as in Gmail. `nested` means inside an attached message."""
 
     part: str
     name: str
@@ -225,9 +230,7 @@ class AttachmentTruth(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MessageTruth(msgspec.Struct, frozen=True):
-    """`folders` are the provider's ids: the folder, or every label. `received` is in milliseconds since
-    1970.
-    """
+    """`folders` are the provider's ids: the folder, or every label. `received` is in Unix milliseconds."""
 
     number: int
     id: str
@@ -247,19 +250,22 @@ class MessageTruth(msgspec.Struct, frozen=True):
     attachments: list[AttachmentTruth] = []
 
 
-class Truth(msgspec.Struct, frozen=True):
-    """`next`: the `start` of the next page; null after the last one."""
+class TruthPage(msgspec.Struct, frozen=True):
+    """`next` is the `start` of the next page, null after the last one."""
 
     total: int
     messages: list[MessageTruth]
     next: int | None
 
 
-# What goes wrong, what happened
+# Faults, logs and meters
 
 
-class NewFault(Given, frozen=True):
-    """Patterns may hold `*`. `times` null: until removed. See the list of kinds in the summary."""
+class NewFault(ControlInput, frozen=True):
+    """A fault to schedule. Patterns may contain `*`; `times` null means until removed.
+
+    The summary lists the kinds.
+    """
 
     kind: str
     mailbox: str = "*"
@@ -275,7 +281,7 @@ class NewFault(Given, frozen=True):
     path: str = "*"
 
 
-class FaultShape(msgspec.Struct, frozen=True):
+class FaultInfo(msgspec.Struct, frozen=True):
     number: int
     kind: str
     mailbox: str
@@ -293,8 +299,8 @@ class FaultShape(msgspec.Struct, frozen=True):
     taken: int
 
 
-class RequestFilter(Given, frozen=True):
-    """Newest first. `after`: only requests with a higher number. Patterns may hold `*`."""
+class RequestFilter(ControlInput, frozen=True):
+    """`after` selects requests with a higher number. Patterns may contain `*`."""
 
     provider: str = "*"
     mailbox: str = "*"
@@ -304,10 +310,10 @@ class RequestFilter(Given, frozen=True):
     limit: int = 100
 
 
-class RequestShape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`via`: the batch request that carried it. Headers and bodies only while they are being kept.
+class RequestInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`via` is the batch request that carried it. Headers and bodies are set only while they are logged.
 
-    A push has a `subscription`. One with news of several mailboxes names them all, with commas between.
+    A push has a `subscription`; a push about several mailboxes lists them separated by commas.
     """
 
     number: int
@@ -330,16 +336,14 @@ class RequestShape(msgspec.Struct, frozen=True, omit_defaults=True):
     response_body: str = ""
 
 
-class LogSettings(Given, frozen=True):
-    """Whether headers and bodies are kept from now on, of requests and pushes. Secrets and mail stand in
-    them.
-    """
+class LogSettings(ControlInput, frozen=True):
+    """Whether to log headers and bodies of requests and pushes from now on. They contain secrets and mail."""
 
     bodies: bool
 
 
-class MeterShape(msgspec.Struct, frozen=True):
-    mailbox: str  # "" for requests that belong to none
+class MeterInfo(msgspec.Struct, frozen=True):
+    mailbox: str  # "" for requests without a mailbox
     units: int
     requests: int
     in_flight: int

@@ -1,7 +1,6 @@
-"""What is known about one message besides its bytes, the folders it can lie in, and the changes of both.
+"""The provider-neutral data types of a mailbox: message state, folder, and the log entry of a change.
 
-Provider-neutral. Gmail reads a state as a set of label ids (`labels_of`), Graph as folder, isRead, flag, and
-so on.
+Gmail reads a message state as a set of label ids (`get_labels`), Graph as folder, isRead, flag and so on.
 """
 
 from collections.abc import Mapping
@@ -14,10 +13,10 @@ Flag = Literal["notFlagged", "flagged", "complete"]
 Importance = Literal["low", "normal", "high"]
 FolderKind = Literal["system", "user", "search"]
 ChangeKind = Literal[
-    "added",  # after is set
+    "added",  # only `after` is set
     "changed",  # before and after differ: moved, labels, read, flag, categories, importance, sent
     "edited",  # the bytes changed in place (Outlook draft); before equals after
-    "deleted",  # for good; before is set
+    "deleted",  # permanently; only `before` is set
     "folder_added",
     "folder_changed",  # renamed or moved
     "folder_deleted",
@@ -26,12 +25,14 @@ _PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """`places`: at Gmail the label ids except UNREAD, STARRED and IMPORTANT; at Outlook exactly one folder
-    key.
+class MessageState:
+    """Everything about a message except its bytes.
+
+    `folder_keys` holds at Gmail the label ids except UNREAD, STARRED and IMPORTANT, at Outlook exactly one
+    folder key.
     """
 
-    places: frozenset[str]
+    folder_keys: frozenset[str]
     read: bool = False
     flag: Flag = "notFlagged"
     draft: bool = False
@@ -40,26 +41,26 @@ class State:
 
     @property
     def folder(self) -> str:
-        """The one folder key of an Outlook message."""
-        (key,) = self.places
+        """Return the only folder key of an Outlook message."""
+        (key,) = self.folder_keys
         return key
 
 
 @lru_cache(maxsize=4096)
-def labels_of(state: State) -> frozenset[str]:
-    """Every Gmail label id of a state, the flags included."""
+def get_labels(state: MessageState) -> frozenset[str]:
+    """Return every Gmail label id of a state, including UNREAD, STARRED and IMPORTANT."""
     extra = {"UNREAD"} if not state.read else set[str]()
     if state.flag == "flagged":
         extra.add("STARRED")
     if state.importance == "high":
         extra.add("IMPORTANT")
-    return state.places | extra
+    return state.folder_keys | extra
 
 
-def with_labels(state: State, labels: frozenset[str]) -> State:
-    """The state that has exactly these Gmail labels; what labels cannot say is kept."""
-    return State(
-        places=labels - {"UNREAD", "STARRED", "IMPORTANT"},
+def with_labels(state: MessageState, labels: frozenset[str]) -> MessageState:
+    """Return a state with exactly these Gmail labels; what labels cannot express stays the same."""
+    return MessageState(
+        folder_keys=labels - {"UNREAD", "STARRED", "IMPORTANT"},
         read="UNREAD" not in labels,
         flag="flagged" if "STARRED" in labels else "notFlagged",
         draft="DRAFT" in labels,
@@ -70,10 +71,10 @@ def with_labels(state: State, labels: frozenset[str]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """An Outlook folder, or a Gmail label.
+    """An Outlook folder or a Gmail label.
 
-    `key`: at Gmail the label id; at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph ids
-    are made. `query`: what a search folder shows.
+    `key` is at Gmail the label id, at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph
+    ids are derived. `query` is the filter of a search folder.
     """
 
     key: str
@@ -85,17 +86,18 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """`sequence` counts from 1 in each mailbox. `number` is -1 for folder changes, which carry the folder
-    instead.
+class MailboxChange:
+    """One entry of a mailbox's change log.
+
+    `sequence` counts from 1 in each mailbox. Folder changes carry `folder` and have the `number` -1.
     """
 
     sequence: int
     kind: ChangeKind
     milliseconds: int
     number: int = -1
-    before: State | None = None
-    after: State | None = None
+    before: MessageState | None = None
+    after: MessageState | None = None
     folder: Folder | None = None
 
 
@@ -124,7 +126,7 @@ _HIDDEN = {
 
 
 def standard_folders(provider: ProviderName) -> list[Folder]:
-    """What every mailbox has from its first day."""
+    """Return the folders or labels that every mailbox has from the start."""
     if provider == "gmail":
         return [Folder(key, key) for key in GMAIL_LABELS]
     root = Folder(OUTLOOK_ROOT, "Top of Information Store")
@@ -133,9 +135,9 @@ def standard_folders(provider: ProviderName) -> list[Folder]:
     return [root, *top, *hidden]
 
 
-def importance_of(state: State, headers: Mapping[str, str]) -> str:
-    """What was set last, else what the sender said, as Microsoft has it."""
+def get_importance(state: MessageState, headers: Mapping[str, str]) -> str:
+    """Return the importance that was set last, or else the sender's header, as Microsoft does."""
     if state.importance != "normal":
         return state.importance
-    said = (headers.get("importance") or headers.get("x-priority", ""))[:8].strip().lower()
-    return _PRIORITIES.get(said, "normal")
+    header = (headers.get("importance") or headers.get("x-priority", ""))[:8].strip().lower()
+    return _PRIORITIES.get(header, "normal")

@@ -1,20 +1,20 @@
-"""Logs of requests and their answers, the newest few thousand. With bodies when asked, up to a budget."""
+"""A log of the newest few thousand HTTP exchanges, on request with their bodies up to a byte limit."""
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-KEPT = 10_000
-LONGEST_BODY = 256 * 1024
-MOST_BYTES = 128 << 20  # of all bodies together
+MAX_EXCHANGES = 10_000
+MAX_BODY_SIZE = 256 * 1024
+MAX_BODY_BYTES = 128 << 20  # of all bodies together
 _CHECK_EVERY = 64
 
 
 @dataclass(slots=True)
-class Exchange:
-    """One request and its answer, or one part of a batch. Filled while it happens.
+class HttpExchange:
+    """One request and its response, or one part of a batch. Filled in while it is handled.
 
-    `via`: the number of the batch request that carried this one.
+    `via` is the number of the batch request that carried this part.
     """
 
     number: int
@@ -38,28 +38,30 @@ class Exchange:
 
 
 class RequestLog:
-    def __init__(self, kept: int = KEPT) -> None:
-        self._exchanges: deque[Exchange] = deque(maxlen=kept)
+    def __init__(self, limit: int = MAX_EXCHANGES) -> None:
+        self._exchanges: deque[HttpExchange] = deque(maxlen=limit)
         self._count = 0
-        self.bodies = False  # keep headers and bodies too
+        self.keep_bodies = False  # also keep headers
 
-    def open(self, milliseconds: int, method: str, path: str, query: str = "", *, via: int = 0) -> Exchange:
+    def open(
+        self, milliseconds: int, method: str, path: str, query: str = "", *, via: int = 0
+    ) -> HttpExchange:
         self._count += 1
-        exchange = Exchange(self._count, milliseconds, method, path, query, via=via)
+        exchange = HttpExchange(self._count, milliseconds, method, path, query, via=via)
         self._exchanges.append(exchange)
-        if self.bodies and self._count % _CHECK_EVERY == 0:
+        if self.keep_bodies and self._count % _CHECK_EVERY == 0:
             self._trim()
         return exchange
 
-    def newest(self) -> Iterator[Exchange]:
+    def newest(self) -> Iterator[HttpExchange]:
         return reversed(self._exchanges)
 
     def clear(self) -> None:
         self._exchanges.clear()
 
     def _trim(self) -> None:
-        """The oldest bodies go when all together are too large."""
-        left = MOST_BYTES
+        """Drop the oldest bodies when all of them together exceed the limit."""
+        left = MAX_BODY_BYTES
         for exchange in self.newest():
             left -= len(exchange.request_body) + len(exchange.response_body)
             if left < 0:

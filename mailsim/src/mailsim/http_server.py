@@ -1,6 +1,4 @@
-"""Runs the app on two listening sockets, http and https, in one process, until a signal or the caller ends
-it.
-"""
+"""The HTTP and HTTPS servers: binds the sockets and runs uvicorn on both until a signal arrives."""
 
 import asyncio
 import contextlib
@@ -15,26 +13,26 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
-from mailsim.errors import Invalid
+from mailsim.errors import InvalidRequest
 
-GRACE_SECONDS = 1  # for requests that are still being answered at the end
+GRACE_SECONDS = 1  # for requests still being answered at shutdown
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> "Address":
+    def parse(cls, text: str) -> "ListenAddress":
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isdecimal() or int(port) > 65535:
-            raise Invalid(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8025")
+            raise InvalidRequest(f"{text!r} is not HOST:PORT; use a form such as 127.0.0.1:8025")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def listen(address: Address) -> socket.socket:
-    """A bound socket. Raises Invalid with one clear sentence when the address cannot be had."""
+def listen(address: ListenAddress) -> socket.socket:
+    """Bind and return a listening socket. Raises InvalidRequest if the address is not available."""
     try:
         family, kind, protocol, _, name = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -49,11 +47,11 @@ def listen(address: Address) -> socket.socket:
             raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Invalid(f"cannot listen on {address.host}:{address.port}: {reason}") from error
+        raise InvalidRequest(f"cannot listen on {address.host}:{address.port}: {reason}") from error
     return listener
 
 
-def url_of(listener: socket.socket, scheme: str) -> str:
+def listener_url(listener: socket.socket, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "127.0.0.1"
@@ -61,11 +59,11 @@ def url_of(listener: socket.socket, scheme: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def serve(
     app: ASGIApp, plain: socket.socket, secure: socket.socket, server_pem: Path
 ) -> AsyncGenerator[None]:
-    """Both sockets answer inside the block."""
-    logging.getLogger("uvicorn.error").addFilter(_expected)
+    """Serve the app on both sockets inside the block."""
+    logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
     servers = [_server(app, None), _server(app, server_pem)]
     loops: list[asyncio.Task[None]] = []
     for server, listener in zip(servers, (plain, secure), strict=True):
@@ -89,7 +87,7 @@ def _server(app: ASGIApp, server_pem: Path | None) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # the simulation's own time stands there
+        date_header=False,  # the middleware sends the simulator's time
         proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -101,15 +99,15 @@ def _server(app: ASGIApp, server_pem: Path | None) -> uvicorn.Server:
     return server
 
 
-def _expected(record: logging.LogRecord) -> bool:
-    """A cut connection is a fault that somebody ordered, and ending requests at the end is the end."""
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Filter out log records of injected faults (cut connections) and of requests cancelled at shutdown."""
     if record.exc_info and record.exc_info[0] is asyncio.CancelledError:
         return False
     message = record.getMessage()
     return not message.startswith(("ASGI callable returned without", "Cancel "))
 
 
-async def until_signalled(start: Callable[[], None]) -> None:
+async def wait_for_signal(start: Callable[[], None]) -> None:
     """Call `start`, then wait for SIGINT or SIGTERM."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,13 +1,13 @@
-"""The types that Graph serves here, with the properties to select, filter and order by. Pure tables."""
+"""The entity types of Graph served here, with the properties to select, filter and order by."""
 
-from mailsim.graph.filters import Type, make_kind
+from mailsim.graph.filters import PropertyType, make_entity_type
 
-_PERSON: dict[str, Type] = {
+_PERSON: dict[str, PropertyType] = {
     "emailAddress": "object",
     "emailAddress/name": "text",
     "emailAddress/address": "text",
 }
-_MESSAGE: dict[str, Type] = {
+_MESSAGE: dict[str, PropertyType] = {
     "id": "id",
     "createdDateTime": "date",
     "lastModifiedDateTime": "date",
@@ -45,12 +45,12 @@ _MESSAGE: dict[str, Type] = {
     "flag/flagStatus": "enum",
     "meetingMessageType": "enum",
 }
-MESSAGE = make_kind(
+MESSAGE = make_entity_type(
     "message",
     _MESSAGE,
     ("attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties"),
 )
-FOLDER = make_kind(
+FOLDER = make_entity_type(
     "mailFolder",
     {
         "id": "id",
@@ -63,7 +63,7 @@ FOLDER = make_kind(
     },
     ("childFolders", "messages", "messageRules", "singleValueExtendedProperties"),
 )
-ATTACHMENT = make_kind(
+ATTACHMENT = make_entity_type(
     "attachment",
     {
         "id": "id",
@@ -75,7 +75,7 @@ ATTACHMENT = make_kind(
     },
     ("microsoft.graph.itemattachment/item",),
 )
-USER = make_kind(
+USER = make_entity_type(
     "user",
     {
         "id": "id",
@@ -93,5 +93,5 @@ USER = make_kind(
         "userType": "text",
     },
 )
-# Mail.ReadBasic never shows these.
+# Mail.ReadBasic hides these.
 PRIVATE = frozenset({"body", "uniqueBody", "bodyPreview", "attachments", "extensions"})

@@ -1,0 +1,112 @@
+"""The composer that turns message JSON into RFC 5322 bytes, for drafts and for sending."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from email import policy
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.parser import BytesParser
+from typing import Any, cast
+
+from mailsim.graph.errors import bad_request
+
+_RECIPIENTS = {"toRecipients": "To", "ccRecipients": "Cc", "bccRecipients": "Bcc", "replyTo": "Reply-To"}
+
+
+def _wrong_type(name: str) -> Exception:
+    return bad_request(f"The property '{name}' does not have the expected type.", "ErrorInvalidRequest")
+
+
+def _parse_address(value: Any, name: str) -> Address:
+    person: Any = cast("Mapping[str, Any]", value).get("emailAddress") if isinstance(value, Mapping) else None
+    if not isinstance(person, Mapping):
+        raise _wrong_type(name)
+    email_address = cast("Mapping[str, Any]", person)
+    text, display_name = email_address.get("address"), email_address.get("name") or ""
+    if not isinstance(text, str) or not isinstance(display_name, str):
+        raise _wrong_type(name)
+    try:
+        return Address(display_name=" ".join(display_name.split()), addr_spec=text)
+    except (ValueError, IndexError) as error:
+        raise bad_request("At least one recipient isn't valid.", "ErrorInvalidRecipients") from error
+
+
+def _set_header(message: EmailMessage, header: str, value: Any) -> None:
+    del message[header]
+    if value:
+        message[header] = value
+
+
+def apply_json(message: EmailMessage, fields: Mapping[str, Any]) -> None:
+    """Set the properties that the JSON contains and keep the others."""
+    if "subject" in fields:
+        if not isinstance(fields["subject"], str | None):
+            raise _wrong_type("subject")
+        _set_header(message, "Subject", " ".join((fields["subject"] or "").split()))
+    for name, header in _RECIPIENTS.items():
+        if name in fields:
+            _set_header(
+                message, header, [_parse_address(recipient, name) for recipient in _get_list(fields, name)]
+            )
+    if fields.get("from") is not None:
+        _set_header(message, "From", _parse_address(fields["from"], "from"))
+    if fields.get("body") is not None:
+        _set_body(message, fields["body"])
+    for attachment in _get_list(fields, "attachments"):
+        _add_attachment(message, attachment)
+
+
+def _get_list(fields: Mapping[str, Any], name: str) -> list[Any]:
+    value = fields.get(name, [])
+    if not isinstance(value, list):
+        raise _wrong_type(name)
+    return cast("list[Any]", value)
+
+
+def _set_body(message: EmailMessage, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise _wrong_type("body")
+    body = cast("Mapping[str, Any]", value)
+    content, kind = body.get("content") or "", str(body.get("contentType") or "text").lower()
+    if not isinstance(content, str) or kind not in {"text", "html"}:
+        raise _wrong_type("body")
+    content = content.encode("utf-8", "replace").decode()
+    message.clear_content()
+    message.set_content(content, subtype="html" if kind == "html" else "plain")
+
+
+def _add_attachment(message: EmailMessage, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise _wrong_type("attachments")
+    attachment = cast("Mapping[str, Any]", value)
+    kind, _, sub = str(attachment.get("contentType") or "application/octet-stream").partition("/")
+    try:
+        data = base64.b64decode(str(attachment.get("contentBytes") or ""), validate=True)
+        message.add_attachment(
+            data, maintype=kind, subtype=sub or "octet-stream", filename=str(attachment.get("name") or "file")
+        )
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise _wrong_type("attachments") from error
+
+
+def compose_message(fields: Mapping[str, Any], sender: tuple[str, str], message_id: str, date: str) -> bytes:
+    message = EmailMessage(policy=policy.SMTP)
+    message["From"] = Address(display_name=sender[0], addr_spec=sender[1])
+    message["Date"] = date
+    message["Message-ID"] = message_id
+    message.set_content("")
+    return _to_bytes(message, fields)
+
+
+def edit_message(raw: bytes, fields: Mapping[str, Any]) -> bytes:
+    message = BytesParser(EmailMessage, policy=policy.SMTP).parsebytes(raw)
+    return _to_bytes(message, fields)
+
+
+def _to_bytes(message: EmailMessage, fields: Mapping[str, Any]) -> bytes:
+    try:
+        apply_json(message, fields)
+        return message.as_bytes()
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise bad_request("The message could not be composed.", "ErrorInvalidRequest") from error

@@ -1,0 +1,223 @@
+"""The Microsoft 365 provider: the routes of Entra and Graph, and the Provider interface of the simulator."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from mailsim.entra import authorize, discovery, token
+from mailsim.entra.aadsts import ERRORS
+from mailsim.entra.context import EntraContext
+from mailsim.entra.directory import EntraDirectory
+from mailsim.entra.grants import EntraGrants
+from mailsim.errors import InvalidRequest
+from mailsim.graph import api, notifications, throttle
+from mailsim.graph.context import GraphContext
+from mailsim.graph.control import MicrosoftControl
+from mailsim.graph.errors import GraphError, error_body
+from mailsim.graph.ids import MalformedIdError
+from mailsim.graph.options import MicrosoftOptions
+from mailsim.graph.request import JSON, encode_json
+from mailsim.graph.subscription_model import GraphSubscription, format_timestamp
+from mailsim.mailbox import Mailbox
+from mailsim.provider_actions import LifecycleRequest, RevocationRequest
+from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
+
+_REVOCATION_CODES = {"consent": 65001, "password": 50173, "session": 50173}
+_ERRORS = {
+    401: ("InvalidAuthenticationToken", "Access token validation failure."),
+    403: ("ErrorAccessDenied", "Access is denied. Check credentials and try again."),
+    404: ("BadRequest", "Resource not found."),
+    500: ("ErrorInternalServerTransientError", "An internal server error occurred. Try again later."),
+    503: ("serviceNotAvailable", "The service is temporarily unavailable."),
+    509: ("activityLimitReached", "The app or user has been throttled."),
+}
+
+
+def routes(sim: Simulator) -> list[Route]:
+    """Return the routes for sign-in, discovery and Graph, and register the provider."""
+    directory = EntraDirectory(sim.registry)
+    grants = EntraGrants(directory, sim.clock, Random(sim.options.seed))
+    entra = EntraContext(sim, directory, grants, MicrosoftOptions())
+    graph = GraphContext(sim, entra, random=Random(sim.options.seed))
+    sim.registry.change_listeners.append(partial(notifications.handle_change, graph))
+    sim.registry.mailbox_listeners.append(partial(_add_mailbox, graph))
+    sign_in = _sign_in_routes(entra)
+    names = {route.endpoint for route in api.ROUTES.routes} | {route.name for route in sign_in}
+    sim.providers["outlook"] = _provider(graph, names | {"push", "lifecycle", "unknown"})
+    return [Route("/v1.0/{rest:path}", api.GraphApp(graph), name="graph"), *sign_in]
+
+
+def _sign_in_routes(entra: EntraContext) -> list[Route]:
+    def at(
+        path: str, work: Callable[[EntraContext, Request], Awaitable[Response]], name: str, *methods: str
+    ) -> Route:
+        return Route(path, partial(work, entra), methods=list(methods or ("GET",)), name=name)
+
+    oauth = "/{tenant}/oauth2/v2.0"
+    return [
+        at(f"{oauth}/authorize", authorize.authorize, "authorize", "GET", "POST"),
+        at(f"{oauth}/token", token.token, "token", "POST"),
+        at("/{tenant}/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
+        at("/{tenant}/v2.0/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
+        at("/common/discovery/instance", discovery.instance, "instance"),
+        at("/{tenant}/v2.0/.well-known/openid-configuration", discovery.configuration, "configuration"),
+        at("/{tenant}/discovery/v2.0/keys", discovery.keys, "keys"),
+        at("/oidc/userinfo", discovery.userinfo, "userinfo", "GET", "POST"),
+    ]
+
+
+def _add_mailbox(graph: GraphContext, mailbox: Mailbox) -> None:
+    """Create the ids of a new mailbox; a closed mailbox with the same address had other ids."""
+    if mailbox.provider == "outlook":
+        graph.forget_ids(mailbox)
+        graph.ids(mailbox)
+
+
+def _provider(graph: GraphContext, names: set[str]) -> Provider:
+    return Provider(
+        name="outlook",
+        message_id=lambda mailbox, number: graph.ids(mailbox).immutable_message_id(number),
+        message_number=partial(_message_number, graph),
+        thread_id=lambda mailbox, root: graph.ids(mailbox).conversation_id(root),
+        folder_id=lambda mailbox, key: graph.ids(mailbox).folder_id(key),
+        error_response=partial(_error_response, graph),
+        identify_request=partial(_identify_request, graph),
+        subscriptions=partial(_list_subscriptions, graph),
+        endpoints=frozenset(names),
+        fault_codes={
+            "token_error": frozenset({"", *map(str, ERRORS), *(f"AADSTS{code}" for code in ERRORS)}),
+        },
+        prefixes=("/v1.0/", "/beta/"),
+        revoke=partial(_revoke, graph),
+        expire_tokens=partial(_expire_tokens, graph),
+        expire_cursors=partial(_expire_cursors, graph),
+        lifecycle=partial(_lifecycle, graph),
+        controls=MicrosoftControl(graph).endpoints(),
+    )
+
+
+def _message_number(graph: GraphContext, mailbox: Mailbox, text: str) -> int | None:
+    try:
+        return graph.ids(mailbox).parse_message_id(text)
+    except MalformedIdError:
+        return None
+
+
+def _error_response(graph: GraphContext, status: int, seconds: int) -> RawResponse:
+    """Return the response of a fault in Graph's error format."""
+    headers = {"retry-after": str(seconds)} if seconds else {}
+    if status == 429:
+        error = throttle.too_many_requests(headers)
+    else:
+        code, message = _ERRORS.get(status, ("UnknownError", "An unknown error occurred."))
+        error = GraphError(status, code, message, headers=headers)
+    request_id = graph.new_guid()
+    answer = error_body(
+        error, now=graph.sim.clock.time(), request_id=request_id, client_request_id=request_id
+    )
+    headers |= {
+        "content-type": JSON,
+        "odata-version": "4.0",
+        "request-id": request_id,
+        "client-request-id": request_id,
+    }
+    return RawResponse(status, encode_json(answer), tuple(headers.items()))
+
+
+def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> RequestTarget:
+    """Return mailbox and endpoint of a request before anything is validated."""
+    if endpoint != "graph":
+        return RequestTarget("", endpoint)
+    authorization = next((v.decode("latin-1") for n, v in scope["headers"] if n == b"authorization"), "")
+    access = graph.entra.grants.find_access_token(authorization.partition(" ")[2].strip())
+    try:
+        route, names = api.ROUTES.find(scope["method"], api.get_path(scope))
+    except GraphError:
+        return RequestTarget("", "unknown")
+    own = access.user if access is not None else None
+    addresses_user = route.pattern[0] == "users" and names[0] != "me"
+    user = graph.entra.directory.find_user(names[0]) if addresses_user else own
+    if user is None or access is None:
+        return RequestTarget("", route.endpoint)
+    limit_key = api.limit_key(access.application.client_id, user.upn) if route.pattern[0] == "users" else ""
+    scope["mailsim.concurrent"] = graph.sim.meters.concurrent[limit_key] + 1 if limit_key else 1
+    return RequestTarget(user.upn, route.endpoint, limit_key)
+
+
+def _list_subscriptions(graph: GraphContext, mailbox: Mailbox) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": "subscription",
+            "id": subscription.id,
+            "application": subscription.application_id,
+            "resource": subscription.resource,
+            "changes": subscription.change_type,
+            "url": subscription.url,
+            "lifecycle": subscription.lifecycle_url,
+            "expires": format_timestamp(subscription.expires),
+            "token_expires": format_timestamp(subscription.token_expires),
+            "paused": len(subscription.paused),
+        }
+        for subscription in _list_active(graph, mailbox)
+    ]
+
+
+def _list_active(graph: GraphContext, mailbox: Mailbox) -> list[GraphSubscription]:
+    now = graph.sim.clock.time()
+    oid = graph.entra.directory.get_user(mailbox).oid
+    return [
+        subscription for subscription in graph.subscriptions.list_for_user(oid) if subscription.is_active(now)
+    ]
+
+
+async def _revoke(graph: GraphContext, mailbox: Mailbox, request: RevocationRequest) -> int:
+    """Revoke grants and remove subscriptions.
+
+    `reason` is consent (65001), password or session (50173), or an AADSTS code.
+    """
+    user = graph.entra.directory.get_user(mailbox)
+    reason, client = request.reason, request.client_id
+    if reason not in {*_REVOCATION_CODES, *map(str, ERRORS)}:
+        raise InvalidRequest(
+            f"unknown reason {reason!r}; use {', '.join(_REVOCATION_CODES)} or an AADSTS code"
+        )
+    if reason == "consent":
+        graph.entra.directory.revoke_consent(user, client)
+    code = _REVOCATION_CODES[reason] if reason in _REVOCATION_CODES else int(reason)
+    count = graph.entra.grants.revoke(user, code, client)
+    for subscription in _list_active(graph, mailbox):
+        if subscription.access.user is not None and client in {"", subscription.application_id}:
+            notifications.send_lifecycle_event(graph, subscription, "subscriptionRemoved")
+    return count
+
+
+async def _expire_tokens(graph: GraphContext, mailbox: Mailbox) -> int:
+    return graph.entra.grants.expire_access_tokens(graph.entra.directory.get_user(mailbox))
+
+
+async def _expire_cursors(graph: GraphContext, mailbox: Mailbox) -> int:
+    """Advance every delta feed so far that no link of any folder is valid."""
+    feeds = [key for key in graph.delta_generations if key[0] == mailbox.address]
+    for key in feeds:
+        graph.delta_generations[key] += max(graph.options.generations, 1)
+    if graph.options.generations == 0:
+        mailbox.forget_changes()
+    return len(feeds)
+
+
+async def _lifecycle(graph: GraphContext, mailbox: Mailbox, request: LifecycleRequest) -> int:
+    chosen = [
+        subscription
+        for subscription in _list_active(graph, mailbox)
+        if request.subscription in {"", subscription.id}
+    ]
+    return sum(
+        notifications.send_lifecycle_event(graph, subscription, request.event, request.shape)
+        for subscription in chosen
+    )

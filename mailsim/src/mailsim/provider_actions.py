@@ -1,0 +1,36 @@
+"""Requests that the control API passes to a provider for one mailbox: revoke, expire, lifecycle event.
+
+Unknown properties are rejected.
+"""
+
+from typing import Literal
+
+import msgspec
+
+LifecycleEvent = Literal["missed", "reauthorizationRequired", "subscriptionRemoved"]
+
+
+class RevocationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Revoke what a user granted.
+
+    `reason` is `consent` or `password`, at Outlook also `session` or an AADSTS code, at Gmail also an account
+    problem. `client_id` (Outlook only) restricts the revocation to one application.
+    """
+
+    reason: str = "consent"
+    client_id: str = ""
+
+
+class ExpiryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Expire all tokens or cursors of the mailbox now. It has no parameters."""
+
+
+class LifecycleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Send a lifecycle event.
+
+    An empty `subscription` means all subscriptions of the mailbox, an empty `shape` the configured one.
+    """
+
+    event: LifecycleEvent
+    subscription: str = ""
+    shape: Literal["", "organization", "tenant"] = ""
