@@ -74,7 +74,7 @@ async def sign_in_by_password(
         if member is None or attempt is None:
             continue
         checked = True
-        right = await passwords.verify_password(attempt.kept, password)
+        right = await passwords.verify_password(attempt.password_hash, password)
         async with database.transaction(organization) as connection:
             if right:
                 await members.reset_failures(connection, member.id)

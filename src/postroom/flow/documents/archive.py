@@ -1,6 +1,6 @@
-"""Archiving (D9): after a document completed, its bytes go to the archive, once, and are read back.
+"""The work `archive`: write a completed document to the archive once, and read it back.
 
-Work of its own, so that a crash or an archive that is away costs nothing but time.
+It is separate work, so that a crash or an unavailable archive only delays it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MAX_SAME_NAME: Final = 1000
 
 @dataclass(frozen=True)
 class ArchiveContext:
-    """What the step needs."""
+    """The dependencies of the step."""
 
     database: Database
     blobs: BlobStore
@@ -34,7 +34,7 @@ class ArchiveContext:
 
 
 async def run(context: ArchiveContext, lease: Lease) -> StepResult:
-    """Put one document where it belongs. Repeated after a crash, it finds its own bytes there."""
+    """Archive one document. Repeated after a crash, it finds its own bytes there."""
     document_id = UUID(lease.subject)
     async with context.database.transaction(lease.organization) as connection:
         document = await documents.get(connection, document_id)
@@ -46,7 +46,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     parcel = ArchiveItem(
         sender=sender,
         received_at=first.received_at or document.created_at,
-        file_name=first.file_name or "",  # the shelf has a word for that
+        file_name=first.file_name or "",  # `archive_path` supplies a name
         media_type=document.media_type,
         source=first.source,
         fallback_id=str(document_id),
@@ -58,7 +58,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         path = await _write_and_verify(context, lease.organization, document, parcel)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
-            await documents.record_archive_error(connection, document_id, f"not archived yet: {error}")
+            await documents.record_archive_error(connection, document_id, f"Not archived yet: {error}")
         raise
     async with work.fenced_transaction(context.database, lease) as connection:
         await documents.mark_archived(connection, document_id, path)
@@ -84,7 +84,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
 async def _write_and_verify(
     context: ArchiveContext, organization: OrganizationId, document: Document, parcel: ArchiveItem
 ) -> str:
-    """The first free name of its place, or the one under which these very bytes stand already; read back."""
+    """Write to the first free name, or find the name that already holds these bytes; verify by reading."""
     content = await read_blob(context.blobs, organization, document.sha256)
     metadata = archive_path.build_metadata(parcel, processed_at=document.state_since)
     for number in range(1, MAX_SAME_NAME):
@@ -92,4 +92,4 @@ async def _write_and_verify(
         await context.archive.put_once(path, content, metadata)
         if sha256(await context.archive.fetch(path)).digest() == document.sha256:
             return path
-    raise PermanentError("the archive has a thousand other files of this name in this place")
+    raise PermanentError("the archive already holds a thousand other files with this name in this folder")

@@ -1,7 +1,7 @@
-"""Taking in (D3): stored mail becomes documents, in the transaction that stores it.
+"""Intake: attachments of stored messages become documents, in the transaction that stores the messages.
 
-One document for the same bytes in a pipeline, however often they arrive; every arrival noted; what was left,
-with its reason. Containers (forwarded messages, zip files) are opened later, as work of their own.
+The same bytes make one document per pipeline, however often they arrive. Every arrival is recorded, and every
+ignored attachment with its reason. Zip files and forwarded messages are opened later, as work `unpack`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ MEDIA_TYPES: Final = {
 async def take_in(
     pipelines: Pipelines, connection: Connection, organization: OrganizationId, messages: Sequence[int]
 ) -> None:
-    """Screen stored messages and take in what pipelines want of them. Harmless to repeat."""
+    """Screen stored messages and take in what pipelines accept. Safe to repeat."""
     incoming = await documents.list_incoming_messages(connection, messages)
     decided = [each for message in incoming for each in _screen_message(pipelines, message)]
     await documents.record_verdicts(connection, [each.verdict for each in decided])
@@ -58,7 +58,7 @@ async def take_in(
 async def record_arrivals(
     connection: Connection, organization: OrganizationId, arrivals: Sequence[Arrival]
 ) -> list[DocumentIntake]:
-    """Documents for arrivals, the new ones due to be read: one way for mail, upload and folder."""
+    """Create documents for arrivals and enqueue the new ones. Shared by mail, uploads and folders."""
     taken = await documents.add_arrivals(connection, arrivals)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
     await work.enqueue(
@@ -76,7 +76,7 @@ async def record_arrivals(
 def _list_shared_state_wakes(
     pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_ScreeningResult"]
 ) -> list[WorkRequest]:
-    """Messages of which a foreign scheduler is told, whatever may come of their attachments."""
+    """List the accepted messages whose pipeline shares its state with another scheduler."""
     return [
         WorkRequest(organization, WorkKind.SHARE_STATE, f"{each.verdict.pipeline}/{each.verdict.message_id}")
         for each in decided
@@ -126,7 +126,7 @@ def _screen_file(pipeline: Pipeline, message: IncomingMessage, file: StoredAttac
     found = screen.screen_attachment(to_attachment_facts(file))
     if found.accepted and file.sha256 is None:
         found = screen.ScreeningVerdict(
-            ScreeningAction.LEAVE, "its bytes are not kept under the mailbox's content policy"
+            ScreeningAction.LEAVE, "the mailbox's content policy does not store its bytes"
         )
     verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
     if found.action is ScreeningAction.TAKE and file.sha256 is not None:
@@ -143,14 +143,14 @@ def _screen_file(pipeline: Pipeline, message: IncomingMessage, file: StoredAttac
 
 
 def choose_media_type(detected: str | None, declared: str) -> str:
-    """What the bytes are goes before what they are said to be."""
+    """Prefer the type that the bytes show to the declared one."""
     return MEDIA_TYPES.get(detected or "", declared)
 
 
 def build_arrival(
     pipeline: str, message: IncomingMessage, *, part: str, name: str, sha256: bytes, media_type: str
 ) -> Arrival:
-    """That bytes came with a message, themselves or inside one of its attachments."""
+    """Build the arrival of a file that came with a message, directly or inside an attachment."""
     return Arrival(
         pipeline=pipeline,
         sha256=sha256,

@@ -1,4 +1,4 @@
-"""Orders: what is expected, told beforehand, so that a document can be matched with it (D8)."""
+"""Orders: expected purchases and trades, imported beforehand, that documents are matched with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from postroom.store.ledger import NewLedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class OrderRequest:
-    """One order as it was given: `fields` are some of its kind's, as the document will tell them."""
+    """One order to import. `fields` are fields of its kind, as the document will show them."""
 
     reference: str
     username: str | None
@@ -23,10 +23,10 @@ class OrderRequest:
 
 
 def find_fault(kind: str, identity: RecordIdentity, order: OrderRequest) -> str | None:
-    """The first field that is none of the kind's, or holds what does not fit it, in words."""
+    """Describe the first unknown field or invalid value; None if there is none."""
     for name, value in order.fields.items():
         if name not in identity.shapes:
-            return f"{name} is no field of {kind}; there are {', '.join(identity.shapes)}"
+            return f"{name} is not a field of {kind}; its fields are {', '.join(identity.shapes)}"
         if right := field_validation.describe_expected_format(
             identity.shapes[name], value, identity.choices.get(name, ())
         ):
@@ -43,18 +43,20 @@ async def import_orders(
     *,
     actor: str | None = None,
 ) -> tuple[int, int]:
-    """How many are new, and how many open ones took newer values. One that does not fit refuses them all."""
+    """Import orders; how many are new, and how many open ones changed. One invalid order rejects all."""
     identity = context.identities.get(kind)
     if identity is None:
-        raise PermanentError(f"There is no kind {kind}; there are {', '.join(sorted(context.identities))}.")
-    given_before = set[str]()
-    for each in orders:
-        if each.reference in given_before:
-            raise PermanentError(f"The order {each.reference} is given twice.")
-        given_before.add(each.reference)
-        if why := find_fault(kind, identity, each):
-            raise PermanentError(f"The order {each.reference}: {why}.")
-    given = [(each.reference, each.username, each.fields) for each in orders]
+        raise PermanentError(
+            f"There is no document kind {kind}. Kinds: {', '.join(sorted(context.identities))}."
+        )
+    seen_references = set[str]()
+    for order in orders:
+        if order.reference in seen_references:
+            raise PermanentError(f"Order {order.reference} is listed twice.")
+        seen_references.add(order.reference)
+        if why := find_fault(kind, identity, order):
+            raise PermanentError(f"Order {order.reference}: {why}.")
+    given = [(order.reference, order.username, order.fields) for order in orders]
     new, changed = await records.import_orders(connection, kind, given)
     if new or changed:
         payload = {"new": new, "changed": changed}
@@ -67,7 +69,7 @@ async def import_orders(
 async def close_order(
     connection: Connection, organization: OrganizationId, order: UUID, *, actor: str | None = None
 ) -> None:
-    """Nothing is expected any more."""
+    """Close an open order: no document is expected any more."""
     if not await records.close_order(connection, order):
         raise PermanentError("Only an open order can be closed.")
     await ledger.append_entries(

@@ -1,11 +1,11 @@
-"""Reading a document (D5 to D7, D10): its bytes become a transcript, typed fields, and a state.
+"""The work `process_document`: from the bytes of a document to a transcript, typed fields and a state.
 
-          begin             read, understood
- queued ────────▶ processing ───────────────▶ completed | skipped | needs_review
-    ▲                 │  │                        (see `route`)
-    └── tried again ──┘  └── cannot be read, or tried often enough ──▶ failed
+          begin             read, extract
+ queued ────────▶ processing ─────────────▶ completed | skipped | needs_review
+    ▲                 │  │                      (see `route`)
+    └──── retry ──────┘  └── unreadable, or attempts used up ──▶ failed
 
-Reading happens outside any transaction; what came of it is one transaction, fenced by the lease.
+Reading happens outside any transaction; the result is committed in one, fenced by the lease.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,7 +33,7 @@ from postroom.store.reviews import FieldCorrection
 from postroom.store.work import Lease
 
 PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
-# What stays the same from one document of a supplier to the next; amounts, dates and numbers do not.
+# Values that stay the same across a supplier's documents; amounts, dates and numbers do not.
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
 ReadFunction = Callable[[bytes], Awaitable[FileReading]]
@@ -49,11 +49,11 @@ class ProcessDocumentContext:
     understand: UnderstandFunction
     routing: RouteContext
     max_attempts: int
-    sharing: SharedStateContext | None = None  # where a pipeline shares its state with a foreign scheduler
+    sharing: SharedStateContext | None = None  # if a pipeline shares its state with another scheduler
 
 
 async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
-    """One document, from its bytes to its state. Whatever happens, its row says how it stands."""
+    """Process one document. Whatever happens, its row shows its state."""
     if context.sharing and (instead := await shared_state.defer_or_skip(context.sharing, lease)):
         return instead
     document = await _begin(context, lease)
@@ -72,9 +72,9 @@ async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     except Exception as error:
         if lease.attempts < context.max_attempts:
             raise
-        defect = f"reading it met a defect: {type(error).__name__}"
-        words = str(error) if isinstance(error, PostroomError) else defect
-        await _fail(context, lease, document, words)
+        bug = f"reading it raised an unexpected error: {type(error).__name__}"
+        message = str(error) if isinstance(error, PostroomError) else bug
+        await _fail(context, lease, document, message)
     return StepResult()
 
 
@@ -98,7 +98,7 @@ async def read_blob(blobs: BlobStore, organization: OrganizationId, sha256: byte
 
 
 async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | None:
-    """The document, if it is still to be read: a repeated wake-up finds it ended."""
+    """Move the document to `processing`; None if it is already done."""
     async with work.fenced_transaction(context.database, lease) as connection:
         document = await documents.change_state(
             connection, UUID(lease.subject), among=PROCESSABLE, to=DocumentState.PROCESSING
@@ -110,10 +110,10 @@ async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | No
 
 def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
     if lease.lost_leases >= context.max_attempts:
-        raise PermanentError("its worker ended at every attempt")
+        raise PermanentError("the worker crashed at every attempt to read it")
     pipeline = context.pipelines.get(document.pipeline)
     if pipeline is None:
-        raise PermanentError(f"the pipeline {document.pipeline} is no longer declared")
+        raise PermanentError(f"the pipeline {document.pipeline} no longer exists")
     return pipeline
 
 
@@ -125,7 +125,7 @@ async def _fail(context: ProcessDocumentContext, lease: Lease, document: Documen
 async def _apply_lessons(
     connection: Connection, context: RouteContext, understood: StoredExtraction
 ) -> StoredExtraction:
-    """What people put right in other papers of this supplier. What an e-invoice says exactly stays."""
+    """Apply corrections that people made in other documents of this supplier, except to e-invoices."""
     if understood.skip_reason is not None or understood.is_exact:
         return understood
     shapes = context.identities[understood.kind].shapes
@@ -146,7 +146,7 @@ async def _apply_lessons(
 
 
 def lesson_applies(lesson: FieldCorrection, known: Mapping[str, str]) -> bool:
-    """Papers of two suppliers may look alike: what was taught of one is nothing for the other."""
+    """Whether a lesson applies: documents of two suppliers may look alike."""
     name = (lesson.party or "").partition("=")[0]
     return name not in known or known[name] == lesson.party
 
@@ -167,7 +167,7 @@ async def _store_extraction(
 
 
 def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
-    """Pages and words as they are kept for the page that shows them: places in thousandths of a page."""
+    """Encode pages and words for the web page, with positions in thousandths of a page."""
     pages = [[page.width, page.height, page.rotation] for page in transcript.pages]
     words = [
         [word.text.replace("\0", ""), word.page, word.line, *(round(1000 * edge) for edge in edges)]

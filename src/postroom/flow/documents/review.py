@@ -1,4 +1,4 @@
-"""What a person decides about a document (D8): confirm, correct, reject, or have it read again."""
+"""A person's decision about a document: confirm, correct, reject, or have it read again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, Document
 
 @dataclass(frozen=True, slots=True)
 class ReviewContext:
-    """What decisions need: the kinds, and the pipelines as they are declared."""
+    """The dependencies of decisions."""
 
     routing: RouteContext
     pipelines: Pipelines
@@ -41,7 +41,7 @@ async def confirm(
     actor: str,
     corrections: Mapping[str, Any] | None = None,
 ) -> UUID:
-    """The record that a person vouches for, with what they put right; the next document learns from it."""
+    """Confirm a document, with corrections, as a record. Later documents learn from the corrections."""
     case, pipeline, extraction = await _load_case(connection, context, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
     given = _validate_corrections(corrections or {}, context.routing.identities[extraction.kind])
@@ -67,7 +67,7 @@ async def confirm(
     identity = context.routing.identities[extraction.kind]
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
     told = ExtractedValues(extraction.kind, values, unsure - set(right))
-    # What a person says is another thing than the record that it looks like becomes a record of its own.
+    # If the person's values differ from the record it resembles, the document becomes a new record.
     known = await route.look_up_record(connection, context.routing, pipeline, told)
     if known.record:
         _require_same_values(known.record, right)
@@ -75,12 +75,12 @@ async def confirm(
 
 
 def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
-    """What is the same as a record adds nothing to it, so a correction that it does not have is refused."""
+    """Reject corrections that would be lost: a duplicate adds nothing to its record."""
     for name, value in right.items():
         if value != record.fields.get(name):
             raise InvalidField(
-                f"This is the same as record {record.key or record.id}, which says"
-                f" {_describe_value(record.fields.get(name))} for {name}: confirm it without that correction,"
+                f"This document duplicates record {record.key or record.id}, which has"
+                f" {_describe_value(record.fields.get(name))} for {name}. Confirm it without that correction,"
                 " or reject it.",
                 field=name,
             )
@@ -88,25 +88,25 @@ def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
 
 def _describe_value(value: Any) -> str:
     if isinstance(value, list):
-        return f"otherwise in {len(cast('list[Any]', value))} rows"
-    return "nothing" if value is None else str(value)
+        return f"a different table of {len(cast('list[Any]', value))} rows"
+    return "no value" if value is None else str(value)
 
 
 def _validate_corrections(corrections: Mapping[str, Any], identity: RecordIdentity) -> dict[str, Any]:
-    """Corrections as values are kept; an empty one says that the document does not tell."""
+    """Validate and normalize corrections. An empty value means that the document does not have it."""
     return {name: _validate_correction(name, value, identity) for name, value in corrections.items()}
 
 
 def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any:
     shape = identity.shapes.get(name)
     if shape is None:
-        raise InvalidField(f"{name} is no field; there are {', '.join(identity.shapes)}.", field=name)
+        raise InvalidField(f"{name} is not a field; the fields are {', '.join(identity.shapes)}.", field=name)
     if value in (None, ""):
         return None
     if shape in table_validation.TABLE_SHAPES:
         return table_validation.parse_rows(name, value, identity.tables.get(name, {}))
     if not isinstance(value, str):
-        raise InvalidField(f"{name} is no table.", field=name)
+        raise InvalidField(f"{name} is not a table.", field=name)
     if right := field_validation.describe_expected_format(shape, value, identity.choices.get(name, ())):
         raise InvalidField(f"{name} is {right}, not {value}.", field=name)
     return value
@@ -121,7 +121,7 @@ async def reject(
     actor: str,
     reason: str,
 ) -> None:
-    """It is nothing for this pipeline."""
+    """Reject a document: it does not belong to this pipeline."""
     case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
     await _record_decision(connection, case, Decision.REJECTED, [])
@@ -131,12 +131,12 @@ async def reject(
 async def read_again(
     connection: Connection, organization: OrganizationId, document: UUID, *, actor: str
 ) -> None:
-    """Queue a document that ended without a record once more."""
+    """Queue a document again that ended without a record."""
     found = await _get_document(connection, document)
     moved = await documents.change_state(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
-            f"The document is {found.state}; only what ended without a record is read again."
+            f"The document is {found.state}. Only documents without a record can be read again."
         )
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)
@@ -157,18 +157,18 @@ async def _load_case(
 ) -> tuple[DocumentCase, Pipeline, ExtractionRow]:
     found = await _get_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
-        raise PermanentError(f"The document is {found.state}; there is nothing to decide.")
+        raise PermanentError(f"The document is {found.state}; it does not need a review.")
     pipeline = context.pipelines.get(found.pipeline)
     extraction = await records.get_newest_extraction(connection, document)
     if pipeline is None or extraction is None:
-        raise PermanentError(f"The pipeline {found.pipeline} is no longer declared.")
+        raise PermanentError(f"The pipeline {found.pipeline} no longer exists.")
     return DocumentCase(organization, found, actor), pipeline, extraction
 
 
 async def _decide(connection: Connection, case: DocumentCase, decision: Decision) -> int:
     review = await reviews.decide(connection, case.document.id, decision, actor=case.actor)
     if review is None:
-        raise PermanentError("Somebody else has decided about this document meanwhile.")
+        raise PermanentError("Another person has already decided about this document.")
     return review
 
 

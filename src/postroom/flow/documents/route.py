@@ -1,6 +1,6 @@
-"""Routing (D8, D10): a document that was understood becomes a record, a question, or nothing more.
+"""Route a document whose fields were read: to a record, to a review, or skip it.
 
-Every function works in the caller's transaction and tells feed and ledger of what it did.
+Every function works in the caller's transaction and records what it did in the feed and the ledger.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.records import Order, Record
 from postroom.store.work import WorkRequest
 
-MACHINE: Final = "postroom"  # who confirmed, where no person did
-UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, where a purge took the name away
-CERTAIN_CONFIDENCE: Final = 0.9  # from here on a VAT id or an IBAN says whose document it is
+MACHINE: Final = "postroom"  # the actor, if no person confirmed
+UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, after a purge removed the name
+CERTAIN_CONFIDENCE: Final = 0.9  # from here on, a VAT ID or an IBAN identifies the supplier
 
 
 @dataclass(frozen=True, slots=True)
 class RecordIdentity:
-    """What a record of a kind needs, what tells it from another, what names it, and how its fields look."""
+    """What a record of a kind requires, what distinguishes and names it, and the shapes of its fields."""
 
     required: tuple[str, ...]
     fingerprint: tuple[str, ...]
@@ -46,7 +46,7 @@ class RecordIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RouteContext:
-    """What decides: the kinds there are, and whether there is an archive."""
+    """The dependencies of routing: the document kinds, and whether there is an archive."""
 
     identities: Mapping[str, RecordIdentity]
     archives: bool
@@ -54,7 +54,7 @@ class RouteContext:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCase:
-    """A document on its way to a state, and who sends it there."""
+    """A document to be moved to another state, and the actor who moves it."""
 
     organization: OrganizationId
     document: Document
@@ -63,7 +63,7 @@ class DocumentCase:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedValues:
-    """What a document says, and which fields are too uncertain to know anybody by."""
+    """The values of a document, and the fields that are too uncertain to identify it by."""
 
     kind: str
     values: Mapping[str, Any]
@@ -72,7 +72,7 @@ class ExtractedValues:
 
 @dataclass(frozen=True, slots=True)
 class RecordLookup:
-    """The record of the very same thing, or why it cannot be the same as the one that it looks like."""
+    """The record that a document duplicates, or why it conflicts with one it resembles."""
 
     marks: tuple[bytes, ...]
     record: Record | None = None
@@ -82,7 +82,7 @@ class RecordLookup:
 async def look_up_record(
     connection: Connection, context: RouteContext, pipeline: Pipeline, told: ExtractedValues
 ) -> RecordLookup:
-    """What is known of the thing that a document tells of. Others wait until this transaction ends."""
+    """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction."""
     identity = context.identities[told.kind]
     marks = record_matching.identity_hashes(
         told.kind,
@@ -93,38 +93,38 @@ async def look_up_record(
         doubted=told.doubted,
     )
     conflict: str | None = None
-    for each in await records.find_by_identifiers(connection, pipeline.name, marks):
-        others = await _find_differing_values(connection, identity, each, told)
+    for candidate in await records.find_by_identifiers(connection, pipeline.name, marks):
+        others = await _find_differing_values(connection, identity, candidate, told)
         if any(other.is_sure and name not in told.doubted for name, other in others.items()):
-            continue  # such as another fill of the same order: all the same, but for the note's number
+            continue  # such as another fill of the same order: all equal, except the note's number
         wrong = record_matching.find_disagreements(
-            told.values, each.fields, identity.required, identity.shapes
+            told.values, candidate.fields, identity.required, identity.shapes
         )
-        instead = {name: each.fields[name] for name in wrong}
+        instead = {name: candidate.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
-            return RecordLookup(marks, record=each)
+            return RecordLookup(marks, record=candidate)
         words = ", ".join(f"{name} {told.values[name]} instead of {other}" for name, other in instead.items())
         same = " and ".join(identity.fingerprint)
-        conflict = conflict or f"the same {same} as record {each.key or each.id}, but {words}"
+        conflict = conflict or f"the same {same} as record {candidate.key or candidate.id}, but {words}"
     return RecordLookup(marks, conflict=conflict)
 
 
 async def _find_differing_values(
     connection: Connection, identity: RecordIdentity, record: Record, told: ExtractedValues
 ) -> dict[str, ReadValue]:
-    """What the record and its documents say otherwise, of the fields that tell records apart."""
+    """Find the distinguishing fields for which the record or its documents have another value."""
     if not identity.distinguishing_fields:
         return {}
     found: dict[str, list[ReadValue]] = {name: [] for name in identity.distinguishing_fields}
-    for each in await records.list_extractions(connection, record.id):
-        unsure = find_uncertain_fields(each.fields, identity, is_ocr=each.is_ocr)
+    for candidate in await records.list_extractions(connection, record.id):
+        unsure = find_uncertain_fields(candidate.fields, identity, is_ocr=candidate.is_ocr)
         for name in identity.distinguishing_fields:
-            if name in each.fields:
-                found[name].append(ReadValue(each.fields[name]["value"], name not in unsure))
+            if name in candidate.fields:
+                found[name].append(ReadValue(candidate.fields[name]["value"], name not in unsure))
     for name, sayings in found.items():
         value = record.fields.get(name)
-        if value not in [each.value for each in sayings]:
+        if value not in [candidate.value for candidate in sayings]:
             sayings.append(ReadValue(value, is_sure=True))  # a person said so
     shapes = identity.shapes
     told_otherwise = {
@@ -137,11 +137,12 @@ async def _find_differing_values(
 def find_uncertain_fields(
     fields: Mapping[str, Mapping[str, Any]], identity: RecordIdentity, *, is_recognised: bool
 ) -> frozenset[str]:
-    """What was not surely read: numbers of a picture have no check digits that would tell."""
+    """Find the fields that were not read reliably: codes in a scan have no check digits to verify."""
     return frozenset(
         name
-        for name, each in fields.items()
-        if each["confidence"] < CERTAIN_CONFIDENCE or (is_recognised and identity.shapes.get(name) == "code")
+        for name, candidate in fields.items()
+        if candidate["confidence"] < CERTAIN_CONFIDENCE
+        or (is_recognised and identity.shapes.get(name) == "code")
     )
 
 
@@ -152,7 +153,7 @@ async def route_document(
     case: DocumentCase,
     understood: StoredExtraction,
 ) -> None:
-    """The state that follows from what was understood."""
+    """Move a document to the state that follows from its fields."""
     if understood.skip_reason is not None:
         await finish_document(
             connection,
@@ -164,17 +165,19 @@ async def route_document(
         return
     orders = await records.list_open_orders(connection, understood.kind)
     identity = context.identities[understood.kind]
-    expected = [ExpectedOrder(each.reference, each.fields) for each in orders]
+    expected = [ExpectedOrder(candidate.reference, candidate.fields) for candidate in orders]
     match = record_matching.match_order(understood.values, expected, identity.shapes)
-    read = {name: {"confidence": each.confidence} for name, each in understood.fields.items()}
+    read = {name: {"confidence": candidate.confidence} for name, candidate in understood.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=understood.is_ocr)
     told = ExtractedValues(understood.kind, understood.values, unsure)
     known = await look_up_record(connection, context, pipeline, told)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
-        confidences={name: each.confidence for name, each in understood.fields.items()},
+        confidences={name: candidate.confidence for name, candidate in understood.fields.items()},
         confirm_above=pipeline.confirm_above,
-        failed_checks=[each.words for each in understood.checks if each.is_severe and not each.passed],
+        failed_checks=[
+            candidate.words for candidate in understood.checks if candidate.is_severe and not candidate.passed
+        ],
         differences=[*understood.differences, *([known.conflict] if known.conflict else [])],
         match=match,
     )
@@ -195,9 +198,9 @@ async def confirm_record(
     orders: Sequence[Order],
     match: OrderMatch,
 ) -> UUID:
-    """The record of these values: the one that the same thing by other bytes made before, or a new one."""
+    """Confirm the values as a record: the one that other bytes already made, or a new one."""
     identity, values = context.identities[said.kind], said.values
-    order = next((each for each in orders if each.reference == match.reference), None)
+    order = next((candidate for candidate in orders if candidate.reference == match.reference), None)
     _, sender = get_origin(await documents.list_arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
@@ -207,7 +210,7 @@ async def confirm_record(
             connection,
             kind=said.kind,
             pipeline=pipeline.name,
-            # Without all that tells one record from another, only the same bytes are the same.
+            # Without all distinguishing fields, only equal bytes count as the same.
             fingerprint=record_matching.record_fingerprint(
                 known.marks[0], told_apart, values, identity.shapes
             )
@@ -232,13 +235,13 @@ async def confirm_record(
 
 
 def get_origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
-    """The first way that a document came and whose sender is still known, and that sender."""
-    first = next((each for each in arrivals if each.sender is not None), arrivals[0])
+    """Return the first arrival whose sender is still known, and that sender."""
+    first = next((candidate for candidate in arrivals if candidate.sender is not None), arrivals[0])
     return first, UNKNOWN_SENDER if first.sender is None else first.sender
 
 
 async def fail_document(connection: Connection, case: DocumentCase, words: str) -> None:
-    """It cannot be read. A person may look and try again."""
+    """Mark a document as unreadable. A person may have it read again."""
     await finish_document(connection, case, DocumentState.FAILED, error=words)
 
 
@@ -253,7 +256,7 @@ async def finish_document(
     record: UUID | None = None,
     told: Mapping[str, JsonValue] | None = None,
 ) -> None:
-    """Move the document, and tell of it. One that somebody else moved meanwhile stays as it is."""
+    """Move the document and record it. One that was moved concurrently stays as it is."""
     moved = await documents.change_state(
         connection,
         case.document.id,
@@ -282,14 +285,14 @@ async def finish_document(
 
 
 async def wake_shared_state(connection: Connection, document: UUID) -> None:
-    """Whoever waits for the documents of its message looks again."""
+    """Wake the shared-state work that waits for the documents of a message."""
     await work.make_due(
         connection, WorkKind.SHARE_STATE, await shared_messages.list_work_subjects(connection, document)
     )
 
 
 async def publish_state(connection: Connection, document: Document) -> None:
-    """Let pages and applications know how the document stands."""
+    """Publish the state of a document to pages and applications."""
     await feed.append_event(
         connection,
         "document.changed",

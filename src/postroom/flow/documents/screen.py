@@ -1,6 +1,6 @@
-"""Which mail and which attachments a pipeline takes (D1, D2): pure functions, each verdict with its reason.
+"""Screening: which messages and attachments a pipeline accepts, each with a reason. Pure functions.
 
-Errs towards taking: what is refused here is never read. docs/pipelines.md shows the rules as a table.
+When in doubt, it accepts: what is ignored here is never read. docs/pipelines.md shows the rules as a table.
 """
 
 import re
@@ -17,7 +17,7 @@ from postroom.model import FolderRole
 
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
 CONTAINERS: Final = frozenset({"zip", "message", "tnef"})
-# What says that it is XML; or, where nothing does, the first element of an e-invoice.
+# An XML declaration; without one, the root element of an e-invoice.
 _ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICE_ROOTS))
 _XML: Final = re.compile(rf"\s*(?:<\?xml\s|(?:<!--.*?-->\s*)*<(?:[\w.-]+:)?(?:{_ROOTS})[\s>])", re.DOTALL)
 _SIGNATURES: Final = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc"})
@@ -52,11 +52,11 @@ _BY_MEDIA_TYPE: Final = {
 
 
 class ScreeningAction(Enum):
-    """What becomes of an attachment."""
+    """What happens to an attachment."""
 
     TAKE = "take"  # it becomes a document
-    OPEN = "open"  # what is inside is screened in its turn
-    LEAVE = "leave"
+    OPEN = "open"  # its files are screened in turn
+    LEAVE = "leave"  # it is ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ScreeningVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MessageFacts:
-    """What is known of a message without its body."""
+    """What screening knows about a message, without its body."""
 
     mailbox: str
     sender: str
@@ -83,7 +83,7 @@ class MessageFacts:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentFacts:
-    """What is known of an attachment before it is read; `detected`: what its first bytes say it is."""
+    """What screening knows about an attachment. `detected` is the type that its first bytes show."""
 
     kind: Literal["file", "item", "reference"]
     name: str
@@ -95,25 +95,25 @@ class AttachmentFacts:
 
 
 def screen_message(pipeline: Pipeline, message: MessageFacts) -> ScreeningVerdict:
-    """Stage 1, before anything is fetched or read: whether a message may hold what the pipeline wants."""
+    """Decide, before anything is fetched or read, whether a message may hold a document."""
     if not pipeline.takes_mailbox(message.mailbox):
-        return _ignore("the pipeline does not take from this mailbox")
+        return _ignore("the pipeline does not cover this mailbox")
     if not pipeline.takes_folder(message.folder_names, message.folder_roles):
         return _ignore(_explain_folder(pipeline, message.folder_roles))
     if message.is_draft and FolderRole.DRAFTS not in pipeline.folders:
         return _ignore("it is a draft")
     if not pipeline.takes_sender(message.sender):
-        return _ignore("the pipeline does not take from this sender")
+        return _ignore("the pipeline does not accept this sender")
     if message.attachments == 0:
         return _ignore("it has no attachment")
-    return ScreeningVerdict(ScreeningAction.TAKE, "it may hold a document")
+    return ScreeningVerdict(ScreeningAction.TAKE, "it may contain a document")
 
 
 def screen_attachment(file: AttachmentFacts) -> ScreeningVerdict:
-    """Stage 1 for one attachment: by what it is called, what it is declared as, and what its bytes say."""
+    """Decide about one attachment by its name, its declared type and its first bytes."""
     suffix = PurePosixPath(file.name.lower().strip()).suffix
     if file.kind == "reference":
-        return _ignore("it is a link to a file elsewhere; the mail does not hold its bytes")
+        return _ignore("it is a link to a file stored elsewhere")
     if suffix in _SIGNATURES or "signature" in file.media_type:
         return _ignore("it is a signature")
     if suffix in _CALENDAR_AND_CONTACT_FILES or file.media_type in {"text/calendar", "text/vcard"}:
@@ -124,7 +124,7 @@ def screen_attachment(file: AttachmentFacts) -> ScreeningVerdict:
         return _ignore("it is empty")
     if file.kind == "item":
         return ScreeningVerdict(
-            ScreeningAction.OPEN, "it is a forwarded message; what is attached there is screened"
+            ScreeningAction.OPEN, "it is a forwarded message; its attachments are screened"
         )
     return _screen_by_content(file, suffix)
 
@@ -133,27 +133,27 @@ def _screen_by_content(file: AttachmentFacts, suffix: str) -> ScreeningVerdict:
     claimed = _BY_SUFFIX.get(suffix) or _BY_MEDIA_TYPE.get(file.media_type)
     found = file.detected or claimed
     if found in READABLE and _is_decoration(file, found):
-        return _ignore("it is a picture inside the text")
+        return _ignore("it is an inline image")
     if found in READABLE:
         return ScreeningVerdict(ScreeningAction.TAKE, f"it is a {found.upper()} file")
     if found in CONTAINERS or (found == "other" and claimed == "message"):
-        return ScreeningVerdict(ScreeningAction.OPEN, "it holds other files; they are screened")
+        return ScreeningVerdict(ScreeningAction.OPEN, "it contains other files, which are screened")
     if found == "xml":
         return ScreeningVerdict(ScreeningAction.TAKE, "it may be an electronic invoice")
     if claimed in READABLE:
-        return _ignore(f"it is called {claimed.upper()}, but its bytes are not")
-    return _ignore("it is no PDF, PNG, JPEG or TIFF")
+        return _ignore(f"it is named as {claimed.upper()}, but its content is not")
+    return _ignore("it is not a PDF, PNG, JPEG or TIFF file")
 
 
 def _is_decoration(file: AttachmentFacts, found: str) -> bool:
-    """Pictures shown in the text. Some mail programs mark a PDF so, too, only because they can preview it."""
+    """Whether it is an inline image. Some mail clients mark a PDF as inline because they can preview it."""
     return file.is_inline and (found != "pdf" or file.content_id is not None)
 
 
 def detect_type(head: bytes) -> str:
-    """What the first bytes say a file is. A PDF may begin with some other bytes."""
+    """Detect the type of a file by its first bytes. A PDF may start with other bytes."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"  # even where a PDF stands at its beginning, packed as it is
+        return "zip"  # even if it starts with an uncompressed PDF
     if head.startswith(TNEF_START):
         return "tnef"  # Outlook's winmail.dat; a PDF inside it may begin in the first bytes as well
     if b"%PDF-" in head[:1024]:
@@ -168,7 +168,7 @@ def detect_type(head: bytes) -> str:
 
 
 def _decode_head(head: bytes) -> str:
-    """The first characters, in the encoding that the mark before them tells, or that `<` shows."""
+    """Decode the first characters, by the byte order mark or by how `<` is encoded."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return head.decode("utf-16", errors="ignore")
     if head.startswith((b"<\0", b"\0<")):
@@ -178,8 +178,8 @@ def _decode_head(head: bytes) -> str:
 
 def _explain_folder(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:
     if pipeline.folders:
-        return "it does not stand in a folder that the pipeline takes from"
-    return f"it stands in {', '.join(sorted(roles))}"
+        return "it is not in a folder of the pipeline"
+    return f"it is in the folder {', '.join(sorted(roles))}"
 
 
 def _ignore(reason: str) -> ScreeningVerdict:

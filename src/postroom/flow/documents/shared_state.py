@@ -1,9 +1,9 @@
-"""Sharing the state of messages with a foreign scheduler (K6): what it has, we leave; it sees what we have.
+"""The work `share_state`: share the state of messages with another scheduler; one of both reads each.
 
-For each message that such a pipeline takes from, one piece of work claims its row in the shared table, shows
-that we are at it, and ends the row once every document of the message has ended. A document is read only
-while one of its messages is claimed for us. That we have read it is known from our own rows, so nothing that
-happens in the shared table makes us read it again.
+For each message of such a pipeline, one work item claims its row in the shared table, sends heartbeats, and
+completes the row once every document of the message is done. A document is read only while one of its
+messages is claimed for us. Our own rows say whether we have read it, so nothing in the shared table makes us
+read it again.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ from postroom.store.shared_messages import SharedMessage
 from postroom.store.shared_state import SharedClaim, SharedStateKey
 from postroom.store.work import Lease, WorkRequest
 
-POLL_SECONDS: Final = 30.0  # while others have it; and so often do we show that we are at it
-PROCESSED_ELSEWHERE: Final = "the other system that shares the pipeline's state has processed its message"
+POLL_SECONDS: Final = 30.0  # while the other scheduler has it; also the heartbeat interval
+PROCESSED_ELSEWHERE: Final = "another system that shares the pipeline's state has processed the message"
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class SharedStateContext:
 
 @dataclass(frozen=True, slots=True)
 class _SharedPipeline:
-    """A pipeline with shared state and the name under which it shares."""
+    """A pipeline with shared state, and its name in the shared table."""
 
     pipeline: Pipeline
     app_name: str
 
 
 async def run(context: SharedStateContext, lease: Lease) -> StepResult:
-    """One message of one pipeline: claim it, tell how it ended, or look again."""
+    """Claim one message of one pipeline, complete its row, or check again later."""
     name, _, number = lease.subject.partition("/")
     shared = _get_shared_pipeline(context, name)
     if shared is None:
@@ -56,7 +56,7 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
         found = await shared_messages.list_by_ids(connection, name, [int(number)])
         mailbox = await mailboxes.get(connection, found[0].mailbox) if found else None
     if mailbox is None:
-        return StepResult()  # the message is gone meanwhile
+        return StepResult()  # the message was removed
     [message] = found
     foreign_id = message.foreign_id or await _find_foreign_id(context, shared.pipeline, mailbox, message)
     async with work.fenced_transaction(context.database, lease) as connection:
@@ -67,7 +67,7 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
             connection, context, shared, lease, message.id, foreign_id
         ):
             return StepResult()
-        # Those that may be read now, or need not be read any more.
+        # Documents that may be read now, or no longer need to be.
         waiting = await shared_messages.list_queued_documents(connection, name, message.id)
         await work.make_due(connection, WorkKind.PROCESS_DOCUMENT, waiting)
     return (
@@ -78,7 +78,7 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
 
 
 async def defer_or_skip(context: SharedStateContext, lease: Lease) -> StepResult | None:
-    """How the work on a document ends that is not ours to read now; None where it is."""
+    """Defer or skip a document that is not ours to read now; None if it is ours."""
     async with work.fenced_transaction(context.database, lease) as connection:
         document = await documents.get(connection, UUID(lease.subject))
         if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
@@ -108,7 +108,7 @@ class _ReadPermission(Enum):
 async def _check_permission(
     connection: Connection, shared: _SharedPipeline, organization: OrganizationId, document: Document
 ) -> _ReadPermission:
-    """By one message that is ours, it is ours. What somebody gave us by hand is, too."""
+    """Decide who may read a document: we may if one of its messages is ours, or if it was uploaded."""
     arrivals = await documents.list_arrivals(connection, document.id)
     if any(each.source in {"manual_upload", "poller"} for each in arrivals):
         return _ReadPermission.READ
@@ -119,7 +119,7 @@ async def _check_permission(
         for each in messages
         if each.foreign_id is not None
     ]
-    # The work on each message ends its row later; and it finds ids that are not known yet.
+    # The work of each message completes its row later, and finds ids that are not known yet.
     await work.ensure_scheduled(connection, [_build_wake(organization, shared, each) for each in messages])
     if not messages or SharedClaim.CLAIMED in claims or SharedClaim.DONE_BY_US in claims:
         return _ReadPermission.READ
@@ -143,7 +143,7 @@ def _get_shared_pipeline(context: SharedStateContext, name: str) -> _SharedPipel
 async def _find_foreign_id(
     context: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
 ) -> str:
-    """The id by which the other side knows the message; ours where the provider has no other any more."""
+    """Find the id that the other scheduler uses; our own if the provider has no other any more."""
     ours = message.provider_message_id
     if pipeline.shared_state_ids == "immutable":
         return ours
@@ -151,8 +151,8 @@ async def _find_foreign_id(
         found = await context.remote(mailbox).get_mutable_ids([ours])
     except PermanentError as error:
         raise OperatorError(
-            f"The ids of messages cannot be translated for the pipeline {pipeline.name} ({error}). Let the"
-            ' application read users, or set shared_state_ids = "immutable" if the other side uses such ids.'
+            f"Cannot translate message ids for the pipeline {pipeline.name} ({error}). Grant the application"
+            ' permission to read users, or set shared_state_ids = "immutable" if the other system uses those.'
         ) from error
     return found.get(ours, ours)
 
@@ -181,7 +181,7 @@ async def _finish_row(
     message: int,
     foreign_id: str,
 ) -> bool:
-    """End the row as the documents ended. False: not all of them have."""
+    """Complete the row with the result of the documents. False if some are still pending."""
     key, worker = SharedStateKey(shared.app_name, foreign_id), _worker_name(lease.organization)
     archives = context.archives and shared.pipeline.archive
     found = await shared_messages.get_progress(connection, shared.pipeline.name, message, archives=archives)
@@ -200,5 +200,5 @@ async def _finish_row(
 
 
 def _worker_name(organization: OrganizationId) -> str:
-    """One name for all of us: which of us is at it, our own leases say."""
+    """One name for all workers of an organization: our leases say which of them is at work."""
     return f"postroom {organization}"

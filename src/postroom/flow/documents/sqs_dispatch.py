@@ -1,11 +1,11 @@
-"""Documents that are due are told to a queue outside, and claimed when it tells (D4). The row is the truth.
+"""Announce due documents to an SQS queue, and claim those that it delivers. The work row is the truth.
 
-          due, nobody carries it      sent                       received, claimed
- the row ──────────────────────▶ held ──────▶ carried for an hour ─────────────────▶ leased, as any other row
-                                  └─ not sent (a crash, an outage): told again after a minute
+        due, not announced        sent                       received, claimed
+ row ──────────────────────▶ held ──────▶ in SQS for an hour ─────────────────▶ leased, like any other row
+                              └─ not sent (crash, outage): announced again after a minute
 
-A message that is lost, doubled, late or dead costs time, never a document: the row is told again when nobody
-carries it, and a message about a row that is done, held or not due is thrown away.
+A lost, duplicated, late or dead SQS message costs time, never a document: the row is announced again, and a
+message about a row that is done, leased or not due is deleted.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from postroom.store import sqs_dispatches
 from postroom.store.database import Database
 from postroom.store.work import Lease
 
-HOLD_SECONDS: Final = 60.0  # until somebody else sends what we wanted to send
-RESEND_SECONDS: Final = 3600.0  # a message that nobody received until then may be lost
+HOLD_SECONDS: Final = 60.0  # until another process may send what we failed to send
+RESEND_SECONDS: Final = 3600.0  # a message not received by then may be lost
 BATCH: Final = 100
 
 
 async def send_due(database: Database, queue: SqsQueue) -> bool:
-    """Tell the queue of documents that are due; whether there may be more."""
+    """Announce due documents to the queue; whether there may be more."""
     async with database.engine() as connection:
         subjects = await sqs_dispatches.reserve_due_documents(
             connection, limit=BATCH, hold_seconds=HOLD_SECONDS
@@ -41,11 +41,14 @@ async def send_due(database: Database, queue: SqsQueue) -> bool:
 async def claim_received(
     database: Database, queue: SqsQueue, messages: Sequence[QueueMessage], *, lease_seconds: float
 ) -> list[tuple[Lease, str]]:
-    """Leases on the rows that messages name, each with its receipt. Others go, or become dead letters."""
+    """Claim the rows that messages name; their leases and receipts.
+
+    Messages about rows that cannot be claimed are deleted. Foreign messages become dead letters.
+    """
     found: list[tuple[Lease, str]] = []
     for message in messages:
         if message.named is None or message.named.kind != WorkKind.PROCESS_DOCUMENT:
-            continue  # not ours: it comes again until the queue puts it to the dead letters
+            continue  # not ours: SQS redelivers it until it becomes a dead letter
         async with database.engine() as connection:
             lease = await sqs_dispatches.claim_work(
                 connection, WorkKind.PROCESS_DOCUMENT, message.named.subject, lease_seconds=lease_seconds

@@ -1,6 +1,6 @@
-"""Opening containers: what zip files and forwarded messages hold is screened and taken in as attachments are.
+"""The work `unpack`: screen and take in the files of a zip file or a forwarded message.
 
-The part of such a file continues the container's: "2/0" is the first file inside part 2.
+The part of such a file extends the container's: "2/0" is the first file inside part 2.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class UnpackContext:
 
 @dataclass(frozen=True, slots=True)
 class ScreenedFile:
-    """A file that was inside: what becomes of it, and its bytes where they are taken."""
+    """A file from a container, its verdict, and its bytes if it is accepted."""
 
     part: str
     name: str
@@ -45,13 +45,13 @@ class ScreenedFile:
 
 
 async def run(context: UnpackContext, lease: Lease) -> StepResult:
-    """One container of one message. What was inside before a crash is found again, and is the same."""
+    """Unpack one container of one message. Safe to repeat after a crash: the result is the same."""
     message_id, _, part = lease.subject.partition("/")
     async with context.database.transaction(lease.organization) as connection:
         found = await documents.list_incoming_messages(connection, [int(message_id)])
     container = next((file for each in found for file in each.files if file.part == part), None)
     if container is None or container.sha256 is None:
-        return StepResult()  # the message or its bytes are gone meanwhile
+        return StepResult()  # the message or its bytes were removed
     content = await read_blob(context.blobs, lease.organization, container.sha256)
     inside = await asyncio.to_thread(unpack_container, content, container)
     kept = [
@@ -64,7 +64,7 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
 
 
 def unpack_container(content: bytes, container: StoredAttachment) -> list[ScreenedFile]:
-    """Everything inside, each with its verdict."""
+    """Unpack a container and screen each file in it."""
     name = container.name or ("message.eml" if container.kind == "item" else "container")
     found = unpack.unpack(content, name, CONTAINER_DECODERS)
     return [_screen_file(f"{container.part}/{number}", each) for number, each in enumerate(found)]
@@ -86,7 +86,7 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
     )
     verdict = screen.screen_attachment(file)
     if verdict.action is ScreeningAction.OPEN:
-        # Whatever can be opened was opened before it came here.
+        # Everything that can be opened was opened before this point.
         verdict = screen.ScreeningVerdict(ScreeningAction.LEAVE, detect(found.content, found.name).reason)
     taken = found.content if verdict.action is ScreeningAction.TAKE else None
     return ScreenedFile(
@@ -95,7 +95,7 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
 
 
 def iterate_files(message: bytes) -> Iterator[AttachedFile]:
-    """The files that a message encloses; a message among them as its bytes."""
+    """Iterate over the attached files of a message; an attached message is yielded as bytes."""
     for each in mime.parse(message).attachments:
         if each.kind != "reference":
             name = each.file_name or ("message.eml" if each.kind == "item" else "")

@@ -1,4 +1,4 @@
-"""Files that come by hand or from a watched folder (D11): they take the same way as mail."""
+"""Uploads: files from a person or a watched folder, taken in like attachments."""
 
 import asyncio
 import unicodedata
@@ -17,25 +17,25 @@ from postroom.store import blobs as stored
 from postroom.store.database import Connection, Database
 from postroom.store.documents import Arrival, ArrivalSource, DocumentIntake, StoredAttachment
 
-MAX_LISTED_REASONS: Final = 5  # of files that are left out
-UPLOADER: Final = "upload@localhost"  # the sender, where nobody is named
+MAX_LISTED_REASONS: Final = 5  # of ignored files
+UPLOADER: Final = "upload@localhost"  # the sender, if none is given
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Bytes that somebody gave, and who."""
+    """An uploaded file and its sender."""
 
     name: str
     content: bytes
     sender: str
     source: ArrivalSource = "manual_upload"
-    received_at: datetime | None = None  # now, where nothing else is known
+    received_at: datetime | None = None  # default: now
     bucket_generation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file that was given, or was inside one: what becomes of it, and its bytes where they are taken."""
+    """An uploaded file, or one from inside it: the reason for its verdict, and its bytes if accepted."""
 
     name: str
     media_type: str
@@ -45,11 +45,11 @@ class UploadedFile:
 
 @dataclass(frozen=True, slots=True)
 class PreparedUpload:
-    """Bytes that are stored, and what is to be committed about them."""
+    """Stored blobs, and the arrivals to commit for them."""
 
     blobs: Sequence[Blob]
     arrivals: Sequence[Arrival]
-    left: Sequence[UploadedFile] = ()  # what was inside and is not taken in
+    left: Sequence[UploadedFile] = ()  # ignored files from inside a container
 
 
 async def add(
@@ -59,7 +59,7 @@ async def add(
     pipeline: Pipeline,
     upload: Upload,
 ) -> list[DocumentIntake]:
-    """The document of a file, or those of the files inside it. Raises PermanentError where there is none."""
+    """Take in a file, or the files inside it. Raises PermanentError if none is accepted."""
     prepared = await prepare(blobs, organization, pipeline, upload)
     async with database.transaction(organization) as connection:
         return await commit(connection, organization, prepared)
@@ -68,7 +68,7 @@ async def add(
 async def prepare(
     blobs: BlobStore, organization: OrganizationId, pipeline: Pipeline, upload: Upload
 ) -> PreparedUpload:
-    """Store what is to be taken in. Without the commit it is nothing, and collected later."""
+    """Store the accepted bytes. Without a commit, garbage collection removes them."""
     found = await asyncio.to_thread(screen_upload, upload)
     kept = [
         (each.name, each.media_type, await blobs.put(organization, each.content))
@@ -100,13 +100,13 @@ async def commit(
 
 
 def clean_file_name(name: str) -> str:
-    """A file's name as it is kept: text, on one line. Disks allow other bytes in it."""
+    """Convert a file name to one line of valid text. File systems allow other bytes."""
     text = name.encode(errors="surrogateescape").decode(errors="replace")
     return "".join(" " if unicodedata.category(each) == "Cc" else each for each in text)
 
 
 def screen_upload(upload: Upload) -> list[UploadedFile]:
-    """What is to be taken in, and what is left out of a container. Raises where nothing is taken."""
+    """Screen an upload and the files inside it. Raises PermanentError if none is accepted."""
     name = clean_file_name(upload.name)
     detected = screen.detect_type(upload.content[:1024])
     if detected == "other" and name.lower().endswith(".txt"):
@@ -120,7 +120,7 @@ def screen_upload(upload: Upload) -> list[UploadedFile]:
                 UploadedFile(name, intake.choose_media_type(detected, ""), verdict.reason, upload.content)
             ]
         case ScreeningAction.LEAVE:
-            raise PermanentError(f"{name} is not taken in: {verdict.reason}.")
+            raise PermanentError(f"{name} was not accepted: {verdict.reason}.")
         case ScreeningAction.OPEN:
             return _unpack_upload(upload, name, detected)
 
@@ -133,10 +133,10 @@ def _unpack_upload(upload: Upload, name: str, detected: str) -> list[UploadedFil
     ]
     if all(each.content is None for each in found):
         why = "; ".join(describe_ignored(each, within=name) for each in found[:MAX_LISTED_REASONS])
-        raise PermanentError(f"{name} holds nothing that can be taken in{': ' if why else ''}{why}")
+        raise PermanentError(f"{name} contains no acceptable file{': ' if why else ''}{why}")
     return found
 
 
 def describe_ignored(left: UploadedFile, *, within: str) -> str:
-    """Why a file is left out, in words."""
+    """Explain why a file was ignored."""
     return left.reason if left.name == within else f"{left.name}: {left.reason}"

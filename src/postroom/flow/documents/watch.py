@@ -1,8 +1,8 @@
-"""Watched folders and buckets (D3, D11): files that appear there take the way of uploads, each version once.
+"""The work `watch_folder`: take in files that appear in a watched folder or bucket, each version once.
 
-That a file was taken is committed with the documents that came of it, so that a crash neither loses nor
-doubles one. In a folder a file is taken at the second look that finds it unchanged: the first may see half.
-Sender and day come from the path, where its parts say `sender_email=…` and `received_date=…`.
+That a file was taken in is committed together with its documents, so a crash neither loses nor duplicates it.
+On disk, a file is taken in when a second listing finds it unchanged: the first may see it half-written.
+Sender and date come from path segments such as `sender_email=…` and `received_date=…`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from postroom.store.database import Database
 from postroom.store.work import Lease, WorkRequest
 
 log = Log()
-UNKNOWN_SENDER: Final = "folder@localhost"  # where the path names nobody
+UNKNOWN_SENDER: Final = "folder@localhost"  # if the path names no sender
 MAX_FILES_PER_RUN: Final = 50
 
 
@@ -40,7 +40,7 @@ class WatchContext:
 
 
 async def keep_scheduled(database: Database, organization: OrganizationId, context: Sequence[str]) -> None:
-    """Every folder is looked at, for ever."""
+    """Ensure that every watched folder has its work, forever."""
     wakes = [
         WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in context
     ]
@@ -54,7 +54,7 @@ async def keep_scheduled(database: Database, organization: OrganizationId, conte
 
 
 async def run(context: WatchContext, lease: Lease) -> StepResult:
-    """One look at the folder of one pipeline."""
+    """List the folder of one pipeline and take in what is ready."""
     name = lease.subject.partition("/")[2]
     pipeline, folder = context.pipelines.get(name), context.folders.get(name)
     if pipeline is None or folder is None:
@@ -73,7 +73,7 @@ async def _list_ready_files(
     folder: WatchedFolder,
     listed: Mapping[str, WatchedFile],
 ) -> list[WatchedFile]:
-    """What is to be taken in now; what is new is remembered, what is gone forgotten."""
+    """List the files to take in now; remember new files and forget removed ones."""
     async with work.fenced_transaction(context.database, lease) as connection:
         known = {each.name: each for each in await watched_files.list_states(connection, pipeline.name)}
         new = [
@@ -104,14 +104,14 @@ async def _take_in(
                 await upload.commit(connection, lease.organization, prepared)
                 await watched_files.record_outcome(connection, pipeline.name, file)
         except NotFound:
-            return  # it is not what it was: the next look tells
+            return  # changed or removed meanwhile: the next run sees it
         except PermanentError as error:
             refused = str(error)
         except PostroomError:
-            raise  # the others would fare no better: the whole look is repeated
-        except Exception as error:  # noqa: BLE001  # a defect that one file meets shall not keep the others out
+            raise  # the other files would fail too: retry the whole run
+        except Exception as error:  # noqa: BLE001  # a bug triggered by one file must not block the others
             log.warning("watch.file_failed", error=error)
-            refused = f"it could not be taken in: {type(error).__name__}"
+            refused = f"it caused an unexpected error: {type(error).__name__}"
         else:
             return
     async with work.fenced_transaction(context.database, lease) as connection:

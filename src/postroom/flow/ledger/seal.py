@@ -93,7 +93,7 @@ async def verify(
     result.head = _format_head(previous) if previous else None
     if not seen_head:
         result.faults.append(
-            f"head {head} is not in the ledger: the ledger was truncated, or rewritten previous that seal"
+            f"head {head} is not in the ledger: the ledger was truncated, or rewritten before that seal"
         )
     await _check_unsealed(result, organization, database)
     return result

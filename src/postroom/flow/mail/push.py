@@ -1,8 +1,8 @@
-"""Pushes come in: each item proven by its subscription's secret, then one durable write for many of them.
+"""Receive pushes: check each notification's secret, then enqueue syncs for many pushes in one commit.
 
-A push is a hint, never data: it makes a sync due and says where to look first. Nothing here calls a provider.
-What was refused is counted, and told to the ledger of whom it concerned by `refusals`, after the answer, so
-that a wrong secret and an unknown subscription take the same time.
+A push is a hint, never data: it enqueues a sync and says where to look first. Nothing here calls a provider.
+Rejected notifications are counted and recorded by `push_rejections` after the response, so that a wrong
+secret and an unknown subscription take the same time.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from postroom.store.group_commit import GroupCommit, WaitLimits
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
 from postroom.store.work import WorkRequest
 
-# A provider waits three seconds for its answer: so long for its group to begin, and so long for the write.
-PATIENCE: Final = WaitLimits(most=5000, queue_seconds=1.5, write_seconds=1.25)
+# Providers wait three seconds for the response. Split between waiting for a group commit and the commit.
+PATIENCE: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
 MAX_GROUP: Final = 1000
-# What an unknown subscription's secret is compared with: nothing has this digest.
+# Compared with the secret of an unknown subscription. No secret has this digest.
 _UNMATCHABLE_DIGEST: Final = token_bytes(32)
 
 log = Log()
@@ -34,26 +34,29 @@ log = Log()
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPush:
-    """One push: who sends it, which subscription its address names, where it came from, what it says."""
+    """One push: its provider, the subscription in its URL, its source IP address, its notifications."""
 
     provider: ProviderName
     subscription: SubscriptionId | None
     source: str
-    notices: Sequence[Notification]
+    notifications: Sequence[Notification]
     trace: str | None = None
 
 
 @dataclass(slots=True)
 class PushVerdict:
-    """How many items of a push were right. One that names an address was proven as a whole before."""
+    """How many notifications of a push were accepted and rejected.
 
-    right: int = 0
-    wrong: int = 0
+    Gmail's name an address and were authenticated with the whole push before.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
 
 
 @dataclass
 class PushGroup:
-    """What the pushes of one group add up to."""
+    """The combined effect of the pushes in one group commit."""
 
     verdicts: list[PushVerdict] = field(default_factory=list[PushVerdict])
     rejected: list[tuple[PushSubscription | None, ReceivedPush]] = field(
@@ -67,7 +70,7 @@ class PushGroup:
     lifecycle: dict[tuple[SubscriptionId, LifecycleEvent], NotifiedMailbox] = field(
         default_factory=dict[tuple[SubscriptionId, LifecycleEvent], NotifiedMailbox]
     )
-    trace: str | None = None  # of the push that is being looked at
+    trace: str | None = None  # of the current push
     traced: dict[NotifiedMailbox, str | None] = field(default_factory=dict[NotifiedMailbox, str | None])
 
     def add_hint(self, mailboxes: Iterable[NotifiedMailbox], message_id: str | None) -> None:
@@ -78,7 +81,7 @@ class PushGroup:
                 ids[message_id] = None
 
     def add_lifecycle_event(self, known: PushSubscription, event: LifecycleEvent) -> None:
-        """`missed` is a matter of the mailboxes; the others of the subscription, and of a sync afterwards."""
+        """Add a lifecycle event. `missed` affects only the mailboxes; the others also the subscription."""
         self.add_hint(known.mailboxes, None)
         if event is LifecycleEvent.MISSED:
             self.missed.update(known.mailboxes)
@@ -86,64 +89,64 @@ class PushGroup:
             self.lifecycle[known.id, event] = known.owner
 
     def build_wakes(self) -> list[WorkRequest]:
-        return [self._wake(WorkKind.SYNC, each) for each in self.hints] + [
-            self._wake(WorkKind.SUBSCRIBE, each) for each in self.lifecycle.values()
+        return [self._build_wake(WorkKind.SYNC, mailbox) for mailbox in self.hints] + [
+            self._build_wake(WorkKind.SUBSCRIBE, mailbox) for mailbox in self.lifecycle.values()
         ]
 
-    def _wake(self, kind: str, mailbox: NotifiedMailbox) -> WorkRequest:
+    def _build_wake(self, kind: str, mailbox: NotifiedMailbox) -> WorkRequest:
         return WorkRequest(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
 
 
 class PushReceiver:
-    """Takes pushes in, and answers when what they said is on disk."""
+    """Accepts pushes, and returns once their effect is committed."""
 
-    def __init__(self, database: Database, refusals: PushRejections) -> None:
+    def __init__(self, database: Database, rejections: PushRejections) -> None:
         self._database = database
-        self._refusals = refusals
-        self._group = GroupCommit(self._flush, largest=MAX_GROUP, patience=PATIENCE)
+        self._rejections = rejections
+        self._group = GroupCommit(self._flush, largest=MAX_GROUP, limits=PATIENCE)
 
-    async def accept(self, arrival: ReceivedPush) -> PushVerdict:
-        """Raises TransientError or DatabaseUnavailable where nothing was stored: it shall come again."""
-        return await self._group.write(arrival)
+    async def accept(self, push: ReceivedPush) -> PushVerdict:
+        """Store a push. Raises TransientError or DatabaseUnavailable if the provider must send it again."""
+        return await self._group.write(push)
 
     def count_rejected(self, provider: ProviderName, source: str) -> None:
-        """A whole push was not from whom it claims to be; that concerns no subscription."""
-        self._refusals.count(None, provider, source)
+        """Count a push that its provider did not send. It concerns no subscription."""
+        self._rejections.count(None, provider, source)
 
-    async def _flush(self, arrivals: Sequence[ReceivedPush]) -> Sequence[PushVerdict]:
+    async def _flush(self, pushes: Sequence[ReceivedPush]) -> Sequence[PushVerdict]:
         try:
             async with self._database.engine() as connection:
                 try:
-                    group = await _process_group(connection, arrivals)
-                except TransientError:  # it gave way to another, or a mailbox went meanwhile
-                    group = await _process_group(connection, arrivals)
-        except asyncio.CancelledError:  # it took too long
-            log.warning("push.not_stored", count=len(arrivals))
+                    group = await _process_group(connection, pushes)
+                except TransientError:  # a deadlock, or a mailbox was removed concurrently
+                    group = await _process_group(connection, pushes)
+        except asyncio.CancelledError:  # timed out
+            log.warning("push.not_stored", count=len(pushes))
             raise
         except PostroomError as error:
-            log.warning("push.not_stored", count=len(arrivals), error=error)
+            log.warning("push.not_stored", count=len(pushes), error=error)
             raise
-        for known, arrival in group.rejected:
-            self._refusals.count(known, arrival.provider, arrival.source)
+        for known, push in group.rejected:
+            self._rejections.count(known, push.provider, push.source)
         return group.verdicts
 
 
-async def _process_group(connection: Connection, arrivals: Sequence[ReceivedPush]) -> PushGroup:
+async def _process_group(connection: Connection, pushes: Sequence[ReceivedPush]) -> PushGroup:
     group = PushGroup()
-    named = await _load_subscriptions(connection, arrivals)
-    addressed = await _load_addresses(connection, arrivals)
-    for arrival in arrivals:
+    index = await _load_subscriptions(connection, pushes)
+    by_address = await _load_addresses(connection, pushes)
+    for push in pushes:
         verdict = PushVerdict()
-        group.trace = arrival.trace
-        for notice in arrival.notices:
-            if notice.address is not None:
-                verdict.right += 1
-                for mailbox, subscription in addressed.get((arrival.provider, notice.address), ()):
+        group.trace = push.trace
+        for notification in push.notifications:
+            if notification.address is not None:
+                verdict.accepted += 1
+                for mailbox, subscription in by_address.get((push.provider, notification.address), ()):
                     group.add_hint([mailbox], None)
                     if subscription is not None:
                         group.subscriptions.add(subscription)
             else:
-                check_notification(arrival, notice, named, verdict, group)
+                check_notification(push, notification, index, verdict, group)
         group.verdicts.append(verdict)
     if group.hints:
         await _write_group(connection, group)
@@ -151,35 +154,35 @@ async def _process_group(connection: Connection, arrivals: Sequence[ReceivedPush
 
 
 def check_notification(
-    arrival: ReceivedPush,
-    notice: Notification,
-    named: "SubscriptionIndex",
+    push: ReceivedPush,
+    notification: Notification,
+    index: "SubscriptionIndex",
     verdict: PushVerdict,
     group: PushGroup,
 ) -> None:
-    candidates = named.candidates(arrival.subscription, notice.provider_subscription_id)
-    right = find_by_secret(notice.client_state, candidates)
-    if right is None:
-        verdict.wrong += 1
-        group.rejected.append((candidates[0] if candidates else None, arrival))
+    candidates = index.list_candidates(push.subscription, notification.provider_subscription_id)
+    match = find_by_secret(notification.client_state, candidates)
+    if match is None:
+        verdict.rejected += 1
+        group.rejected.append((candidates[0] if candidates else None, push))
         return
-    verdict.right += 1
-    group.subscriptions.add(right.id)
-    if notice.lifecycle is not None:
-        group.add_lifecycle_event(right, notice.lifecycle)
+    verdict.accepted += 1
+    group.subscriptions.add(match.id)
+    if notification.lifecycle is not None:
+        group.add_lifecycle_event(match, notification.lifecycle)
     else:
-        group.add_hint(right.mailboxes, notice.message_id)
+        group.add_hint(match.mailboxes, notification.message_id)
 
 
 def find_by_secret(secret: Secret | None, candidates: Sequence[PushSubscription]) -> PushSubscription | None:
-    """The subscription whose secret this is. For an unknown one nobody's is compared: it costs the same."""
-    given = sha256(secret.reveal().encode(errors="surrogatepass") if secret else b"").digest()
-    right: PushSubscription | None = None
+    """Find the subscription with this secret. Without candidates, a dummy is compared in the same time."""
+    received_digest = sha256(secret.reveal().encode(errors="surrogatepass") if secret else b"").digest()
+    match: PushSubscription | None = None
     for known in candidates or (None,):
         digest = known.client_state_sha256 if known else None
-        if hmac.compare_digest(given, digest or _UNMATCHABLE_DIGEST):
-            right = known
-    return right
+        if hmac.compare_digest(received_digest, digest or _UNMATCHABLE_DIGEST):
+            match = known
+    return match
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,22 +192,22 @@ class SubscriptionIndex:
     by_id: dict[SubscriptionId, PushSubscription]
     by_provider_id: dict[str, list[PushSubscription]]
 
-    def candidates(
+    def list_candidates(
         self, subscription: SubscriptionId | None, provider_id: str | None
     ) -> list[PushSubscription]:
-        """The address may name a row whose id at the provider is not known yet; the secret decides."""
+        """List the rows it may belong to. The URL may name a row whose provider id is not known yet."""
         found = self.by_provider_id.get(provider_id, []) if provider_id else []
         own = self.by_id.get(subscription) if subscription else None
-        return [own, *(each for each in found if each is not own)] if own else found
+        return [own, *(row for row in found if row is not own)] if own else found
 
 
-async def _load_subscriptions(connection: Connection, arrivals: Sequence[ReceivedPush]) -> SubscriptionIndex:
-    ids = {arrival.subscription for arrival in arrivals if arrival.subscription}
+async def _load_subscriptions(connection: Connection, pushes: Sequence[ReceivedPush]) -> SubscriptionIndex:
+    ids = {push.subscription for push in pushes if push.subscription}
     provider_ids = {
-        notice.provider_subscription_id
-        for arrival in arrivals
-        for notice in arrival.notices
-        if notice.provider_subscription_id
+        notification.provider_subscription_id
+        for push in pushes
+        for notification in push.notifications
+        if notification.provider_subscription_id
     }
     by_provider_id: dict[str, list[PushSubscription]] = {}
     if not ids and not provider_ids:
@@ -217,13 +220,13 @@ async def _load_subscriptions(connection: Connection, arrivals: Sequence[Receive
 
 
 async def _load_addresses(
-    connection: Connection, arrivals: Sequence[ReceivedPush]
+    connection: Connection, pushes: Sequence[ReceivedPush]
 ) -> dict[tuple[ProviderName, str], list[tuple[NotifiedMailbox, SubscriptionId | None]]]:
     wanted: dict[ProviderName, set[str]] = {}
-    for arrival in arrivals:
-        for notice in arrival.notices:
-            if notice.address is not None:
-                wanted.setdefault(arrival.provider, set()).add(notice.address)
+    for push in pushes:
+        for notification in push.notifications:
+            if notification.address is not None:
+                wanted.setdefault(push.provider, set()).add(notification.address)
     found: dict[tuple[ProviderName, str], list[tuple[NotifiedMailbox, SubscriptionId | None]]] = {}
     for provider, addresses in wanted.items():
         for address, mailbox, subscription in await notifications.find_mailboxes_by_address(
@@ -234,13 +237,13 @@ async def _load_addresses(
 
 
 async def _write_group(connection: Connection, group: PushGroup) -> None:
-    """One transaction, and one statement where nothing was said of a subscription itself."""
-    told = [
+    """Commit a group: one statement, or one transaction if there are lifecycle events."""
+    hints = [
         MailboxNotification(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.hints.items()
     ]
     if not group.lifecycle:
-        await notifications.record_notifications(connection, told, group.subscriptions, group.build_wakes())
+        await notifications.record_notifications(connection, hints, group.subscriptions, group.build_wakes())
         return
     async with connection.transaction():
         await notifications.record_lifecycle_events(connection, group.lifecycle)
-        await notifications.record_notifications(connection, told, group.subscriptions, group.build_wakes())
+        await notifications.record_notifications(connection, hints, group.subscriptions, group.build_wakes())

@@ -1,28 +1,30 @@
-"""Sync: a mailbox is mirrored, every message once, whatever the provider repeats, reorders or forgets.
+"""The work `sync`: mirror a mailbox, every message once, whatever the provider repeats or reorders.
 
-A page is a transaction: fetch, then bytes made safe, then one commit with the cursor that passes over it. A
-crash before the commit repeats the page; after it, the sync goes on. Reading order:
+A page is a transaction: fetch it, store its bytes durably, then commit its rows together with the cursor that
+follows it. A crash before the commit repeats the page; after it, the sync continues. Reading order:
 
-    step      one run: live changes, what failed alone, a slice of the listings, how it ended
-    tree      the folders, and which feeds tell of them
-    live      pushes' hints, then the feeds of changes
-    listing   backfill, full resync and what it settles, refill
-    gather    what a page asks for: looks, fetches, bytes made safe
-    merge     what an observation changes, and the events of it (pure)
-    content   what the content policy lets be kept (pure)
-    commit    the transaction
+    sync_step        one step: live changes, retries, a slice of the listings, the finish
+    sync_run         the state of a run, shared by all modules below
+    folder_tree      the folders, and the scopes that report their changes
+    live_changes     the hints of pushes, then the change feeds
+    listing          backfill, full resync and its settling, refill
+    page_fetch       what a page needs before its commit: lookups, messages, bytes
+    message_state    what an observation changes, and the events that follow (pure)
+    content_filter   what the content policy allows to be stored (pure)
+    page_commit      the transaction
+    sync_requests    what a person can request: a sync now, a full one, a longer backfill
 
 Each scope (a folder at Graph, the whole mailbox at Gmail) is in one of these states, in the table `cursors`:
 
-    new ──pin──▶ backfill and live ──last page──▶ live ◀─────────────────────┐
-     │                                             │ cursor expired          │ all settled
-     └─(no pin)─▶ backfill ──last page: its cursor─┤                         │
-                  (hints, recent), and settle      ▼                         │
-                                   resync: a whole listing ──last page──▶ resync: settle what it did not show
-    gone (the folder was deleted) ──────────────────────────────────────▶ settle, and the scope is no more
+    new ──cursor──▶ backfill and live ──last page──▶ live ◀──────────────────┐
+     │    for now                                     │ cursor expired       │ all settled
+     └─(Graph: no such cursor)─▶ backfill ──last page─┤                      │
+            (hints, recent mail), then settle         ▼                      │
+                                   resync: a full listing ──last page──▶ resync: settle what it did not list
+    gone (the folder was deleted) ──────────────────────────────────────▶ settle, then drop the scope
 
-A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──▶ deleted (a mark) ──▶ stored, if it comes back
-                └──(fails alone)──▶ failure ──backoff──▶ stored, or waits for a person
+A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──▶ deleted (marked) ──▶ stored, if restored
+                └──(its fetch fails)──▶ failure ──retry with backoff──▶ stored, or waits for a person
 """
 
 from postroom.flow.mail.sync.content_filter import AttachmentFilter, accepts_attachment

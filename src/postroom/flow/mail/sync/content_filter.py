@@ -1,4 +1,4 @@
-"""What a content policy lets be kept of a message (K2), in the shape of the tables. Pure."""
+"""Reduce a message to what its content policy allows, as columns of the tables. Pure functions."""
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -11,13 +11,13 @@ from postroom.mime.text import searchable_text
 from postroom.model import ContentPolicy, MessageContent, Person, RemoteAttachment
 from postroom.store.messages import StoredContent
 
-# Whether the policy `documents` keeps this attachment of this message.
+# Whether the policy `documents` stores this attachment of this message.
 AttachmentFilter = Callable[[MessageContent, RemoteAttachment], bool]
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 def accepts_attachment(content: MessageContent, attachment: RemoteAttachment) -> bool:
-    """By what an attachment is called and declared as, where no pipeline decides."""
+    """Judge an attachment by its name, declared type and first bytes, independent of pipelines."""
     del content
     file = screen.AttachmentFacts(
         attachment.kind,
@@ -44,7 +44,7 @@ def filter_attachments(
 
 
 def filter_content(content: MessageContent, policy: ContentPolicy) -> StoredContent:
-    """Bodies, headers and snippet only under `full`: the snippet counts as body."""
+    """Keep bodies, headers and snippet only under `full`: the snippet is part of the body."""
     whole = policy is ContentPolicy.FULL
     sender = content.sender
     return StoredContent(
@@ -86,7 +86,7 @@ def _encode_people(people: Sequence[Person]) -> str:
 def _encode_json(value: object) -> str:
     try:
         text = _ENCODE(value).decode()
-    except UnicodeEncodeError:  # half a character: rare, so looked for only when it is there
+    except UnicodeEncodeError:  # lone surrogates are rare, so they are removed only on demand
         text = _ENCODE(_clean_nested(value)).decode()
     return text.replace("\\u0000", "") if "\\u0000" in text else text
 
@@ -104,7 +104,7 @@ def _clean_nested(value: object) -> object:
 
 
 def _clean(text: str | None) -> str | None:
-    """What PostgreSQL takes: no NUL, no half of a character."""
+    """Remove what PostgreSQL rejects: NUL characters and lone surrogates."""
     if text is None:
         return None
     if "\0" in text:

@@ -1,4 +1,4 @@
-"""The folder tree is followed: new folders are listed, and what lay in those that are gone is looked for."""
+"""Follow the folder tree: list new folders, and look up the messages of removed ones."""
 
 from datetime import timedelta
 from typing import Final
@@ -7,18 +7,18 @@ from postroom.flow.mail.sync.sync_run import SyncRun, days_before, get_earliest_
 from postroom.store import cursors, folders, work
 from postroom.store.cursors import CursorKind, CursorStart
 
-FRESH_SHARE: Final = 0.8  # of the time between two sweeps
+FRESH_SHARE: Final = 0.8  # of the sweep interval
 
 
 def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
-    """Whether this was not read for about as long as sweeps are apart."""
+    """Whether it was not read for about one sweep interval."""
     found = sync_run.cursor(kind, scope)
     age = timedelta(seconds=FRESH_SHARE * sync_run.context.sweep_seconds[sync_run.mailbox.provider])
     return found is None or found.updated_at < sync_run.now - age
 
 
 async def refresh_folders(sync_run: SyncRun) -> None:
-    """Read the tree, and start and end what reads its folders."""
+    """Read the folder tree; start cursors for new folders and drop those of removed ones."""
     remote = await sync_run.remote.list_folders()
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         rows = await folders.reconcile(connection, sync_run.id, remote)
@@ -36,7 +36,7 @@ async def refresh_folders(sync_run: SyncRun) -> None:
         for c in sync_run.cursors.values()
         if _is_folder_cursor(c.kind) and c.scope not in wanted
     ]
-    # What lay in a folder that is gone was moved with it, or deleted: a look at each tells.
+    # Messages of a removed folder were moved with it or deleted: settling looks up each.
     begins += [
         CursorStart(CursorKind.RESYNC, scope, completed=True) for scope in {scope for _, scope in gone}
     ]
@@ -48,7 +48,7 @@ async def refresh_folders(sync_run: SyncRun) -> None:
 
 
 async def handle_gone_scope(sync_run: SyncRun, scope: str) -> None:
-    """A feed is gone, and as a rule its folder is; one that is still there is left to the next sync."""
+    """Handle a change feed that is gone. If its folder still exists, leave it to the next sync."""
     await refresh_folders(sync_run)
     if scope in sync_run.scopes():
         sync_run.unreadable.add(scope)
@@ -59,7 +59,10 @@ def _is_folder_cursor(kind: CursorKind) -> bool:
 
 
 async def _start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
-    """Pinned before it is listed, so that nothing falls in between; else the listing's end is the pin."""
+    """Take the live cursor before listing, so that no change is missed in between.
+
+    Where the provider has none, the end of the listing yields it.
+    """
     since = get_earliest_since(sync_run.of_kind(CursorKind.BACKFILL)) or days_before(
         sync_run.now, sync_run.context.backfill_days
     )
@@ -69,9 +72,10 @@ async def _start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
 
 
 async def restart_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
-    """What follows when a scope's cursor is good no more: all of it is listed anew (Y4).
+    """Build the cursors for a full resync of a scope whose cursor expired.
 
-    With a pinned cursor the window is listed too, for what came meanwhile; else the listing shows it.
+    With a new live cursor, the backfill window is listed too, for mail that arrived meanwhile; without one,
+    the resync lists it.
     """
     pinned = await sync_run.remote.get_current_cursor(scope)
     resync = CursorStart(CursorKind.RESYNC, scope)

@@ -1,7 +1,7 @@
-"""Listings: the first sync, a full one after an expired cursor, and the refill after a policy was raised.
+"""Listings: the backfill, a full resync after an expired cursor, the refill after a raised policy.
 
-Page by page, newest first, resumable where it stopped. While a page is committed the next ones are fetched;
-they are committed in their order, and none after one that failed.
+They run page by page, newest first, and resume where they stopped. While a page is committed, the next ones
+are fetched. Pages are committed in order, and none after one that failed.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from postroom.model import ChangePage, MessageChange, Presence
 from postroom.store import cursors, messages
 from postroom.store.cursors import Cursor, CursorAdvance, CursorKind, CursorStart
 
-STORED_PAGE: Final = 100  # of what is stored and looked at or fetched again
+STORED_PAGE: Final = 100  # stored messages that are looked up or fetched again at a time
 CONCURRENT_PAGES: Final = 2  # pages
 
 
 async def run(sync_run: SyncRun, *, seconds: float) -> None:
-    """Go on with what is not at its end, for about so long. New mail does not wait behind old mail."""
+    """Continue unfinished listings for about so long. New mail does not wait behind old mail."""
     until = time.monotonic() + seconds
     while sync_run.listings():
         ahead = _Prefetcher(sync_run)
@@ -50,7 +50,7 @@ async def run(sync_run: SyncRun, *, seconds: float) -> None:
 
 @dataclass
 class _ListingPosition:
-    """Where the reading of a listing is, which is ahead of what is committed."""
+    """How far a listing has been read, which is ahead of what is committed."""
 
     cursor: Cursor
     value: str | None
@@ -60,7 +60,7 @@ class _ListingPosition:
 
 @dataclass(frozen=True)
 class _PageInFlight:
-    """A page on its way, and how its commit passes over it."""
+    """A page being fetched, and the cursor updates of its commit."""
 
     fetch: asyncio.Task[FetchedPage]
     turn: FetchTurn
@@ -70,7 +70,7 @@ class _PageInFlight:
 
 @dataclass
 class _Prefetcher:
-    """Fetches pages while those before are being committed."""
+    """Fetches pages while the previous ones are being committed."""
 
     sync_run: SyncRun
     positions: dict[tuple[CursorKind, str], _ListingPosition] = field(
@@ -84,10 +84,13 @@ class _Prefetcher:
             self.positions[cursor.kind, cursor.scope] = _ListingPosition(cursor, cursor.value, cursor.listed)
 
     async def run(self, until: float) -> None:
-        """Until all is read, the time is over, or there is news. What was fetched before an error is kept."""
+        """Read until everything is read, the time is up, or there are new hints.
+
+        Pages fetched before an error are committed.
+        """
         try:
             while (position := self._choose_next()) is not None:
-                await self._advance(position)  # a page at least, however short the time is
+                await self._advance(position)  # at least one page, however short the time is
                 if time.monotonic() >= until or self.sync_run.has_new_hints:
                     break
         except PostroomError:
@@ -96,14 +99,14 @@ class _Prefetcher:
         await self._drain()
 
     async def cancel(self) -> None:
-        """End what is under way; nothing is where all went well."""
+        """Cancel what is still running; after a success there is nothing."""
         await self._cancel_fetches()
         if self.commit is not None:
             self.commit.cancel()
             await asyncio.gather(self.commit, return_exceptions=True)
 
     def _choose_next(self) -> _ListingPosition | None:
-        """The one that has come least far: folders take turns. A refill waits for all others."""
+        """Choose the listing that has progressed least, so folders take turns. Refills come last."""
         open_ = [position for position in self.positions.values() if not position.at_end]
         order = {scope: number for number, scope in enumerate(self.sync_run.scopes())}
         return min(
@@ -133,7 +136,7 @@ class _Prefetcher:
         *,
         together: int = CONCURRENT_PAGES,
     ) -> None:
-        """Let a page be fetched after those before it, so many at a time, and commit what has come."""
+        """Start fetching a page, at most so many at a time, and commit fetched pages."""
         turn = FetchTurn(previous=self.in_flight[-1].turn.mostly_fetched if self.in_flight else None)
         task = asyncio.create_task(fetch_page(self.sync_run, told, options, turn))
         self.in_flight.append(_PageInFlight(task, turn, cursor_updates, options.refetches))
@@ -141,7 +144,7 @@ class _Prefetcher:
             await self._commit_next()
 
     async def _commit_next(self) -> None:
-        """Begin the next commit, when the one before has ended. No page may be passed over."""
+        """Start the next commit after the previous one has ended. No page may be skipped."""
         page = self.in_flight.popleft()
         try:
             await self._await_commit()
@@ -164,7 +167,7 @@ class _Prefetcher:
             await task
 
     async def _drain(self) -> None:
-        """Wait until everything that is under way is committed."""
+        """Wait until every page in flight is committed."""
         while self.in_flight:
             await self._commit_next()
         await self._await_commit()
@@ -195,7 +198,7 @@ class _Prefetcher:
         options = FetchOptions(since, fetches_bare=not resync, looks_at_bare=resync)
         position.value, position.listed = page.cursor, position.listed + max(len(page.changes), 1)
         position.at_end = not page.has_more
-        # A full listing looks at what is stored: what was seen first must be written first.
+        # A resync looks up stored messages, so pages must be committed in the order they were read.
         await self._start_fetch(
             to_observations(page.changes, scope),
             options,
@@ -206,8 +209,10 @@ class _Prefetcher:
     def _build_cursor_updates(
         self, position: _ListingPosition, page: ChangePage, fetched_page: FetchedPage
     ) -> CursorUpdates:
-        """Where the feed begins with the first listing, mail that hints or dates brought may have been gone
-        before: what is stored and was not listed is settled then too.
+        """Build the cursor updates for a page.
+
+        If the change feed starts at the end of the first listing (Graph), messages that hints brought in may
+        have been deleted before it: then what is stored but was not listed is settled, too.
         """
         kind, scope = position.cursor.kind, position.cursor.scope
         resync, done = kind is CursorKind.RESYNC, not page.has_more
@@ -225,13 +230,14 @@ class _Prefetcher:
         )
 
     async def _restart_listing(self, position: _ListingPosition) -> None:
-        """A listing that can be continued no more. Where it alone gives the live cursor, changes were missed
-        since it began, so it becomes a full one.
+        """Restart a listing whose cursor expired.
+
+        If only its end yields the live cursor, changes since its start were missed, so it becomes a resync.
         """
         await self._drain()
         scope = position.cursor.scope
         if scope in self.sync_run.restarted_scopes:
-            raise TransientError("The provider's listings expire while they are read.")
+            raise TransientError("The provider's listing cursors expire while they are being read.")
         self.sync_run.restarted_scopes.add(scope)
         if self.sync_run.cursor(CursorKind.LIVE, scope) is not None:
             begins = [CursorStart(position.cursor.kind, scope)]
@@ -244,7 +250,7 @@ class _Prefetcher:
         position.at_end = True
 
     async def _settle_unlisted(self, position: _ListingPosition) -> None:
-        """What is stored and was not listed: a look tells whether it was moved or deleted."""
+        """Look up stored messages that were not listed: they were moved or deleted."""
         await self._drain()
         sync_run, scope = self.sync_run, position.cursor.scope
         async with sync_run.context.database.transaction(sync_run.organization) as connection:

@@ -1,8 +1,8 @@
-"""Live changes: what a push named is fetched first, then the feeds say what else changed.
+"""Live changes: fetch the messages that pushes named, then read the change feeds.
 
-A push only narrows where to look: its messages, and the feeds of the folders they lie or lay in. Feeds that
-were not read since the last sweep are read with them, so a mailbox that is pushed to all day is swept too.
-Where the provider drops pushes that come too close together, a second look follows the last one.
+A push only narrows where to look: its messages, and the feeds of the folders they are or were in. Feeds that
+were not read since the last sweep are read as well, so a mailbox with pushes all day is swept too. If the
+provider drops pushes that follow each other too closely, the sync runs once more after the last one.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from postroom.store.cursors import CursorAdvance, CursorKind
 from postroom.store.failures import DueFailure, Failure
 from postroom.store.notifications import SyncHints
 
-OVERLAP: Final = timedelta(minutes=10)  # what was received so long before the newest that is stored
+OVERLAP: Final = timedelta(minutes=10)  # reread what was received this long before the newest stored message
 MAX_RETRIES: Final = 50
 
 
 async def run(sync_run: SyncRun) -> None:
-    """Read what is new: by the hints where they are complete, else everywhere."""
+    """Read what is new: only near the hints if they are complete, otherwise everywhere."""
     hints = await _load_hints(sync_run)
     if folder_tree.is_stale(sync_run, CursorKind.FOLDERS):
         await folder_tree.refresh_folders(sync_run)
@@ -63,7 +63,7 @@ async def _load_hints(sync_run: SyncRun) -> SyncHints:
 
 
 def _schedule_second_look(sync_run: SyncRun, woken_seconds: float | None) -> float | None:
-    """Of what this look comes too early for, nobody may tell."""
+    """Schedule another run for changes whose pushes the provider may have dropped."""
     apart = sync_run.remote.push_interval_seconds
     if woken_seconds is None or woken_seconds >= apart:
         return None
@@ -76,13 +76,13 @@ def _list_live_scopes(sync_run: SyncRun) -> list[str]:
 
 
 def _is_overdue(sync_run: SyncRun, scope: str) -> bool:
-    """Not read for long, or to be listed anew since somebody asked for that."""
+    """Whether it was not read since the last sweep, or a full sync was requested."""
     cursor = sync_run.cursor(CursorKind.LIVE, scope)
     return cursor is None or cursor.value is None or folder_tree.is_stale(sync_run, CursorKind.LIVE, scope)
 
 
 async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | None], bool]:
-    """The scopes near the messages that pushes named, and whether every one of them was found."""
+    """Fetch the messages that pushes named; their scopes, and whether all of them were found."""
     told = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         before = await messages.find_by_keys(connection, sync_run.id, hints.message_ids)
@@ -91,7 +91,7 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     )
     early = [key for key in fetched_page.gone if key not in before]
     fetched_page.failures += [
-        Failure("message", key, "It was told of and could not be read yet.", UNREADABLE_WAITS[0])
+        Failure("message", key, "Announced by a push, but not readable yet.", UNREADABLE_WAITS[0])
         for key in early
     ]
     await commit_page(sync_run, fetched_page, CursorUpdates())
@@ -102,7 +102,7 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
 async def fetch_with_known_folders(
     sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions
 ) -> FetchedPage:
-    """A page whose folders are all known: the tree is read again where one is new."""
+    """Fetch a page, and refresh the folder tree if the page names an unknown folder."""
     fetched_page = await fetch_page(sync_run, told, options)
     if not has_known_folders(sync_run, fetched_page):
         await folder_tree.refresh_folders(sync_run)
@@ -110,14 +110,14 @@ async def fetch_with_known_folders(
 
 
 def has_known_folders(sync_run: SyncRun, fetched_page: FetchedPage) -> bool:
-    """Whether the folders of a page are."""
+    """Whether all folders of a page are known."""
     return all(
         key in sync_run.folders and not sync_run.folders[key].deleted for key in fetched_page.folders()
     )
 
 
 async def _fetch_recent(sync_run: SyncRun) -> None:
-    """While a folder's first listing goes on, no feed tells of its new mail."""
+    """Fetch new mail by date while a first listing runs: no change feed covers it yet."""
     listing = [
         cursor.started_at
         for cursor in sync_run.of_kind(CursorKind.BACKFILL)
@@ -128,7 +128,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         newest = await messages.get_newest_received_at(connection, sync_run.id)
     since = max(min(listing), min(newest, sync_run.now) if newest else min(listing)) - OVERLAP
-    # As one commit: after a part of it, the newest one would say that nothing is missing.
+    # In one commit: after a partial one, the newest stored message would hide the missing ones.
     changes = [each async for page in sync_run.remote.list_recent(since) for each in page]
     if changes:
         fetched_page = await fetch_with_known_folders(
@@ -138,7 +138,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
 
 
 async def _follow_feeds(sync_run: SyncRun, scopes: Sequence[str]) -> None:
-    """The pages of all these feeds, as many rounds as the longest has: one round, one transaction."""
+    """Read all these feeds to their end, in rounds: one page of each feed, one transaction per round."""
     values: dict[str, str | None] = {}
     for scope in scopes:
         cursor = sync_run.cursor(CursorKind.LIVE, scope)
@@ -163,7 +163,7 @@ async def _load_page(
     sync_run: SyncRun, scope: str, value: str | None
 ) -> ChangePage | CursorExpired | NotFound:
     if value is None:
-        return CursorExpired("It was asked that all be listed anew.")
+        return CursorExpired("A full listing was requested.")
     try:
         return await sync_run.remote.list_changes(scope, value)
     except (CursorExpired, NotFound) as error:
@@ -186,7 +186,7 @@ async def _restart_expired(sync_run: SyncRun, scope: str) -> None:
 
 
 async def retry_failures(sync_run: SyncRun) -> None:
-    """What failed alone, and is due to be tried again."""
+    """Retry messages and attachments whose failures are due."""
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         due = await failures.list_due(connection, sync_run.id, limit=MAX_RETRIES)
         keys = {each.message for each in due}
@@ -212,11 +212,11 @@ def _with_next_wait(failure: Failure, fetched_page: FetchedPage) -> Failure:
 
 
 def _is_not_readable_yet(due: DueFailure, fetched_page: FetchedPage) -> bool:
-    """Told of and not there: given some time, and then taken to be gone."""
+    """Whether an announced message is not there yet. After a few attempts it counts as gone."""
     return due.subject in fetched_page.gone and due.attempts < len(UNREADABLE_WAITS)
 
 
 def _to_unreadable_failure(due: DueFailure) -> Failure:
     return Failure(
-        due.kind, due.subject, "It was told of and cannot be read.", UNREADABLE_WAITS[due.attempts]
+        due.kind, due.subject, "Announced by a push, but not readable.", UNREADABLE_WAITS[due.attempts]
     )

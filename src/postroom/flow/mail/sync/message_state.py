@@ -1,6 +1,6 @@
-"""How an observation changes what stands of a message, and which events that makes. Pure.
+"""The mutable state of a message: how an observation changes it, and which events follow. Pure.
 
-What is not told stays as it is. What was told before, or is older than what stands, changes nothing.
+Values that were not reported stay as they are. Repeated or older observations change nothing.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class MessageEvent:
 
 @dataclass(frozen=True, slots=True)
 class MessageState:
-    """What of a message may change, as it stands."""
+    """The mutable state of a stored message."""
 
     version: str = ""
     folder: str | None = None
@@ -60,22 +60,22 @@ def from_row(row: StoredMessage) -> MessageState:
 
 
 def create_state(version: str, state: ObservedState) -> MessageState:
-    """A message that was not stored before."""
+    """Create the state of a message that was not stored before."""
     return _apply_change(MessageState(version=version), MessageChange("", Presence.PRESENT, version, state))
 
 
 def is_newer(before: MessageState, change: MessageChange) -> bool:
-    """Whether a feed's observation may say anything new. A version that is not told may."""
+    """Whether an observation may be new. One without a version always may."""
     return not change.version or change.version > before.version
 
 
 def merge_change(before: MessageState, change: MessageChange) -> tuple[MessageState, list[MessageEvent]]:
-    """What stands after an observation that is known to be no older than what stood before."""
+    """Apply an observation that is no older than the state; the new state and its events."""
     if change.presence is Presence.DELETED:
         return _mark_deleted(before, change.version)
     after = _apply_change(before, change)
     version = change.version or before.version
-    if before.deleted:  # it came back
+    if before.deleted:  # restored
         return after, [MessageEvent("created", version, to_folder=after.folder)]
     return after, diff_states(before, after, version)
 

@@ -1,5 +1,6 @@
-"""One page, one transaction: messages, threads, attachments, events, ledger, feed, failures, and the cursor
-that passes over them, guarded by the lease. Before it nothing of the page exists, after it all of it does.
+"""The commit of one page: messages, threads, attachments, events, ledger, failures and the cursor.
+
+It is one transaction under the lease: before it nothing of the page exists, after it everything does.
 """
 
 from collections.abc import Sequence
@@ -42,23 +43,25 @@ _EVENT_TYPES = {"created": "message.created", "deleted": "message.deleted"}
 
 @dataclass(frozen=True, slots=True)
 class CursorUpdates:
-    """The cursors that a transaction moves, starts and ends."""
+    """The cursors that a transaction moves, starts and drops."""
 
     moves: Sequence[CursorAdvance] = ()
     begins: Sequence[CursorStart] = ()
     drops: Sequence[tuple[CursorKind, str]] = ()
-    listed: Sequence[tuple[str, Sequence[str]]] = ()  # by scope: what a listing showed that will be settled
-    listed_first: bool = False  # by a first listing, which shows much that is not stored
+    listed: Sequence[
+        tuple[str, Sequence[str]]
+    ] = ()  # by scope: keys that a listing returned, for settling later
+    listed_first: bool = False  # by a first listing: note only keys that are stored
 
     @property
     def makes_progress(self) -> bool:
-        """A page of a listing is behind us, even one that held nothing new."""
+        """Whether a page of a listing is done, even one without anything new."""
         return any(each.kind is not CursorKind.LIVE for each in self.moves)
 
 
 @dataclass
 class _PageWrite:
-    """What a page comes to, in rows."""
+    """The rows to write for a page."""
 
     new: list[tuple[ReadyMessage, MessageState]] = field(
         default_factory=list[tuple[ReadyMessage, MessageState]]
@@ -75,9 +78,9 @@ async def commit_page(
     *,
     rewrites: bool = False,
 ) -> None:
-    """Write a page. `rewrites`: what was fetched of stored messages replaces what is stored.
+    """Commit a page. `rewrites`: fetched content replaces the stored content of known messages.
 
-    A message that the database refuses becomes a failure; the others of its page are written before it.
+    A message that the database rejects becomes a failure; the other messages of the page are committed.
     """
     try:
         await _write_page(sync_run, fetched_page, cursor_updates, rewrites=rewrites)
@@ -85,7 +88,7 @@ async def commit_page(
         if not is_unstorable_value(error) or not fetched_page.keys():
             raise
         found = await _write_in_halves(sync_run, fetched_page, fetched_page.keys(), error, rewrites=rewrites)
-        log.info("sync.refused", mailbox=sync_run.id, count=len(found))
+        log.info("sync.messages_rejected", mailbox=sync_run.id, count=len(found))
         rest = FetchedPage(failures=[*fetched_page.failures, *found], retried=fetched_page.retried)
         await _write_page(sync_run, rest, cursor_updates, rewrites=rewrites)
 
@@ -93,10 +96,10 @@ async def commit_page(
 async def _write_in_halves(
     sync_run: SyncRun, fetched_page: FetchedPage, keys: Sequence[str], error: Exception, *, rewrites: bool
 ) -> list[Failure]:
-    """Write half of it, then the other half, and so on, until what is refused stands alone."""
+    """Bisect the page: commit each half, down to the single messages that the database rejects."""
     if len(keys) == 1:
-        words = f"The database cannot keep it ({type(error).__name__})."
-        return [Failure("message", keys[0], words, get_retry_wait(fetched_page.attempts(keys[0])))]
+        message = f"The database rejects this message ({type(error).__name__})."
+        return [Failure("message", keys[0], message, get_retry_wait(fetched_page.attempts(keys[0])))]
     found: list[Failure] = []
     half = len(keys) // 2
     for part in (keys[:half], keys[half:]):
@@ -112,7 +115,7 @@ async def _write_in_halves(
 async def _write_page(
     sync_run: SyncRun, fetched_page: FetchedPage, cursor_updates: CursorUpdates, *, rewrites: bool
 ) -> None:
-    """The transaction."""
+    """Run the transaction of a page."""
     before = replace(sync_run.counts)
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         state = await _check_mailbox_unchanged(sync_run, connection)
@@ -135,15 +138,18 @@ async def _write_page(
 
 
 async def _check_mailbox_unchanged(sync_run: SyncRun, connection: Connection) -> mailboxes.SyncPreconditions:
-    """The work row is locked, so a change of the policy waits for this page or is seen by it."""
+    """Raise if the mailbox was paused, disconnected or got another policy.
+
+    The work row is locked, so a change of the policy waits for this page or is seen here.
+    """
     found = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
     if found is None or found.policy != sync_run.mailbox.policy or not found.is_active:
-        raise TransientError("The mailbox was changed during its sync.", retry_after=0)
+        raise TransientError("The mailbox changed during its sync.", retry_after=0)
     return found
 
 
 async def _without_purged_senders(connection: Connection, fetched_page: FetchedPage) -> FetchedPage:
-    """Mail of people who were purged stays out (K7)."""
+    """Drop mail of people who were purged."""
     sent = [
         ReceivedMessage(each.key, each.content.from_address or "", each.state.received_at)
         for each in fetched_page.ready
@@ -172,7 +178,7 @@ def _plan_write(
         if rewrites or row.is_draft or row.deleted:
             page_write.rewritten[ready.key] = ready
         if ready.version < row.version and not row.deleted:
-            continue  # a page that was fetched beside this one knows more
+            continue  # a page fetched concurrently has a newer version
         told = Observation(
             MessageChange(ready.key, Presence.PRESENT, ready.version, ready.state), certain=True
         )
@@ -188,7 +194,7 @@ def _plan_write(
 def _apply_observation(
     sync_run: SyncRun, page_write: _PageWrite, row: StoredMessage, told: Observation
 ) -> None:
-    """What lies in a folder that is not mirrored has left the mailbox."""
+    """Apply one observation. A message in a folder that is not mirrored counts as deleted."""
     before = page_write.changed.get(row.key) or message_state.from_row(row)
     change = told.change
     if not told.certain and not message_state.is_newer(before, change):
@@ -248,7 +254,7 @@ async def _store_rows(
 
 
 def _find_changed_threads(page_write: _PageWrite, stored: dict[str, StoredMessage]) -> set[int]:
-    """The threads that no longer add up to what they did; flags do not count there."""
+    """Find the threads whose totals change. Flags are not part of the totals."""
     found = {stored[key].thread for key in page_write.rewritten}
     for key, state in page_write.changed.items():
         row = stored[key]
@@ -262,7 +268,7 @@ def _find_changed_threads(page_write: _PageWrite, stored: dict[str, StoredMessag
 
 
 def _list_messages_to_screen(page_write: _PageWrite, ids: dict[str, int]) -> list[int]:
-    """New messages with attachments, and those that stand elsewhere now: a pipeline may want them."""
+    """List new messages with attachments, and moved or relabeled ones: a pipeline may accept them."""
     written = [ready for ready, _ in page_write.new] + list(page_write.rewritten.values())
     keys = {ready.key for ready in written if ready.attachments}
     keys |= {key for key, event in page_write.events if event.kind in {"moved", "labels_changed"}}
@@ -291,7 +297,7 @@ async def _store_attachments(
 async def _record_failures(
     sync_run: SyncRun, connection: Connection, fetched_page: FetchedPage, page_write: _PageWrite
 ) -> None:
-    """Those of this page, those that a further attempt ended, and those of messages that are deleted."""
+    """Record this page's failures; resolve retried ones and those of deleted messages."""
     await failures.record(connection, sync_run.id, fetched_page.failures)
     sync_run.counts.errors += len(fetched_page.failures)
     if fetched_page.retried:
@@ -324,7 +330,7 @@ async def _record_changes(
     summed: Sequence[threads.ThreadTotals],
     attached: Sequence[tuple[str, NewAttachment]],
 ) -> None:
-    """Ledger and feed."""
+    """Append ledger entries and feed events."""
     mailbox = str(sync_run.id)
     entries = (
         [] if sync_run.start_recorded or not sync_run.counts.has_changes else [build_started_entry(sync_run)]
@@ -394,7 +400,7 @@ def _build_attachment_entry(row: NewAttachment) -> NewLedgerEntry:
 
 
 def _thread_key(ready: ReadyMessage) -> str:
-    """A message that belongs to no thread is one."""
+    """The thread's key. A message without a thread is a thread of its own."""
     return ready.state.thread or ready.key
 
 

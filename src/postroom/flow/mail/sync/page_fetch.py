@@ -1,7 +1,7 @@
-"""From what a page told to what a transaction can write: looks, fetches, bytes made safe. No SQL here.
+"""Fetch what a page of changes needs before it can be committed: lookups, messages, attachment bytes.
 
-Every observation either changes a stored message, or asks for a look (only that tells where a message went),
-or asks for a fetch (it is new, or a draft that was written on), or says nothing new.
+Every observation changes a stored message, or needs a lookup (only that tells where a message went), or needs
+a fetch (a new message, or an edited draft), or is nothing new.
 """
 
 import asyncio
@@ -28,18 +28,19 @@ from postroom.store import messages
 from postroom.store.failures import DueFailure, Failure, attachment_subject
 from postroom.store.messages import StoredContent, StoredMessage
 
-# How long a message that failed alone waits for its next attempt, and when it is left to a person.
+# The waits between retries of one message. After the last, it waits for a person.
 RETRY_WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 HEAD_BYTES: Final = 1024
-NEXT_PAGE_SHARE: Final = 0.3  # of a page: when no more is missing, the next page is asked for
-# A message may be told of before it can be read.
+NEXT_PAGE_SHARE: Final = 0.3  # start fetching the next page when no more than this share is missing
+# A push may announce a message before it can be read: the waits between attempts.
 UNREADABLE_WAITS: Final = (2.0, 8.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One observation. A certain one was made by looking, or names a message that is to be fetched and says
-    nothing of it; the others come from the feed of a scope.
+    """One observation of a message.
+
+    A certain one comes from a lookup, or only names a message to fetch. The others come from a scope's feed.
     """
 
     change: MessageChange
@@ -49,7 +50,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ReadyMessage:
-    """A message that can be written: its bytes are safe and its content is what the policy allows."""
+    """A message ready to commit: its bytes are stored and its content is what the policy allows."""
 
     key: str
     version: str
@@ -57,26 +58,26 @@ class ReadyMessage:
     content: StoredContent
     attachments: tuple[tuple[RemoteAttachment, bytes | None], ...]
     blobs: tuple[Blob, ...]
-    detected: dict[bytes, str]  # what the first bytes of each say it is
+    detected: dict[bytes, str]  # by digest: the file type that the first bytes show
 
 
 @dataclass
 class FetchedPage:
-    """What a page comes to."""
+    """Everything that a page needs to be committed."""
 
     changes: list[Observation] = field(default_factory=list[Observation])
     ready: list[ReadyMessage] = field(default_factory=list[ReadyMessage])
     failures: list[Failure] = field(default_factory=list[Failure])
     gone: list[str] = field(default_factory=list[str])
-    shown: list[str] = field(default_factory=list[str])  # keys that stand at the provider
-    retried: list[DueFailure] = field(default_factory=list[DueFailure])  # failures tried again
+    shown: list[str] = field(default_factory=list[str])  # keys that exist at the provider
+    retried: list[DueFailure] = field(default_factory=list[DueFailure])  # failures that were retried
 
     def keys(self) -> list[str]:
         told = (each.change.key for each in self.changes)
         return list(dict.fromkeys((*told, *(each.key for each in self.ready), *self.gone)))
 
     def only(self, keys: Collection[str]) -> "FetchedPage":
-        """What is to be written of these messages."""
+        """Return only what concerns these messages."""
         return FetchedPage(
             changes=[each for each in self.changes if each.change.key in keys],
             ready=[each for each in self.ready if each.key in keys],
@@ -84,7 +85,7 @@ class FetchedPage:
         )
 
     def attempts(self, key: str) -> int:
-        """How often what failed of this message was tried before."""
+        """How often this message has failed before."""
         return max((each.attempts for each in self.retried if each.message == key), default=0)
 
     def folders(self) -> set[str]:
@@ -94,10 +95,11 @@ class FetchedPage:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How a page is read.
+    """How to fetch a page.
 
-    What a listing shows without its state is, where it is not stored, fetched or left to another listing, and
-    where it is stored, looked at or taken to be as it is.
+    A listing may return bare keys, without any state. If such a message is not stored, it is fetched or left
+    to another listing (`fetches_bare`). If it is stored, it is looked up or assumed unchanged
+    (`looks_at_bare`).
     """
 
     since: datetime | None
@@ -108,7 +110,7 @@ class FetchOptions:
 
 @dataclass(frozen=True, slots=True)
 class FetchTurn:
-    """Pages that are fetched side by side: each begins when most of the one before has come."""
+    """The turn of one page among concurrently fetched ones: it waits for most of the previous page."""
 
     mostly_fetched: asyncio.Event = field(default_factory=asyncio.Event)
     previous: asyncio.Event | None = None
@@ -155,7 +157,7 @@ async def _fetch_page(
 
 
 async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
-    """How these stand. One that cannot be looked at fails alone: another attempt fetches it."""
+    """Look up messages. A failed lookup becomes a failure, and its retry fetches the message."""
     told: list[Observation] = []
     for each in await sync_run.remote.look_up(keys):
         if isinstance(each, FetchFailure):
@@ -187,10 +189,13 @@ def _plan_fetches(
 
 
 def _plan_unknown(change: MessageChange, options: FetchOptions, found: _FetchPlan) -> None:
-    """New, or too old to be mirrored. What only changes labels of a message does not bring it in."""
+    """Plan for a message that is not stored: new, or too old to be mirrored.
+
+    A change of labels alone does not bring an old message in.
+    """
     if change.presence is Presence.DELETED:
         found.fetch.pop(change.key, None)
-    if change.presence is not Presence.PRESENT:  # who left one folder may have been told of by another
+    if change.presence is not Presence.PRESENT:  # it may have been reported by the folder it moved to
         return
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
@@ -218,7 +223,7 @@ def _plan_known(
         if not row.deleted and not elsewhere and _scope_of(sync_run, row) == told.scope:
             found.lookups[change.key] = None
         return
-    if change.presence is Presence.PRESENT and row.deleted:  # old news, or it is back and as it was
+    if change.presence is Presence.PRESENT and row.deleted:  # an old report, or it was restored unchanged
         found.lookups[change.key] = None
         return
     if not is_newer(from_row(row), change):
@@ -235,7 +240,9 @@ def _plan_known(
 def _plan_certain(
     sync_run: SyncRun, told: Observation, row: StoredMessage, options: FetchOptions, found: _FetchPlan
 ) -> None:
-    """What is back comes whole: nobody tried to complete it while it was gone."""
+    """Plan for a looked-up message. A restored one is fetched in full: its failures were not retried
+    while it was deleted.
+    """
     change = told.change
     here = change.presence is Presence.PRESENT
     if not here or not _is_bare(change):
@@ -264,7 +271,7 @@ async def _fetch_messages(
     options: FetchOptions,
     turn: FetchTurn,
 ) -> None:
-    """While the bytes of a group are made safe, the next one is asked for."""
+    """Fetch messages in groups. The bytes of one group are stored while the next is fetched."""
     if not wanted:
         return
     missing = len(wanted)
@@ -314,7 +321,7 @@ def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
 
 
 async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
-    """Make its bytes safe; what is left is small."""
+    """Store the bytes of its attachments, so that only small values are left to commit."""
     policy = sync_run.mailbox.policy
     kept = content_filter.filter_attachments(fetched.content, policy, sync_run.context.accept)
     attachments: list[tuple[RemoteAttachment, bytes | None]] = []
@@ -343,7 +350,7 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
 
 
 async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:
-    """Its bytes made safe, and the first of them."""
+    """Store the bytes of an attachment; also return the first of them."""
     blobs, organization = sync_run.context.blobs, sync_run.organization
     if attachment.content is not None:
         return await blobs.put(organization, attachment.content), attachment.content[:HEAD_BYTES]
@@ -358,7 +365,7 @@ async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment
 
 
 def get_retry_wait(tried: int) -> float | None:
-    """How long what was tried so often waits; None: for a person."""
+    """The wait after so many attempts; None: wait for a person."""
     return RETRY_WAITS[tried] if tried < len(RETRY_WAITS) else None
 
 

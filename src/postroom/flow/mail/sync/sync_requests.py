@@ -1,4 +1,4 @@
-"""What a person asks of a mailbox's syncs: one now, a full one, or more of the past."""
+"""What a person can request of a mailbox's sync: one now, a full one, or a longer backfill."""
 
 from postroom.errors import PermanentError
 from postroom.flow.mail.sync.sync_run import days_before
@@ -18,7 +18,7 @@ async def request_sync(
     full: bool = False,
     actor: str | None = None,
 ) -> None:
-    """Make a sync due now, whatever it waited for. A full one lists all anew and settles what is gone."""
+    """Enqueue a sync to run at once. A full one lists everything again and marks what is gone."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     if full:
         await _expire_cursors(connection, mailbox)
@@ -32,7 +32,10 @@ async def request_sync(
 
 
 async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
-    """A cursor without a value counts as expired. Where there is none yet, the listing becomes a full one."""
+    """Make the next sync list everything again.
+
+    A cursor without a value counts as expired. A running first listing becomes a full resync.
+    """
     rows = await cursors.list_by_mailbox(connection, mailbox)
     live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
     listing = {row.scope for row in rows if _is_backfill(row)} - live
@@ -45,11 +48,11 @@ async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
 async def extend_backfill(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
 ) -> bool:
-    """Mirror mail from so many days back. False: it reaches back so far already, and stays as it is."""
+    """Mirror mail from so many days back. False if the backfill already reaches that far."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     rows = [row for row in await cursors.list_by_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:
-        raise PermanentError("This mailbox was not synced yet. Run `postroom sync` with it first.")
+        raise PermanentError("This mailbox has not been synced yet. Run `postroom sync` for it first.")
     since = days_before(await subscriptions.read_clock(connection), days)
     later = [row.scope for row in rows if row.since is None or row.since > since]
     if not later:

@@ -1,4 +1,4 @@
-"""What one run of a sync carries along: the mailbox, its provider, folders and cursors, and what it did."""
+"""The state of one sync run: the mailbox, its provider, folders and cursors, and the counts so far."""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ IntakeFunction = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable
 
 @dataclass(frozen=True)
 class SyncContext:
-    """What the step needs."""
+    """The dependencies and settings of the step."""
 
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
@@ -33,13 +33,13 @@ class SyncContext:
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
-        """What was received before is not kept, so it need not come; None: everything is."""
+        """The start of the retention period: older mail is not fetched. None: keep everything."""
         days = self.kept_days.get(policy)
         return None if days is None else days_before(now, days)
 
 
 def days_before(now: datetime, days: float) -> datetime:
-    """Where a window begins: with a whole second, since providers may tell no parts of one."""
+    """The start of a window, in whole seconds, because providers may not return fractions."""
     return (now - timedelta(days=days)).replace(microsecond=0)
 
 
@@ -49,7 +49,7 @@ def get_latest(one: datetime | None, other: datetime | None) -> datetime | None:
 
 @dataclass(slots=True)
 class SyncCounts:
-    """What a sync did (Y9)."""
+    """What a sync run has written."""
 
     threads: int = 0
     messages: int = 0
@@ -66,7 +66,7 @@ class SyncCounts:
 
 @dataclass
 class SyncRun:
-    """One run for one mailbox. Everything here is as the last commit left it."""
+    """One run for one mailbox. Everything here is as of the last commit."""
 
     context: SyncContext
     lease: Lease
@@ -79,11 +79,13 @@ class SyncRun:
     )
     counts: SyncCounts = field(default_factory=SyncCounts)
     generation: int = 0  # of the work row, as the last commit saw it
-    handled_generation: int = 0  # the generation whose news were read
-    second_look_at: float | None = None  # by `time.monotonic`, where a change may have come without its push
+    handled_generation: int = 0  # the generation whose hints were read
+    second_look_at: float | None = None  # by `time.monotonic`, if a push may have been dropped
     start_recorded: bool = False
     restarted_scopes: set[str] = field(default_factory=set[str])  # scopes whose listing expired in this run
-    unreadable: set[str] = field(default_factory=set[str])  # scopes that are there, and not read in this run
+    unreadable: set[str] = field(
+        default_factory=set[str]
+    )  # scopes that exist but could not be read in this run
 
     @property
     def id(self) -> MailboxId:
@@ -95,7 +97,7 @@ class SyncRun:
 
     @property
     def has_new_hints(self) -> bool:
-        """Whether there may be news since they were read."""
+        """Whether there may be new changes since the hints were read."""
         overdue = self.second_look_at is not None and self.second_look_at <= time.monotonic()
         return overdue or self.generation > self.handled_generation
 
@@ -106,39 +108,39 @@ class SyncRun:
         return [cursor for (each, _), cursor in self.cursors.items() if each is kind]
 
     def scopes(self) -> list[str]:
-        """The feeds that tell of this mailbox, the inbox's first."""
+        """The scopes of this mailbox, the inbox's first."""
         there = [folder for folder in self.folders.values() if not folder.deleted]
         inbox = [folder.scope for folder in there if folder.role is FolderRole.INBOX]
         found = {folder.scope for folder in there if folder.scope is not None}
         return sorted(found, key=lambda scope: (scope not in inbox, scope))
 
     def mirrors(self, folder: str | None) -> bool:
-        """Whether mail in this folder belongs to what is mirrored. Where there are no folders, all does."""
+        """Whether mail in this folder is mirrored. Without folders (Gmail), all mail is."""
         if folder is None:
             return True
         known = self.folders.get(folder)
         return known is not None and not known.deleted and known.scope is not None
 
     def folder_ids(self, scope: str) -> list[int] | None:
-        """The folders whose mail a scope tells of, or told of before it was read no more; None: all mail."""
+        """The folders that a scope covers, or covered before it was dropped; None: all mail."""
         if not scope:
             return None
         return [folder.id for folder in self.folders.values() if scope in {folder.scope, folder.key}]
 
     def since(self, scope: str) -> datetime | None:
-        """How far back mail of a scope is mirrored."""
+        """The time from which mail of a scope is mirrored."""
         backfill = self.cursor(CursorKind.BACKFILL, scope)
         return get_latest(backfill.since if backfill else None, self._oldest_kept())
 
     def earliest(self) -> datetime | None:
-        """How far back mail is mirrored at all."""
+        """The earliest time from which any mail is mirrored."""
         return get_latest(get_earliest_since(self.of_kind(CursorKind.BACKFILL)), self._oldest_kept())
 
     def _oldest_kept(self) -> datetime | None:
         return self.context.oldest_kept(self.mailbox.policy, self.now)
 
     def listings(self) -> Collection[Cursor]:
-        """Those that are not at their end, and can be read."""
+        """The unfinished listings that can be read."""
         return [
             cursor
             for cursor in self.cursors.values()
@@ -151,5 +153,5 @@ class SyncRun:
 
 
 def get_earliest_since(backfills: Iterable[Cursor]) -> datetime | None:
-    """Where the longest of these windows begins."""
+    """The start of the longest of these windows."""
     return min((cursor.since for cursor in backfills if cursor.since), default=None)

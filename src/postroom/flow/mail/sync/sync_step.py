@@ -1,4 +1,4 @@
-"""The work of the kind `sync`: one mailbox brought up to date, or a slice of a long listing."""
+"""One step of the work `sync`: bring a mailbox up to date, or run a slice of a long listing."""
 
 import random
 import time
@@ -32,16 +32,18 @@ from postroom.store.work import FinishedWork, Lease
 
 log = Log()
 
-# A provider that refuses a mailbox may change its mind: a licence, a policy, a permission.
+# A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 3600.0
-UNREADABLE: Final = "A folder is there and cannot be read. The others are; it is tried again."
-# So many workers in a row may end over a mailbox without a page committed: then it is what ends them.
+UNREADABLE: Final = "One folder cannot be read and will be retried. The other folders were synced."
+# After so many lost leases in a row without a committed page, the mailbox itself must crash its workers.
 MAX_LOST_LEASES: Final = 10
 
 
 async def run(context: SyncContext, lease: Lease) -> None:
-    """The end of the lease is part of the last commit. One that is not to be synced leaves no work behind:
-    whoever resumes or reconnects it makes it due again.
+    """Sync one mailbox. The last commit also finishes the lease.
+
+    A paused or disconnected mailbox, or one without a grant, leaves no work behind: a resume or a reconnect
+    enqueues it again.
     """
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
@@ -64,7 +66,9 @@ async def run(context: SyncContext, lease: Lease) -> None:
 
 def _check_lost_leases(lease: Lease) -> None:
     if lease.lost_leases >= MAX_LOST_LEASES:
-        raise PermanentError("Its worker ended at every attempt. The worker's own output may say why.")
+        raise PermanentError(
+            "The worker crashed at every attempt to sync this mailbox. See the worker's output."
+        )
 
 
 def is_syncable(mailbox: Mailbox) -> bool:
@@ -109,12 +113,15 @@ async def _finish_run(sync_run: SyncRun) -> None:
         seen = replace(lease, generation=max(lease.generation, sync_run.handled_generation))
         await work.finish(connection, [FinishedWork(seen, again)])
     log.info(
-        "sync.done", mailbox=sync_run.id, count=did.messages, state="listing" if again == 0 else "current"
+        "sync.completed",
+        mailbox=sync_run.id,
+        count=did.messages,
+        state="listing" if again == 0 else "current",
     )
 
 
 async def _check_push_silence(sync_run: SyncRun, connection: Connection) -> None:
-    """Mail came, some time ago, and no push told of it or of anything since: the channel may be dead."""
+    """Replace the subscription if new mail arrived a while ago and no push has come since."""
     patience = sync_run.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
     notified = sync_run.mailbox.last_notified_at
     if notified is not None and notified > patience:
@@ -139,8 +146,9 @@ def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
 
 
 def _seconds_until_next_run(sync_run: SyncRun, failing: float | None) -> float:
-    """At once while there is something to list; else when something is to be tried or looked at again, or at
-    the next sweep, which the jitter spreads out.
+    """The seconds until the next run: 0 while a listing is unfinished.
+
+    Otherwise until the next retry, the second look, or the next sweep, which jitter spreads out.
     """
     if sync_run.listings():
         return 0.0
@@ -170,7 +178,7 @@ async def _finish_early(
 async def _record_transient_error(
     context: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError
 ) -> None:
-    """Trouble that passes is told in words; the connection counts as well."""
+    """Show a transient error on the mailbox. Its health stays active."""
     async with work.fenced_transaction(context.database, lease) as connection:
         await quota_usage.record_share(connection, mailbox.id, context.remote(mailbox).quota_used())
         now = await mailboxes.get(connection, mailbox.id)
