@@ -62,8 +62,8 @@ def test_fields_reach_into_nested_parts():
 def test_fields_that_do_not_exist_are_refused(text):
     with pytest.raises(GmailError) as raised:
         field_mask.parse_mask(text, "ListMessagesResponse")
-    assert raised.value.fault.code == 400
-    assert "Cannot find matching fields" in str(raised.value.fault.details)
+    assert raised.value.body.code == 400
+    assert "Cannot find matching fields" in str(raised.value.body.details)
 
 
 @given(st.text(alphabet="messagid()/,* ", max_size=30))

@@ -63,7 +63,7 @@ def test_a_malformed_letter_is_broken_but_can_be_walked(variant: str):
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="no kind of letter 'telegram'; there are plain"):
+    with pytest.raises(ValueError, match="unknown message kind 'telegram'; known kinds: plain"):
         samples.MessageSpec(kind="telegram")
 
 

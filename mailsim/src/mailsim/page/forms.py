@@ -13,55 +13,55 @@ from mailsim.provider_actions import ExpiryRequest, LifecycleRequest, Revocation
 from mailsim.simulator import Simulator
 
 
-def _text(fields: FormData, name: str) -> str:
+def _read_text(fields: FormData, name: str) -> str:
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
 
 
-def _number(fields: FormData, name: str, default: float) -> float:
-    text = _text(fields, name)
+def _read_number(fields: FormData, name: str, default: float) -> float:
+    text = _read_text(fields, name)
     try:
         return float(text) if text else default
     except ValueError as error:
         raise InvalidRequest(f"{name} must be a number, not {text!r}") from error
 
 
-def _whole(fields: FormData, name: str, default: int) -> int:
-    value = _number(fields, name, default)
+def _read_integer(fields: FormData, name: str, default: int) -> int:
+    value = _read_number(fields, name, default)
     if value != value // 1 or not abs(value) < 2**53:
         raise InvalidRequest(f"{name} must be a whole number")
     return int(value)
 
 
 async def create_mailbox(sim: Simulator, fields: FormData) -> str:
-    provider = _text(fields, "provider")
+    provider = _read_text(fields, "provider")
     if provider not in get_args(ProviderName):
-        raise InvalidRequest("choose gmail or outlook")
-    given = schemas.NewMailbox(
+        raise InvalidRequest("provider must be gmail or outlook")
+    body = schemas.NewMailbox(
         provider="gmail" if provider == "gmail" else "outlook",
-        address=_text(fields, "address"),
-        messages=_whole(fields, "messages", 0),
-        days=_number(fields, "days", 30),
-        kinds=[kind for kind in (_text(fields, "kind"),) if kind],
+        address=_read_text(fields, "address"),
+        messages=_read_integer(fields, "messages", 0),
+        days=_read_number(fields, "days", 30),
+        kinds=[kind for kind in (_read_text(fields, "kind"),) if kind],
     )
-    made = await mailboxes.create_mailbox(ControlCall(sim, {}, body=given))
-    return f"Created {made.address} with {made.messages} messages."
+    mailbox = await mailboxes.create_mailbox(ControlCall(sim, {}, body=body))
+    return f"Created {mailbox.address} with {mailbox.messages} messages."
 
 
-async def send_mail(sim: Simulator, fields: FormData) -> str:
-    address = _text(fields, "address")
-    given = schemas.NewMessages(
-        kind=_text(fields, "kind") or "plain",
-        sender=_text(fields, "from"),
-        subject=_text(fields, "subject") or None,
-        count=_whole(fields, "count", 1),
+async def deliver_messages(sim: Simulator, fields: FormData) -> str:
+    address = _read_text(fields, "address")
+    body = schemas.NewMessages(
+        kind=_read_text(fields, "kind") or "plain",
+        sender=_read_text(fields, "from"),
+        subject=_read_text(fields, "subject") or None,
+        count=_read_integer(fields, "count", 1),
     )
-    sent = await messages.deliver(ControlCall(sim, {"address": address}, body=given))
-    return f"Delivered {len(sent.messages)} to {address}."
+    delivered = await messages.deliver(ControlCall(sim, {"address": address}, body=body))
+    return f"Delivered {len(delivered.messages)} message(s) to {address}."
 
 
 async def change_message(sim: Simulator, fields: FormData) -> str:
-    address, message, action = (_text(fields, name) for name in ("address", "message", "action"))
+    address, message, action = (_read_text(fields, name) for name in ("address", "message", "action"))
     call = ControlCall(sim, {"address": address, "message": message})
     if action in {"read", "unread"}:
         await messages.mark(replace(call, body=schemas.MessageMarks(read=action == "read")))
@@ -73,39 +73,39 @@ async def change_message(sim: Simulator, fields: FormData) -> str:
     elif action == "delete":
         await messages.delete(call)
     else:
-        raise InvalidRequest("read, unread, flag, unflag, trash or delete")
+        raise InvalidRequest("action must be read, unread, flag, unflag, trash or delete")
     return f"Message {message}: {action}."
 
 
-async def order_fault(sim: Simulator, fields: FormData) -> str:
-    given = schemas.NewFault(
-        kind=_text(fields, "kind"),
-        mailbox=_text(fields, "mailbox") or "*",
-        endpoint=_text(fields, "endpoint") or "*",
-        probability=_number(fields, "percent", 100) / 100,
-        times=_whole(fields, "times", 0) or None,
-        retry_after=_whole(fields, "retry_after", 0),
-        seconds=_number(fields, "seconds", 0),
+async def inject_fault(sim: Simulator, fields: FormData) -> str:
+    body = schemas.NewFault(
+        kind=_read_text(fields, "kind"),
+        mailbox=_read_text(fields, "mailbox") or "*",
+        endpoint=_read_text(fields, "endpoint") or "*",
+        probability=_read_number(fields, "percent", 100) / 100,
+        times=_read_integer(fields, "times", 0) or None,
+        retry_after=_read_integer(fields, "retry_after", 0),
+        seconds=_read_number(fields, "seconds", 0),
     )
-    made = await simulation.add_fault(ControlCall(sim, {}, body=given))
-    return f"Fault {made.number} is on: {made.kind}."
+    fault = await simulation.add_fault(ControlCall(sim, {}, body=body))
+    return f"Fault {fault.number} injected: {fault.kind}."
 
 
 async def cancel_fault(sim: Simulator, fields: FormData) -> str:
-    number = _text(fields, "number")
+    number = _read_text(fields, "number")
     await simulation.remove_fault(ControlCall(sim, {"number": number}))
-    return f"Fault {number} is off."
+    return f"Fault {number} canceled."
 
 
 async def move_clock(sim: Simulator, fields: FormData) -> str:
-    seconds = _number(fields, "seconds", 0)
-    moment = await simulation.move_clock(ControlCall(sim, {}, body=schemas.ClockMove(seconds=seconds)))
-    return f"It is {moment.now}."
+    seconds = _read_number(fields, "seconds", 0)
+    clock = await simulation.move_clock(ControlCall(sim, {}, body=schemas.ClockMove(seconds=seconds)))
+    return f"Clock set to {clock.now}."
 
 
-async def trouble(sim: Simulator, fields: FormData) -> str:
+async def run_provider_action(sim: Simulator, fields: FormData) -> str:
     """Simulate an action of the provider, such as revoking consent."""
-    known = {
+    actions = {
         "revoke": (mailboxes.revoke_consent, RevocationRequest()),
         "expire-tokens": (mailboxes.expire_tokens, ExpiryRequest()),
         "expire-cursors": (mailboxes.expire_cursors, ExpiryRequest()),
@@ -113,10 +113,10 @@ async def trouble(sim: Simulator, fields: FormData) -> str:
         "subscriptionRemoved": (mailboxes.send_lifecycle, LifecycleRequest("subscriptionRemoved")),
         "reauthorizationRequired": (mailboxes.send_lifecycle, LifecycleRequest("reauthorizationRequired")),
     }
-    order = _text(fields, "order")
-    if order not in known:
-        raise InvalidRequest("there is no such order")
-    address = _text(fields, "address")
-    work, body = known[order]
-    done = await work(ControlCall(sim, {"address": address}, body=body))
-    return f"{order}: {done.count} touched in {address}."
+    name = _read_text(fields, "order")
+    if name not in actions:
+        raise InvalidRequest(f"unknown action {name!r}; known actions: {', '.join(actions)}")
+    address = _read_text(fields, "address")
+    action, body = actions[name]
+    result = await action(ControlCall(sim, {"address": address}, body=body))
+    return f"{name}: {result.count} affected in {address}."

@@ -19,12 +19,12 @@ _ASSETS = {"page.css": "text/css", "page.js": "text/javascript"}
 Form = Callable[[Simulator, FormData], Awaitable[str]]
 FORMS: dict[str, Form] = {
     "mailbox": forms.create_mailbox,
-    "mail": forms.send_mail,
+    "mail": forms.deliver_messages,
     "message": forms.change_message,
-    "fault": forms.order_fault,
+    "fault": forms.inject_fault,
     "cancel": forms.cancel_fault,
     "clock": forms.move_clock,
-    "trouble": forms.trouble,
+    "trouble": forms.run_provider_action,
 }
 
 
@@ -37,32 +37,34 @@ def routes(sim: Simulator) -> list[Route]:
     )
 
     async def overview(request: Request) -> Response:
-        return _html(pages, "overview.html", **views.overview(sim), said=_said(request))
+        return _render(pages, "overview.html", **views.overview(sim), notice=_read_notice(request))
 
     async def mailbox(request: Request) -> Response:
         try:
-            found = views.mailbox(sim, request.path_params["address"], request.query_params.get("folder", ""))
+            values = views.mailbox(
+                sim, request.path_params["address"], request.query_params.get("folder", "")
+            )
         except SimulatorError as error:
-            return RedirectResponse(f"/?wrong={quote(str(error))}", 303)
-        return _html(pages, "mailbox.html", **found, said=_said(request))
+            return RedirectResponse(f"/?error={quote(str(error))}", 303)
+        return _render(pages, "mailbox.html", **values, notice=_read_notice(request))
 
     async def form(request: Request) -> Response:
         action = FORMS.get(request.path_params["form"])
         if action is None:
-            return Response("no such form", 404, media_type="text/plain")
+            return Response("form not found", 404, media_type="text/plain")
         fields = await request.form()
         back = str(fields.get("back") or "/")
         back = back if back.startswith("/") and not back.startswith("//") else "/"
         try:
-            words = f"said={quote(await action(sim, fields))}"
+            notice = f"notice={quote(await action(sim, fields))}"
         except SimulatorError as error:
-            words = f"wrong={quote(str(error))}"
-        return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{words}", 303)
+            notice = f"error={quote(str(error))}"
+        return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{notice}", 303)
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _ASSETS:
-            return Response("no such file", 404, media_type="text/plain")
+            return Response("file not found", 404, media_type="text/plain")
         return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
 
     async def icon(_request: Request) -> Response:
@@ -78,13 +80,13 @@ def routes(sim: Simulator) -> list[Route]:
     ]
 
 
-def _said(request: Request) -> tuple[str, str] | None:
-    """Return the result of the last form: its kind (`said` or `wrong`) and text."""
-    for tone in ("said", "wrong"):
-        if words := request.query_params.get(tone):
-            return tone, words
+def _read_notice(request: Request) -> tuple[str, str] | None:
+    """Return the result of the last form: its kind (`notice` or `error`) and text."""
+    for kind in ("notice", "error"):
+        if text := request.query_params.get(kind):
+            return kind, text
     return None
 
 
-def _html(pages: jinja2.Environment, name: str, **values: object) -> HTMLResponse:
+def _render(pages: jinja2.Environment, name: str, **values: object) -> HTMLResponse:
     return HTMLResponse(pages.get_template(name).render(**values), headers={"Cache-Control": "no-store"})

@@ -18,25 +18,26 @@ MESSAGES = 50
 
 def overview(sim: Simulator) -> dict[str, Any]:
     registry = sim.registry
-    boxes = [
+    mailboxes = [
         (mailbox_info(mailbox), sim.meters.get(mailbox.address)) for mailbox in registry.mailboxes.values()
     ]
     return {
         "sim": sim,
         "now": sim.clock.now().strftime("%a %d %b %Y, %H:%M:%S UTC"),
-        "boxes": boxes,
+        "mailboxes": mailboxes,
         "subscriptions": [
             (mailbox.address, subscription)
             for mailbox in registry.mailboxes.values()
-            for subscription in _subscriptions(sim, mailbox)
+            for subscription in _list_subscriptions(sim, mailbox)
         ],
-        "plans": sim.faults.list_all(),
+        "faults": sim.faults.list_all(),
         "requests": [
-            (_time(exchange.milliseconds), exchange)
+            (_format_time(exchange.milliseconds), exchange)
             for exchange in islice(sim.request_log.newest(), REQUESTS)
         ],
         "pushes": [
-            (_time(exchange.milliseconds), exchange) for exchange in islice(sim.push_log.newest(), PUSHES)
+            (_format_time(exchange.milliseconds), exchange)
+            for exchange in islice(sim.push_log.newest(), PUSHES)
         ],
         "applications": list(registry.applications.values()),
         "kinds": samples.list_kinds(),
@@ -45,42 +46,47 @@ def overview(sim: Simulator) -> dict[str, Any]:
 
 
 def mailbox(sim: Simulator, address: str, folder: str) -> dict[str, Any]:
-    found = sim.registry.get_mailbox(address)
-    inside = found.in_folder(found.folder(folder).key) if folder else None
+    mailbox = sim.registry.get_mailbox(address)
+    in_folder = mailbox.in_folder(mailbox.folder(folder).key) if folder else None
     return {
         "sim": sim,
-        "box": mailbox_info(found),
-        "meter": sim.meters.get(found.address),
-        "chosen": folder,
+        "mailbox": mailbox_info(mailbox),
+        "meter": sim.meters.get(mailbox.address),
+        "selected_folder": folder,
         "folders": [
-            (item, found.states.count(found.in_folder(item.key)))
-            for item in found.folders.values()
-            if not item.hidden
+            (folder_row, mailbox.states.count(mailbox.in_folder(folder_row.key)))
+            for folder_row in mailbox.folders.values()
+            if not folder_row.hidden
         ],
-        "subscriptions": _subscriptions(sim, found),
-        "messages": [_message(found, number) for number in islice(found.states.newest(inside), MESSAGES)],
+        "subscriptions": _list_subscriptions(sim, mailbox),
+        "messages": [
+            _describe_message(mailbox, number)
+            for number in islice(mailbox.states.newest(in_folder), MESSAGES)
+        ],
         "kinds": samples.list_kinds(),
     }
 
 
-def _subscriptions(sim: Simulator, found: Mailbox) -> list[dict[str, Any]]:
-    return sim.providers[found.provider].subscriptions(found)
+def _list_subscriptions(sim: Simulator, mailbox: Mailbox) -> list[dict[str, Any]]:
+    return sim.providers[mailbox.provider].subscriptions(mailbox)
 
 
-def _message(found: Mailbox, number: int) -> dict[str, Any]:
-    state = found.state(number)
+def _describe_message(mailbox: Mailbox, number: int) -> dict[str, Any]:
+    state = mailbox.state(number)
     assert state is not None
-    headers = {name.lower(): value for name, value in mime.read_headers(found.raw(number))}
-    places = get_labels(state) - {"UNREAD", "STARRED"} if found.provider == "gmail" else state.folder_keys
+    headers = {name.lower(): value for name, value in mime.read_headers(mailbox.raw(number))}
+    folder_keys = (
+        get_labels(state) - {"UNREAD", "STARRED"} if mailbox.provider == "gmail" else state.folder_keys
+    )
     return {
         "number": number,
         "from": mime.decode_words(headers.get("from", "")),
         "subject": mime.decode_words(headers.get("subject", "")) or "(no subject)",
-        "received": _time(found.received_ms(number)),
-        "places": [found.folders[key].name for key in sorted(places)],
+        "received": _format_time(mailbox.received_ms(number)),
+        "folders": [mailbox.folders[key].name for key in sorted(folder_keys)],
         "state": state,
     }
 
 
-def _time(milliseconds: int) -> str:
+def _format_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
