@@ -34,10 +34,11 @@ clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) .demo .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-lock: $(VENV)/.dev ## compile the hash-locked requirements anew
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-emit-package mailsim
+lock: $(VENV)/.dev ## compile the hash-locked requirements
 	@$(INSTALL) uv
-	$(BIN)/uv pip compile --quiet --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements/runtime.txt
-	$(BIN)/uv pip compile --quiet --override requirements/overrides.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra demo --group build -o requirements/runtime.txt
+	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
 
 chromium:
 	@scripts/chromium
